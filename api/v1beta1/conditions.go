@@ -1,0 +1,77 @@
+package v1beta1
+
+// Condition types. They follow the Gateway API: Accepted says whether the request is granted, ResolvedRefs whether
+// what it points to exists and may be used, Programmed whether the proxy has been told.
+const (
+	ConditionAccepted     = "Accepted"
+	ConditionResolvedRefs = "ResolvedRefs"
+	ConditionProgrammed   = "Programmed"
+)
+
+// Reasons of the condition Accepted.
+const (
+	// ReasonAccepted: the port is granted and claimed in the ledger.
+	ReasonAccepted = "Accepted"
+	// ReasonPortConflict: the port is held by another object.
+	ReasonPortConflict = "PortConflict"
+	// ReasonPortReserved: the class keeps this port for itself.
+	ReasonPortReserved = "PortReserved"
+	// ReasonPortNotAllowed: no allow rule of the class gives the port to this namespace.
+	ReasonPortNotAllowed = "PortNotAllowed"
+	// ReasonNoFreePort: the class's autoAssign range has no free port left for this namespace.
+	ReasonNoFreePort = "NoFreePort"
+	// ReasonAutoAssignDisabled: listen was left out, and the class has no autoAssign range.
+	ReasonAutoAssignDisabled = "AutoAssignDisabled"
+	// ReasonProtocolNotSupported: the class has no ConfigMap for this protocol.
+	ReasonProtocolNotSupported = "ProtocolNotSupported"
+	// ReasonClassNotFound: the named class does not exist, or none is named and there is no default class.
+	ReasonClassNotFound = "ClassNotFound"
+	// ReasonClassAmbiguous: no class is named, and several are marked as default.
+	ReasonClassAmbiguous = "ClassAmbiguous"
+	// ReasonTargetConflict: another class already writes to the ConfigMap or the Service of this class.
+	ReasonTargetConflict = "TargetConflict"
+)
+
+// Reasons of the condition ResolvedRefs.
+const (
+	// ReasonResolvedRefs: the upstream exists and may be used.
+	ReasonResolvedRefs = "ResolvedRefs"
+	// ReasonRefNotPermitted: the upstream is in another namespace, which has not consented.
+	ReasonRefNotPermitted = "RefNotPermitted"
+	// ReasonBackendNotFound: the upstream Service does not exist.
+	ReasonBackendNotFound = "BackendNotFound"
+	// ReasonBackendPortNotFound: the upstream Service has no such port for this protocol.
+	ReasonBackendPortNotFound = "BackendPortNotFound"
+	// ReasonBackendRefused: the API server refused the Service or EndpointSlice of an outside upstream.
+	ReasonBackendRefused = "BackendRefused"
+	// ReasonBackendNameTaken: an object that this StreamIngress does not own has the name that its outside upstream needs.
+	ReasonBackendNameTaken = "BackendNameTaken"
+)
+
+// Reasons of the condition Programmed.
+const (
+	// ReasonProgrammed: the ConfigMap has the entry and the Service has the port.
+	ReasonProgrammed = "Programmed"
+	// ReasonPending: the change is about to be written.
+	ReasonPending = "Pending"
+	// ReasonNotAccepted: the request was not accepted, so nothing is programmed.
+	ReasonNotAccepted = "NotAccepted"
+	// ReasonUnresolvedRefs: the upstream may not be used or can't be resolved, so nothing is programmed.
+	ReasonUnresolvedRefs = "UnresolvedRefs"
+	// ReasonServiceNotFound: the entry is written, but the Service of the class does not exist.
+	ReasonServiceNotFound = "ServiceNotFound"
+	// ReasonPortRefused: the API server refused the port on the Service of the class.
+	ReasonPortRefused = "PortRefused"
+	// ReasonConfigMapFull: the ConfigMap of the class has no room for another entry.
+	ReasonConfigMapFull = "ConfigMapFull"
+	// ReasonConfigMapRefused: the API server refused the ConfigMap of the class.
+	ReasonConfigMapRefused = "ConfigMapRefused"
+)
+
+const (
+	// AnnotationDefaultClass marks, with the value "true", the StreamIngressClass of streams that name none.
+	AnnotationDefaultClass = GroupName + "/is-default-class"
+
+	// LabelClass marks the ConfigMaps and the Service that a StreamIngressClass writes to. Its value is the class's name.
+	LabelClass = GroupName + "/class"
+)

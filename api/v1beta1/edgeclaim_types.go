@@ -1,0 +1,98 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// EdgeClaim is the exclusive right to one point of the edge. Its name is the coordinate of that point, so that the
+// API server itself decides who was first. Portcullis writes claims; people read them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=ec,categories=portcullis
+// +kubebuilder:selectablefield:JSONPath=`.spec.scope`
+// +kubebuilder:selectablefield:JSONPath=`.spec.heldBy`
+// +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.scope`
+// +kubebuilder:printcolumn:name="Point",type=string,JSONPath=`.spec.point`
+// +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.heldBy`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type EdgeClaim struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which point is held, and by whom.
+	// +required
+	Spec EdgeClaimSpec `json:"spec"`
+}
+
+// EdgeClaimSpec says which point is held, and by whom.
+//
+// +kubebuilder:validation:XValidation:rule="self.scope == oldSelf.scope && self.point == oldSelf.point",message="scope and point can't be changed: they are the claim's name"
+// +kubebuilder:validation:XValidation:rule="self.heldBy == self.holder.kind + ' ' + (has(self.holder.namespace) ? self.holder.namespace + '/' : '') + self.holder.name",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
+type EdgeClaimSpec struct {
+	// scope is the space in which points are unique, for example stream/public: the streams of class public.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Scope string `json:"scope"`
+
+	// point is what is held within the scope, for example TCP/8080.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Point string `json:"point"`
+
+	// holder is the object that holds the point.
+	// +required
+	Holder ClaimHolder `json:"holder"`
+
+	// heldBy is the holder in one line, for people and field selectors: "StreamIngress shop/postgres".
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	HeldBy string `json:"heldBy"`
+
+	// renewed is when an admission last promised the point to the holder, by the clock of the replica that did so. Until
+	// the holder has been seen stored, or a grace period has passed since, the claim is not released. Absent when the
+	// claim was made for an object that was already stored.
+	// +optional
+	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
+}
+
+// ClaimHolder is the object that holds a claim.
+type ClaimHolder struct {
+	// group is the API group of the holder, empty for the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// kind of the holder.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// namespace of the holder, empty for cluster-scoped kinds.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// name of the holder.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the holder for which the claim was last made or renewed.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// generation is the metadata.generation of the holder for which the claim was last made or renewed. A holder that is
+	// stored with this generation or a later one has no admission of this claim in flight.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// EdgeClaimList is a list of EdgeClaims.
+//
+// +kubebuilder:object:root=true
+type EdgeClaimList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []EdgeClaim `json:"items"`
+}

@@ -1,0 +1,204 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StreamIngressClass is one proxy that streams go through: the ConfigMaps that it reads, the Service in front of it,
+// and the policy of its ports.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=portcullis
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a class has at most 63 characters, it is used as a label value",fieldPath=".metadata.name"
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service.name`
+// +kubebuilder:printcolumn:name="Default",type=string,JSONPath=`.metadata.annotations.nginx-stream\.jeffthecoder\.xyz/is-default-class`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type StreamIngressClass struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec describes the proxy and the policy of its ports.
+	// +required
+	Spec StreamIngressClassSpec `json:"spec"`
+	// status says whether the proxy could be told.
+	// +optional
+	Status StreamIngressClassStatus `json:"status,omitempty,omitzero"`
+}
+
+// StreamIngressClassSpec describes a proxy and the policy of its ports.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap)",message="at least one of tcpConfigMap and udpConfigMap must be set"
+// +kubebuilder:validation:XValidation:rule="!has(self.tcpConfigMap) || !has(self.udpConfigMap) || self.tcpConfigMap != self.udpConfigMap",message="must be another ConfigMap than tcpConfigMap: both have the port as key",fieldPath=".udpConfigMap"
+type StreamIngressClassSpec struct {
+	// tcpConfigMap is the ConfigMap from which the proxy reads its TCP ports (ingress-nginx: --tcp-services-configmap).
+	// It is created when missing. Left out: the class has no TCP ports.
+	// +optional
+	TCPConfigMap *ObjectReference `json:"tcpConfigMap,omitempty"`
+
+	// udpConfigMap is the ConfigMap from which the proxy reads its UDP ports (ingress-nginx: --udp-services-configmap).
+	// It is created when missing. Left out: the class has no UDP ports.
+	// +optional
+	UDPConfigMap *ObjectReference `json:"udpConfigMap,omitempty"`
+
+	// service is the Service in front of the proxy, on which ports are opened. Left out for proxies on the host network.
+	// +optional
+	Service *ObjectReference `json:"service,omitempty"`
+
+	// autoAssign is the range from which streams without listen get their port.
+	// +optional
+	AutoAssign *PortRange `json:"autoAssign,omitempty"`
+
+	// reserved ports are never given to a stream.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Reserved []PortRange `json:"reserved,omitempty"`
+
+	// allow gives ports to namespaces. With at least one rule, a namespace gets only the ports that a rule gives it;
+	// without any, every namespace gets every port.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Allow []PortAllowance `json:"allow,omitempty"`
+
+	// upstreamNamespaces says which namespaces a stream may send its traffic to: Same, its own only; Granted, also those
+	// that consent with a ReferenceGrant; All.
+	// +optional
+	// +kubebuilder:default=Granted
+	UpstreamNamespaces UpstreamNamespaces `json:"upstreamNamespaces,omitempty"`
+}
+
+// UpstreamNamespaces says which namespaces a stream may send its traffic to.
+//
+// +kubebuilder:validation:Enum=Same;Granted;All
+type UpstreamNamespaces string
+
+// The namespaces that a stream may send its traffic to.
+const (
+	// UpstreamSame: the namespace of the stream only.
+	UpstreamSame UpstreamNamespaces = "Same"
+	// UpstreamGranted: also namespaces with a ReferenceGrant from StreamIngress to Service.
+	UpstreamGranted UpstreamNamespaces = "Granted"
+	// UpstreamAll: every namespace.
+	UpstreamAll UpstreamNamespaces = "All"
+)
+
+// ObjectReference names a namespaced object of a known kind.
+type ObjectReference struct {
+	// namespace of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name"`
+}
+
+// PortRange is a range of ports, both ends included.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.to) || self.from <= self.to",message="must not be less than from",fieldPath=".to"
+type PortRange struct {
+	// from is the first port, 1 to 65535.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	From int32 `json:"from"`
+	// to is the last port. Left out: from, a range of one port.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	To int32 `json:"to,omitempty"`
+}
+
+// PortAllowance gives a range of ports to some namespaces.
+//
+// +kubebuilder:validation:XValidation:rule="self.from <= self.to",message="must not be less than from",fieldPath=".to"
+type PortAllowance struct {
+	// protocols that are given. Left out: all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	Protocols []Protocol `json:"protocols,omitempty"`
+	// from is the first port, 1 to 65535. Left out: 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	From int32 `json:"from,omitempty"`
+	// to is the last port, 1 to 65535. Left out: 65535.
+	// +optional
+	// +kubebuilder:default=65535
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	To int32 `json:"to,omitempty"`
+	// namespaceSelector selects the namespaces by their labels. Left out or empty: all.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// StreamIngressClassStatus says whether the proxy could be told.
+type StreamIngressClassStatus struct {
+	// observedGeneration is the metadata.generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Accepted, Programmed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// refused lists ports that hold their claim and could not be programmed, at most 128 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Refused []RefusedPort `json:"refused,omitempty"`
+}
+
+// RefusedPort is a port that could not be programmed.
+type RefusedPort struct {
+	// protocol of the port.
+	// +required
+	Protocol Protocol `json:"protocol"`
+	// port number.
+	// +required
+	Port int32 `json:"port"`
+	// reason is the reason of the stream's condition Programmed.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+	// message is what the API server said.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+}
+
+// StreamIngressClassList is a list of StreamIngressClasses.
+//
+// +kubebuilder:object:root=true
+type StreamIngressClassList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []StreamIngressClass `json:"items"`
+}
+
+// IsDefault says whether the class serves the streams that name none.
+func (c *StreamIngressClass) IsDefault() bool {
+	return c.Annotations[AnnotationDefaultClass] == "true"
+}
+
+// ConfigMap is the ConfigMap of a protocol, nil where the class does not serve it.
+func (c *StreamIngressClass) ConfigMap(protocol Protocol) *ObjectReference {
+	if protocol == UDP {
+		return c.Spec.UDPConfigMap
+	}
+	return c.Spec.TCPConfigMap
+}

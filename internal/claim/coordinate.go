@@ -1,0 +1,91 @@
+// Package claim is the ledger of the edge: who holds which externally visible point.
+//
+// A claim is an EdgeClaim object whose name is the coordinate of the point. Creating an object that exists fails, in
+// etcd, for all but one of any number of creators; that is what makes the ledger race-free. The protocol around it:
+//
+//	admission     creates the claim, or renews it when the holder has it already, before it answers yes;
+//	              a claim of another holder is a no.
+//	reconcilers   claim for objects that are stored without a claim, under the same rules.
+//	release       reads the claim, then its holder (live), then deletes the claim with a precondition on the version
+//	              it read. An admission that renews in between makes the delete fail.
+//
+// An admission promises a point to an object that is not stored yet, and that may never be. So a claim records for
+// which UID and generation it was promised, and when. It is settled, that is no such admission is in flight any more,
+// when its holder has been seen stored with that UID and that generation or a later one: the API server admits every
+// attempt to store an object anew, and numbers it. A claim that is not settled is kept for a grace period, longer than
+// any API request lives plus the skew between two clocks.
+package claim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Coordinate is one point of the edge. It is comparable; the zero value is no point.
+type Coordinate struct {
+	class    string
+	protocol v1beta1.Protocol
+	port     uint16
+}
+
+// streamScope is the first part of the names of claims on the ports of a class.
+const streamScope = "stream"
+
+// Stream is the coordinate of a port on the proxy of a class. The result is the zero Coordinate unless class is not
+// empty, the protocol is TCP or UDP and port is 1 to 65535.
+func Stream(class string, protocol v1beta1.Protocol, port int32) Coordinate {
+	if class == "" || (protocol != v1beta1.TCP && protocol != v1beta1.UDP) || port < 1 || port > 65535 {
+		return Coordinate{}
+	}
+	return Coordinate{class: class, protocol: protocol, port: uint16(port)}
+}
+
+// Parse reads the name of a claim. It is the inverse of Name.
+func Parse(name string) (Coordinate, error) {
+	parts := strings.Split(name, ".")
+	if len(parts) < 4 || parts[0] != streamScope {
+		return Coordinate{}, fmt.Errorf("%q is not a coordinate: want %s.<class>.<tcp|udp>.<port>", name, streamScope)
+	}
+	last := len(parts) - 1
+	port, err := strconv.ParseUint(parts[last], 10, 16)
+	c := Stream(strings.Join(parts[1:last-1], "."), v1beta1.Protocol(strings.ToUpper(parts[last-1])), int32(port)) //nolint:gosec // 16 bits
+	if err != nil || c.Name() != name {
+		return Coordinate{}, fmt.Errorf("%q is not a coordinate: want %s.<class>.<tcp|udp>.<port>", name, streamScope)
+	}
+	return c, nil
+}
+
+// IsZero says whether c is no point.
+func (c Coordinate) IsZero() bool { return c == Coordinate{} }
+
+// Class is the StreamIngressClass on whose proxy the point lies.
+func (c Coordinate) Class() string { return c.class }
+
+// Protocol of the port.
+func (c Coordinate) Protocol() v1beta1.Protocol { return c.protocol }
+
+// Port number, 1 to 65535.
+func (c Coordinate) Port() int32 { return int32(c.port) }
+
+// Name is the name of the claim on the point, for example stream.public.tcp.8080. It is empty for no point.
+func (c Coordinate) Name() string {
+	if c.IsZero() {
+		return ""
+	}
+	return streamScope + "." + c.class + "." + strings.ToLower(string(c.protocol)) + "." + strconv.Itoa(int(c.port))
+}
+
+// Scope is the space in which the point is unique, for example stream/public.
+func (c Coordinate) Scope() string { return StreamScope(c.class) }
+
+// Point is the point within its scope, for example TCP/8080.
+func (c Coordinate) Point() string { return string(c.protocol) + "/" + strconv.Itoa(int(c.port)) }
+
+// String is the scope and the point.
+func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
+
+// StreamScope is the scope of all ports of a class.
+func StreamScope(class string) string { return streamScope + "/" + class }

@@ -1,0 +1,63 @@
+package claim
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Holder names an object that can hold claims. It is comparable.
+type Holder struct {
+	Group, Kind, Namespace, Name string
+}
+
+// HolderOf is the holder of a claim.
+func HolderOf(c *v1beta1.EdgeClaim) Holder {
+	h := c.Spec.Holder
+	return Holder{Group: h.Group, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name}
+}
+
+// StreamHolder is a StreamIngress as holder.
+func StreamHolder(namespace, name string) Holder {
+	return Holder{Group: v1beta1.GroupName, Kind: "StreamIngress", Namespace: namespace, Name: name}
+}
+
+// ConfigMapHolder is a ConfigMap as holder of the entries that were not made by Portcullis.
+func ConfigMapHolder(ref v1beta1.ObjectReference) Holder {
+	return Holder{Kind: "ConfigMap", Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// ServiceHolder is a Service as holder of the ports that were not opened by Portcullis.
+func ServiceHolder(ref v1beta1.ObjectReference) Holder {
+	return Holder{Kind: "Service", Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// IsStream says whether the holder is a StreamIngress.
+func (h Holder) IsStream() bool { return h.Group == v1beta1.GroupName && h.Kind == "StreamIngress" }
+
+// Key is the namespace and name of the holder.
+func (h Holder) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
+}
+
+// String is the holder in one line, for example "StreamIngress shop/postgres". It is what spec.heldBy holds.
+func (h Holder) String() string {
+	if h.Namespace == "" {
+		return h.Kind + " " + h.Name
+	}
+	return h.Kind + " " + h.Namespace + "/" + h.Name
+}
+
+// Claimant is an object in one of its lives and versions: the UID tells it from an earlier object of its name, the
+// generation counts the changes to its spec.
+type Claimant struct {
+	Holder
+	UID        types.UID
+	Generation int64
+}
+
+func (c Claimant) spec() v1beta1.ClaimHolder {
+	return v1beta1.ClaimHolder{
+		Group: c.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation,
+	}
+}

@@ -1,0 +1,138 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// DefaultGrace is how long a claim that is not settled is kept: an API request lives at most a minute unless the
+// API server is told otherwise, two clocks may be half a minute apart, and half a minute is for good measure.
+const DefaultGrace = 2 * time.Minute
+
+// Store keeps claims. Its errors are those of the API: AlreadyExists from Create, NotFound from the others, Conflict
+// from Update and Delete when the claim is no longer the version that was passed.
+type Store interface {
+	// Get reads the claim as it is stored now, from no cache.
+	Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// Create stores a new claim and fills in what the API server adds.
+	Create(ctx context.Context, c *v1beta1.EdgeClaim) error
+	// Update stores the claim if the stored version is the one passed.
+	Update(ctx context.Context, c *v1beta1.EdgeClaim) error
+	// Delete deletes the claim if the stored version is the one passed.
+	Delete(ctx context.Context, c *v1beta1.EdgeClaim) error
+}
+
+// Ledger claims and releases points.
+type Ledger struct {
+	Store Store
+	// Cached reads a claim from a cache that may lag behind; nil where there is none.
+	Cached func(name string) *v1beta1.EdgeClaim
+	Clock  clock.PassiveClock
+	// Grace is how long a claim that is not settled is kept.
+	Grace time.Duration
+}
+
+// HeldError says that a point is held by somebody else.
+type HeldError struct {
+	Claim *v1beta1.EdgeClaim
+}
+
+// Error names the point and its holder.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s of %s is held by %s", e.Claim.Spec.Point, e.Claim.Spec.Scope, e.Claim.Spec.HeldBy)
+}
+
+// attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
+// than two are rare.
+const attempts = 8
+
+// Promise claims the point for an object that is about to be stored. A claim that its holder has already is renewed.
+// A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil.
+// Other errors are those of the store.
+func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) error {
+	renewed := metav1.NewMicroTime(l.Clock.Now())
+	_, err := l.acquire(ctx, at, by, &renewed, mayTake)
+	return err
+}
+
+// Claim claims the point for an object that is stored. It writes nothing when the object has the claim already.
+// It returns the claim. Errors are as those of Promise.
+func (l *Ledger) Claim(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) (*v1beta1.EdgeClaim, error) {
+	return l.acquire(ctx, at, by, nil, mayTake)
+}
+
+func (l *Ledger) acquire(ctx context.Context, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake func(*v1beta1.EdgeClaim) bool) (*v1beta1.EdgeClaim, error) {
+	found := l.cached(at.Name())
+	for range attempts {
+		var next *v1beta1.EdgeClaim
+		var err error
+		switch {
+		case found == nil:
+			next = newClaim(at, by, renewed)
+			err = l.Store.Create(ctx, next)
+		case HolderOf(found) == by.Holder && renewed == nil:
+			return found, nil
+		case HolderOf(found) == by.Holder || mayTake != nil && mayTake(found):
+			next = found.DeepCopy()
+			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
+			err = l.Store.Update(ctx, next)
+		default:
+			return nil, &HeldError{Claim: found}
+		}
+		if err == nil {
+			return next, nil
+		}
+		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("claiming %s: %w", at, err)
+		}
+		// The cache lagged, or somebody else was faster: look again at what is stored.
+		if found, err = l.live(ctx, at.Name()); err != nil {
+			return nil, fmt.Errorf("claiming %s: %w", at, err)
+		}
+	}
+	return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}
+
+// Peek says what Promise would, from what is stored now, and writes nothing.
+func (l *Ledger) Peek(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) error {
+	found, err := l.live(ctx, at.Name())
+	if err != nil {
+		return fmt.Errorf("reading the claim on %s: %w", at, err)
+	}
+	if found == nil || HolderOf(found) == by.Holder || mayTake != nil && mayTake(found) {
+		return nil
+	}
+	return &HeldError{Claim: found}
+}
+
+func (l *Ledger) cached(name string) *v1beta1.EdgeClaim {
+	if l.Cached == nil {
+		return nil
+	}
+	return l.Cached(name)
+}
+
+// live reads a claim, nil when there is none.
+func (l *Ledger) live(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	found, err := l.Store.Get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return found, err
+}
+
+func newClaim(at Coordinate, by Claimant, renewed *metav1.MicroTime) *v1beta1.EdgeClaim {
+	return &v1beta1.EdgeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: at.Name()},
+		Spec: v1beta1.EdgeClaimSpec{
+			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), Renewed: renewed,
+		},
+	}
+}

@@ -1,0 +1,81 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Sighting is a holder as it is stored now.
+type Sighting struct {
+	// Exists: an object of the holder's kind, namespace and name is stored.
+	Exists     bool
+	UID        types.UID
+	Generation int64
+	// Wants: the stored object asks for the point of the claim.
+	Wants bool
+}
+
+// Look reads the holder of a claim live, from no cache.
+type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
+
+// Release deletes the claim of that name if its holder does not want the point, and no admission that promised it can
+// still be in flight. gone is the UID of a holder that was seen stored and then deleted, empty where nothing was seen.
+//
+// It returns how long the claim has yet to be kept: 0 when there is nothing to come back for, because the claim was
+// released, is wanted, or is gone. A Conflict error says that the claim was renewed meanwhile.
+func (l *Ledger) Release(ctx context.Context, name string, look Look, gone types.UID) (keep time.Duration, released bool, err error) {
+	c, err := l.live(ctx, name)
+	if err != nil || c == nil {
+		return 0, false, err
+	}
+	// The order matters: an admission that promises the point after this read changes the claim's version, and the
+	// delete below fails; one that did before is either settled by this look at the holder, or has its grace.
+	seen, err := look(ctx, c)
+	if err != nil {
+		return 0, false, fmt.Errorf("looking for %s: %w", c.Spec.HeldBy, err)
+	}
+	if seen.Exists && seen.Wants {
+		return 0, false, nil
+	}
+	if !settled(c, seen, gone) {
+		if keep := l.GraceLeft(c); keep > 0 {
+			return keep, false, nil
+		}
+	}
+	if err := l.Store.Delete(ctx, c); err != nil {
+		if apierrors.IsNotFound(err) {
+			return 0, false, nil
+		}
+		return 0, false, fmt.Errorf("releasing %s: %w", name, err)
+	}
+	return 0, true, nil
+}
+
+// settled says whether every admission that promised the claim has ended.
+func settled(c *v1beta1.EdgeClaim, seen Sighting, gone types.UID) bool {
+	promised := c.Spec.Holder
+	switch {
+	case c.Spec.Renewed == nil:
+		return true // made for an object that was already stored
+	case seen.Exists:
+		return seen.UID == promised.UID && seen.Generation >= promised.Generation
+	default:
+		return gone != "" && gone == promised.UID
+	}
+}
+
+// GraceLeft is how long an unsettled claim is still kept, 0 when its grace is over. A claim from a clock that is ahead
+// is never kept longer than the grace from now.
+func (l *Ledger) GraceLeft(c *v1beta1.EdgeClaim) time.Duration {
+	if c.Spec.Renewed == nil {
+		return 0
+	}
+	age := max(l.Clock.Since(c.Spec.Renewed.Time), 0)
+	return max(l.Grace-age, 0)
+}
