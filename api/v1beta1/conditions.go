@@ -28,6 +28,10 @@ const (
 	ReasonClassNotFound = "ClassNotFound"
 	// ReasonClassAmbiguous: no class is named, and several are marked as default.
 	ReasonClassAmbiguous = "ClassAmbiguous"
+	// ReasonInvalid: the object says something that can't be read.
+	ReasonInvalid = "Invalid"
+	// ReasonClassInUse: the change would take the door away from streams of the class.
+	ReasonClassInUse = "ClassInUse"
 	// ReasonTargetConflict: another class already writes to the ConfigMap or the Service of this class.
 	ReasonTargetConflict = "TargetConflict"
 )

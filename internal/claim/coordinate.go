@@ -17,6 +17,7 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -89,3 +90,8 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
+
+// Compare orders coordinates by class, port and protocol.
+func Compare(a, b Coordinate) int {
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol))
+}

@@ -75,7 +75,8 @@ func (l *Ledger) acquire(ctx context.Context, at Coordinate, by Claimant, renewe
 		var err error
 		switch {
 		case found == nil:
-			next = newClaim(at, by, renewed)
+			next = New(at, by)
+			next.Spec.Renewed = renewed
 			err = l.Store.Create(ctx, next)
 		case HolderOf(found) == by.Holder && renewed == nil:
 			return found, nil
@@ -128,11 +129,10 @@ func (l *Ledger) live(ctx context.Context, name string) (*v1beta1.EdgeClaim, err
 	return found, err
 }
 
-func newClaim(at Coordinate, by Claimant, renewed *metav1.MicroTime) *v1beta1.EdgeClaim {
+// New is a claim on a point, not stored yet.
+func New(at Coordinate, by Claimant) *v1beta1.EdgeClaim {
 	return &v1beta1.EdgeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Name()},
-		Spec: v1beta1.EdgeClaimSpec{
-			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), Renewed: renewed,
-		},
+		Spec:       v1beta1.EdgeClaimSpec{Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String()},
 	}
 }

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// The indexes of the cache.
+const (
+	// IndexHolder finds EdgeClaims by their holder in one line.
+	IndexHolder = "spec.heldBy"
+	// IndexScope finds EdgeClaims by their scope.
+	IndexScope = "spec.scope"
+	// IndexClass finds StreamIngresses by the class that they name, or that serves them; "" for those with neither.
+	IndexClass = "class"
+	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service.
+	IndexUpstream = "upstream"
+	// IndexListen finds StreamIngresses by the protocol and port that they ask for or have been given.
+	IndexListen = "listen"
+)
+
+// CacheOptions say what is cached: ConfigMaps only where a class has labelled them, namespaces as metadata, and
+// Services without what nobody reads. Cached objects are shared and must not be changed.
+func CacheOptions() cache.Options {
+	shared := true
+	labelled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	return cache.Options{
+		DefaultUnsafeDisableDeepCopy: &shared,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}:      {Label: labels.NewSelector().Add(*labelled)},
+			&corev1.Service{}:        {Transform: slimService},
+			NamespaceObject():        {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.StreamIngress{}: {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.EdgeClaim{}:     {Transform: cache.TransformStripManagedFields()},
+		},
+	}
+}
+
+// slimService drops the managed fields of Services that no class writes to; those of the others tell who owns a port.
+func slimService(obj any) (any, error) {
+	if svc, ok := obj.(*corev1.Service); ok && svc.Labels[v1beta1.LabelClass] == "" {
+		svc.ManagedFields = nil
+		delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return obj, nil
+}
+
+// AddIndexes adds the indexes to a cache.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	type index struct {
+		of    client.Object
+		name  string
+		value client.IndexerFunc
+	}
+	for _, i := range []index{
+		{&v1beta1.EdgeClaim{}, IndexHolder, func(o client.Object) []string { return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()} }},
+		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
+		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
+		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
+			s := o.(*v1beta1.StreamIngress)
+			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService()}
+		}},
+		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listens(o.(*v1beta1.StreamIngress)) }},
+	} {
+		if err := indexer.IndexField(ctx, i.of, i.name, i.value); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
+		}
+	}
+	return nil
+}
+
+// ClassName is the class that a stream names, or that serves it; empty for a new stream of the default class.
+func ClassName(s *v1beta1.StreamIngress) string {
+	if s.Spec.ClassName != "" {
+		return s.Spec.ClassName
+	}
+	return s.Status.ClassName
+}
+
+// ListenKey is the key of a port in IndexListen.
+func ListenKey(protocol v1beta1.Protocol, port int32) string {
+	return fmt.Sprintf("%s/%d", protocol, port)
+}
+
+func listens(s *v1beta1.StreamIngress) []string {
+	var keys []string
+	if s.Spec.Listen != nil {
+		keys = append(keys, ListenKey(s.ProtocolOrDefault(), *s.Spec.Listen))
+	}
+	if s.Status.Listen != 0 && (s.Spec.Listen == nil || *s.Spec.Listen != s.Status.Listen) {
+		keys = append(keys, ListenKey(s.ProtocolOrDefault(), s.Status.Listen))
+	}
+	return keys
+}

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// claimStore keeps claims in the API server.
+type claimStore struct {
+	live   client.Reader
+	writer client.Writer
+}
+
+// NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing.
+func NewLedger(live client.Reader, writer client.Writer, view *View, options claim.Ledger) *claim.Ledger {
+	ledger := options
+	if ledger.Clock == nil {
+		ledger.Clock = clock.RealClock{}
+	}
+	ledger.Store = claimStore{live: live, writer: writer}
+	ledger.Cached = func(name string) *v1beta1.EdgeClaim {
+		c, err := view.Claim(context.Background(), name)
+		if err != nil {
+			return nil // the live store will tell
+		}
+		return c
+	}
+	return &ledger
+}
+
+// Get implements claim.Store.
+func (s claimStore) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	c := &v1beta1.EdgeClaim{}
+	return c, s.live.Get(ctx, types.NamespacedName{Name: name}, c)
+}
+
+// Create implements claim.Store.
+func (s claimStore) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	return s.writer.Create(ctx, c, client.FieldOwner(stream.FieldManager))
+}
+
+// Update implements claim.Store. The API server compares the resourceVersion.
+func (s claimStore) Update(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	return s.writer.Update(ctx, c, client.FieldOwner(stream.FieldManager))
+}
+
+// Delete implements claim.Store.
+func (s claimStore) Delete(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	return s.writer.Delete(ctx, c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})
+}

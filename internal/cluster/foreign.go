@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// ConfigMap reads a ConfigMap of a class, nil when there is none. Only labelled ones are cached, so one that no class
+// has written to yet is read live.
+func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{}
+	found, err := v.get(ctx, keyOf(ref), cm)
+	if !found && err == nil {
+		err = v.live.Get(ctx, keyOf(ref), cm)
+	}
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cm, nil
+}
+
+// ProxyService reads the Service of a class with its managed fields, nil when there is none. The cache keeps those
+// only of labelled Services, so one that no class has written to yet is read live.
+func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	svc, err := v.Service(ctx, keyOf(ref))
+	if err != nil || svc == nil || svc.Labels[v1beta1.LabelClass] != "" {
+		return svc, err
+	}
+	svc = &corev1.Service{}
+	if err := v.live.Get(ctx, keyOf(ref), svc); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return svc, nil
+}
+
+// Foreign implements rules.View.
+func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (rules.Foreign, bool, error) {
+	if ref := class.ConfigMap(port.Protocol); ref != nil {
+		cm, err := v.ConfigMap(ctx, *ref)
+		if err != nil {
+			return rules.Foreign{}, false, err
+		}
+		if cm != nil {
+			f, ok, err := v.foreignEntry(*ref, cm, port.Port)
+			if ok || err != nil {
+				return f, ok, err
+			}
+		}
+	}
+	if class.Spec.Service == nil {
+		return rules.Foreign{}, false, nil
+	}
+	svc, err := v.Service(ctx, keyOf(*class.Spec.Service))
+	if err != nil || svc == nil {
+		return rules.Foreign{}, false, err
+	}
+	return v.foreignPort(ctx, *class.Spec.Service, svc, port)
+}
+
+func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (rules.Foreign, bool, error) {
+	if _, there := cm.Data[stream.Key(port)]; !there {
+		return rules.Foreign{}, false, nil
+	}
+	standing, err := v.Entries(cm)
+	if err != nil {
+		return rules.Foreign{}, false, err
+	}
+	entry, foreign := standing.Foreign[port]
+	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref), cm.UID), Entry: entry}, foreign, nil
+}
+
+func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, svc *corev1.Service, port stream.PortKey) (rules.Foreign, bool, error) {
+	for _, p := range svc.Spec.Ports {
+		if p.Port != port.Port || v1beta1.Protocol(p.Protocol) != port.Protocol {
+			continue
+		}
+		complete, err := v.ProxyService(ctx, ref)
+		if err != nil || complete == nil {
+			return rules.Foreign{}, false, err
+		}
+		front, err := v.Ports(complete)
+		if err != nil {
+			return rules.Foreign{}, false, err
+		}
+		_, foreign := front.Foreign[port]
+		return rules.Foreign{Holder: stored(claim.ServiceHolder(ref), svc.UID)}, foreign, nil
+	}
+	return rules.Foreign{}, false, nil
+}
+
+func stored(h claim.Holder, uid types.UID) claim.Claimant { return claim.Claimant{Holder: h, UID: uid} }
+
+func keyOf(ref v1beta1.ObjectReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// observations keeps what was read from the managed fields of an object until the object changes: reading them takes
+// time that grows with the number of entries, and several callers want the same answer.
+type observations struct {
+	mu      sync.Mutex
+	entries map[types.UID]observation[stream.Standing]
+	ports   map[types.UID]observation[stream.Front]
+}
+
+type observation[T any] struct {
+	version string
+	value   T
+}
+
+// Entries reads what stands in a ConfigMap.
+func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
+	return observe(&v.observed.mu, &v.observed.entries, cm.UID, cm.ResourceVersion, func() (stream.Standing, error) { return stream.Entries(cm) })
+}
+
+// Ports reads what stands on a Service.
+func (v *View) Ports(svc *corev1.Service) (stream.Front, error) {
+	return observe(&v.observed.mu, &v.observed.ports, svc.UID, svc.ResourceVersion, func() (stream.Front, error) { return stream.Ports(svc) })
+}
+
+func observe[T any](mu *sync.Mutex, seen *map[types.UID]observation[T], uid types.UID, version string, read func() (T, error)) (T, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if o, ok := (*seen)[uid]; ok && o.version == version && version != "" {
+		return o.value, nil
+	}
+	value, err := read()
+	if err == nil {
+		if *seen == nil {
+			*seen = map[types.UID]observation[T]{}
+		}
+		(*seen)[uid] = observation[T]{version: version, value: value}
+	}
+	return value, err
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// Occupancy knows, as bits, which ports of which class have a claim. It follows the cache of EdgeClaims, so that
+// finding free ports takes the same short time with ten claims as with sixty thousand.
+type Occupancy struct {
+	mu           sync.RWMutex
+	ports        map[occupied]*stream.PortSet
+	registration toolscache.ResourceEventHandlerRegistration
+}
+
+type occupied struct {
+	class    string
+	protocol v1beta1.Protocol
+}
+
+// NewOccupancy makes an Occupancy that follows a cache.
+func NewOccupancy(ctx context.Context, c cache.Cache) (*Occupancy, error) {
+	o := &Occupancy{ports: map[occupied]*stream.PortSet{}}
+	informer, err := c.GetInformer(ctx, &v1beta1.EdgeClaim{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching EdgeClaims: %w", err)
+	}
+	o.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { o.set(obj, true) },
+		DeleteFunc: func(obj any) { o.set(obj, false) },
+	})
+	return o, err
+}
+
+// Synced says whether all claims that were there at the start are known.
+func (o *Occupancy) Synced() bool { return o.registration.HasSynced() }
+
+// Ports are the ports of a class that have a claim. The result is the caller's own.
+func (o *Occupancy) Ports(class string, protocol v1beta1.Protocol) *stream.PortSet {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	ports := &stream.PortSet{}
+	if known := o.ports[occupied{class, protocol}]; known != nil {
+		*ports = *known
+	}
+	return ports
+}
+
+func (o *Occupancy) set(obj any, taken bool) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	c, ok := obj.(*v1beta1.EdgeClaim)
+	if !ok {
+		return
+	}
+	at, err := claim.Parse(c.Name)
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := occupied{at.Class(), at.Protocol()}
+	if o.ports[key] == nil {
+		o.ports[key] = &stream.PortSet{}
+	}
+	if taken {
+		o.ports[key].Add(at.Port())
+	} else {
+		o.ports[key].Remove(at.Port())
+	}
+}

@@ -1,0 +1,177 @@
+// Package cluster connects the pure packages to a cluster: it shows the rules what the caches hold, keeps claims in the
+// API server, and knows which fields are indexed. Admission and reconciliation share it.
+//
+// Objects that it returns come from shared caches and must not be changed.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// View shows the rules what a cache holds.
+type View struct {
+	// Reader reads from the cache.
+	Reader client.Reader
+	// Occupancy knows which ports have a claim.
+	Occupancy *Occupancy
+	live      client.Reader
+	observed  observations
+}
+
+var _ rules.View = &View{}
+
+// NewView makes a view of a cache. What the cache leaves out is read live.
+func NewView(cached, live client.Reader, occupancy *Occupancy) *View {
+	return &View{Reader: cached, live: live, Occupancy: occupancy}
+}
+
+// get reads one object into obj; found is false when there is none.
+func (v *View) get(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
+	err = v.Reader.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Class implements rules.View.
+func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
+	class := &v1beta1.StreamIngressClass{}
+	if found, err := v.get(ctx, types.NamespacedName{Name: name}, class); !found {
+		return nil, err
+	}
+	return class, nil
+}
+
+// Classes implements rules.View.
+func (v *View) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	var list v1beta1.StreamIngressClassList
+	if err := v.Reader.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b v1beta1.StreamIngressClass) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return list.Items, nil
+}
+
+// NamespaceObject is what is cached of namespaces: their metadata.
+func NamespaceObject() *metav1.PartialObjectMetadata {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return ns
+}
+
+// NamespaceLabels implements rules.View.
+func (v *View) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	ns := NamespaceObject()
+	if found, err := v.get(ctx, types.NamespacedName{Name: name}, ns); !found {
+		return nil, err
+	}
+	return ns.Labels, nil
+}
+
+// Service implements rules.View.
+func (v *View) Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+	svc := &corev1.Service{}
+	if found, err := v.get(ctx, key, svc); !found {
+		return nil, err
+	}
+	return svc, nil
+}
+
+// Stream implements rules.View.
+func (v *View) Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error) {
+	s := &v1beta1.StreamIngress{}
+	if found, err := v.get(ctx, key, s); !found {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Granted implements rules.View. Where the Gateway API is not installed, nothing is granted.
+func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
+	var grants gatewayv1beta1.ReferenceGrantList
+	if err := v.Reader.List(ctx, &grants, client.InNamespace(service.Namespace)); err != nil {
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("listing ReferenceGrants of namespace %s: %w", service.Namespace, err)
+	}
+	return slices.ContainsFunc(grants.Items, func(g gatewayv1beta1.ReferenceGrant) bool {
+		return permits(g.Spec, from, service.Name)
+	}), nil
+}
+
+func permits(spec gatewayv1beta1.ReferenceGrantSpec, from, service string) bool {
+	comes := slices.ContainsFunc(spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool {
+		return f.Group == v1beta1.GroupName && f.Kind == "StreamIngress" && string(f.Namespace) == from
+	})
+	return comes && slices.ContainsFunc(spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool {
+		return t.Group == corev1.GroupName && t.Kind == "Service" && (t.Name == nil || string(*t.Name) == service)
+	})
+}
+
+// Claim reads a claim from the cache, nil when there is none there.
+func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	c := &v1beta1.EdgeClaim{}
+	if found, err := v.get(ctx, types.NamespacedName{Name: name}, c); !found {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Held implements rules.View.
+func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
+	var list v1beta1.EdgeClaimList
+	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexHolder: by.String()}); err != nil {
+		return nil, err
+	}
+	var held []claim.Coordinate
+	for i := range list.Items {
+		if at, err := claim.Parse(list.Items[i].Name); err == nil && claim.HolderOf(&list.Items[i]) == by {
+			held = append(held, at)
+		}
+	}
+	slices.SortFunc(held, claim.Compare)
+	return held, nil
+}
+
+// Claims lists the claims on the ports of a class, by coordinate.
+func (v *View) Claims(ctx context.Context, class string) (map[claim.Coordinate]*v1beta1.EdgeClaim, error) {
+	var list v1beta1.EdgeClaimList
+	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.StreamScope(class)}); err != nil {
+		return nil, err
+	}
+	claims := make(map[claim.Coordinate]*v1beta1.EdgeClaim, len(list.Items))
+	for i := range list.Items {
+		if at, err := claim.Parse(list.Items[i].Name); err == nil {
+			claims[at] = &list.Items[i]
+		}
+	}
+	return claims, nil
+}
+
+// Claimed implements rules.View.
+func (v *View) Claimed(class string, protocol v1beta1.Protocol) *stream.PortSet {
+	return v.Occupancy.Ports(class, protocol)
+}

@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// ErrNoFreePort says that every port a stream could draw is taken.
+var ErrNoFreePort = errors.New("no free port")
+
+// Draw draws ports for a stream that names none, until take has taken one. take says whether it got the port: somebody
+// else may have drawn the same at the same time. The error is ErrNoFreePort when all are gone, or that of take.
+func Draw(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bool, error)) (claim.Coordinate, error) {
+	for {
+		port := stream.Draw(req.Free, s.Namespace, s.Name)
+		if port == 0 {
+			return claim.Coordinate{}, ErrNoFreePort
+		}
+		at := claim.Stream(req.Class.Name, s.ProtocolOrDefault(), port)
+		if taken, err := take(at); taken || err != nil {
+			return at, err
+		}
+		req.Free.Remove(port)
+	}
+}
+
+// NoFreePort tells a stream that every port it could draw is taken.
+func NoFreePort(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) Problems {
+	from, to := stream.Ends(*class.Spec.AutoAssign)
+	return one(v1beta1.ReasonNoFreePort, field.Required(listenPath, fmt.Sprintf(
+		"the autoAssign range %d-%d of class %q has no free %s port left for namespace %q; name a port, or delete a stream",
+		from, to, class.Name, s.ProtocolOrDefault(), s.Namespace)))
+}

@@ -1,0 +1,266 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+var (
+	specPath   = field.NewPath("spec")
+	classPath  = specPath.Child("className")
+	listenPath = specPath.Child("listen")
+)
+
+// ClassOf finds the class of a stream: the one it names; else the one that serves it already, so that a new default
+// class moves no port; else the default class.
+func ClassOf(ctx context.Context, v View, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, Problems, error) {
+	name := s.Spec.ClassName
+	if name == "" {
+		name = s.Status.ClassName
+	}
+	if name == "" {
+		held, err := v.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(held) > 0 {
+			name = held[0].Class()
+		}
+	}
+	if name == "" {
+		return defaultClass(ctx, v)
+	}
+	class, err := v.Class(ctx, name)
+	if err != nil || class != nil {
+		return class, nil, err
+	}
+	names, err := classNames(ctx, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, one(v1beta1.ReasonClassNotFound, detailed(field.NotFound(classPath, name),
+		"there is no StreamIngressClass of this name; "+names)), nil
+}
+
+func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, Problems, error) {
+	classes, err := v.Classes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []*v1beta1.StreamIngressClass
+	var names []string
+	for i := range classes {
+		if classes[i].IsDefault() {
+			found = append(found, &classes[i])
+			names = append(names, classes[i].Name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil, nil
+	case 0:
+		names, err := classNames(ctx, v)
+		return nil, one(v1beta1.ReasonClassNotFound, field.Required(classPath,
+			"no class is named, and no StreamIngressClass is annotated "+v1beta1.AnnotationDefaultClass+`: "true"; `+names)), err
+	default:
+		return nil, one(v1beta1.ReasonClassAmbiguous, field.Required(classPath,
+			"no class is named, and several are marked as default: name one of "+strings.Join(names, ", "))), nil
+	}
+}
+
+func classNames(ctx context.Context, v View) (string, error) {
+	classes, err := v.Classes(ctx)
+	if err != nil || len(classes) == 0 {
+		return "there are no classes yet", err
+	}
+	names := make([]string, 0, len(classes))
+	for i := range classes {
+		names = append(names, classes[i].Name)
+	}
+	return "name one of " + strings.Join(names, ", "), nil
+}
+
+// Wanted is the point that a stream asks for in its class, given the points that it holds. A stream without listen
+// wants the port that it has; it is the zero Coordinate when it has none yet.
+func Wanted(s *v1beta1.StreamIngress, class string, held []claim.Coordinate) claim.Coordinate {
+	if s.Spec.Listen != nil {
+		return claim.Stream(class, s.ProtocolOrDefault(), *s.Spec.Listen)
+	}
+	var first claim.Coordinate
+	for _, at := range held {
+		if at.Class() != class || at.Protocol() != s.ProtocolOrDefault() {
+			continue
+		}
+		if at.Port() == s.Status.Listen {
+			return at
+		}
+		if first.IsZero() {
+			first = at
+		}
+	}
+	return first
+}
+
+// Request is what a stream asks of a class.
+type Request struct {
+	Class *v1beta1.StreamIngressClass
+	// At is the point that it wants, zero when a port has to be drawn.
+	At claim.Coordinate
+	// Free are, when a port has to be drawn, the ports to draw from.
+	Free *stream.PortSet
+}
+
+// Port decides whether the policy of the class gives a stream the port it asks for. It says nothing about who holds the
+// port: that is for the ledger to say. It is for streams that do not hold the port yet; one that does is never judged
+// again.
+func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, Problems, error) {
+	protocol := s.ProtocolOrDefault()
+	req := Request{Class: class}
+	if class.ConfigMap(protocol) == nil {
+		return req, one(v1beta1.ReasonProtocolNotSupported, field.Invalid(specPath.Child("protocol"), protocol,
+			fmt.Sprintf("class %q has no %s ports: its %sConfigMap is not set", class.Name, protocol, strings.ToLower(string(protocol))))), nil
+	}
+	held, err := v.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
+	if err != nil {
+		return req, nil, err
+	}
+	if req.At = Wanted(s, class.Name, held); s.Spec.Listen == nil {
+		if !req.At.IsZero() {
+			return req, nil, nil
+		}
+		return draw(ctx, v, s, req)
+	}
+	port := *s.Spec.Listen
+	if stream.Reserved(class, port) {
+		suggestion, err := suggest(ctx, v, s, req.At)
+		return req, one(v1beta1.ReasonPortReserved, field.Invalid(listenPath, port,
+			fmt.Sprintf("class %q reserves this port for itself; %s", class.Name, suggestion))), err
+	}
+	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
+	if err != nil {
+		return req, nil, err
+	}
+	if !stream.Allowed(class, protocol, namespace, port) {
+		suggestion, err := suggest(ctx, v, s, req.At)
+		return req, one(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
+			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggestion))), err
+	}
+	return req, nil, nil
+}
+
+// draw finds the ports from which a stream without listen may draw.
+func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (Request, Problems, error) {
+	class := req.Class
+	if class.Spec.AutoAssign == nil {
+		return req, one(v1beta1.ReasonAutoAssignDisabled, field.Required(listenPath,
+			fmt.Sprintf("class %q has no autoAssign range to draw a port from, so the port must be named", class.Name))), nil
+	}
+	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
+	if err != nil {
+		return req, nil, err
+	}
+	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace)
+	req.Free.Subtract(v.Claimed(class.Name, s.ProtocolOrDefault()))
+	if req.Free.Next(1) == 0 {
+		return req, NoFreePort(s, class), nil
+	}
+	return req, nil, nil
+}
+
+// Consent decides whether a stream may send its traffic to the namespace that it names.
+func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
+	namespace := s.UpstreamNamespace()
+	if s.Outside() || namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
+		return nil, nil
+	}
+	path := specPath.Child("upstream", "namespace")
+	if class.Spec.UpstreamNamespaces == v1beta1.UpstreamSame {
+		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace,
+			fmt.Sprintf("class %q lets streams send their traffic to their own namespace only (upstreamNamespaces: Same)", class.Name))), nil
+	}
+	service := types.NamespacedName{Namespace: namespace, Name: s.UpstreamService()}
+	granted, err := v.Granted(ctx, s.Namespace, service)
+	if err != nil || granted {
+		return nil, err
+	}
+	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace, fmt.Sprintf(
+		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
+		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
+}
+
+// Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may
+// be created later.
+func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, error) {
+	if s.Outside() {
+		return nil, nil
+	}
+	key := types.NamespacedName{Namespace: s.UpstreamNamespace(), Name: s.UpstreamService()}
+	path := specPath.Child("upstream")
+	svc, err := v.Service(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if svc == nil {
+		name := "service"
+		if s.Spec.Upstream.Service == "" {
+			name = "host"
+		}
+		return one(v1beta1.ReasonBackendNotFound, detailed(field.NotFound(path.Child(name), key.Name),
+			fmt.Sprintf("there is no Service %s yet; the port answers once there is", key))), nil
+	}
+	port := s.Spec.Upstream.Port
+	if _, found := stream.FindPort(svc, port, s.ProtocolOrDefault()); found {
+		return nil, nil
+	}
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		text := fmt.Sprintf("%s/%d", p.Protocol, p.Port)
+		if p.Name != "" {
+			text += " (" + p.Name + ")"
+		}
+		ports = append(ports, text)
+	}
+	value := any(port.IntVal)
+	if port.Type == intstr.String {
+		value = port.StrVal
+	}
+	return one(v1beta1.ReasonBackendPortNotFound, detailed(field.NotFound(path.Child("port"), value),
+		fmt.Sprintf("Service %s has no such %s port yet, it has %s", key, s.ProtocolOrDefault(), strings.Join(ports, ", ")))), nil
+}
+
+// Moves says whether a change of a stream can move it to another point.
+func Moves(before, after *v1beta1.StreamIngress) bool {
+	return before.Spec.ClassName != after.Spec.ClassName ||
+		before.ProtocolOrDefault() != after.ProtocolOrDefault() ||
+		!sameListen(before.Spec.Listen, after.Spec.Listen)
+}
+
+func sameListen(a, b *int32) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// Redirects says whether a change of a stream sends its traffic elsewhere.
+func Redirects(before, after *v1beta1.StreamIngress) bool {
+	return before.UpstreamNamespace() != after.UpstreamNamespace() ||
+		before.UpstreamService() != after.UpstreamService() ||
+		before.Spec.Upstream.Port != after.Spec.Upstream.Port ||
+		before.Outside() != after.Outside()
+}
+
+// detailed adds a sentence to an error whose constructor takes none.
+func detailed(err *field.Error, detail string) *field.Error {
+	err.Detail = detail
+	return err
+}

@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Class decides what one class alone can get wrong beyond its schema.
+func Class(class *v1beta1.StreamIngressClass) Problems {
+	var problems Problems
+	for i, rule := range class.Spec.Allow {
+		if rule.NamespaceSelector == nil {
+			continue
+		}
+		if _, err := metav1.LabelSelectorAsSelector(rule.NamespaceSelector); err != nil {
+			path := specPath.Child("allow").Index(i).Child("namespaceSelector")
+			problems = append(problems, Problem{Reason: v1beta1.ReasonInvalid, Err: field.Invalid(path, "", err.Error())})
+		}
+	}
+	return problems
+}
+
+// ClassTargets decides whether two classes would write to the same ConfigMap or Service.
+func ClassTargets(ctx context.Context, v View, class *v1beta1.StreamIngressClass) (Problems, error) {
+	classes, err := v.Classes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var problems Problems
+	for i := range classes {
+		other := &classes[i]
+		if other.Name == class.Name {
+			continue
+		}
+		theirs := targets(other)
+		for t, name := range targets(class) {
+			if _, taken := theirs[t]; taken {
+				problems = append(problems, Problem{Reason: v1beta1.ReasonTargetConflict, Err: &field.Error{
+					Type: field.ErrorTypeDuplicate, Field: specPath.Child(name).String(), BadValue: refText(&t.ref),
+					Detail: fmt.Sprintf("held by StreamIngressClass %s; two classes can't share it, their ports would collide", other.Name),
+				}})
+			}
+		}
+	}
+	return problems, nil
+}
+
+// ClassChange decides whether a change of a class would take the door away from streams that are behind it. served is
+// the number of streams that hold a port of the class.
+func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.Protocol]int) Problems {
+	var problems Problems
+	keep := func(name string, was, is *v1beta1.ObjectReference, n int) {
+		if n == 0 || sameRef(was, is) {
+			return
+		}
+		problems = append(problems, Problem{Reason: v1beta1.ReasonClassInUse, Err: field.Forbidden(specPath.Child(name), fmt.Sprintf(
+			"can't be changed from %s to %s while the class serves %d stream(s): create another class and move them there, or delete them first",
+			refText(was), refText(is), n))})
+	}
+	tcp, udp := served[v1beta1.TCP], served[v1beta1.UDP]
+	keep("tcpConfigMap", before.Spec.TCPConfigMap, after.Spec.TCPConfigMap, tcp)
+	keep("udpConfigMap", before.Spec.UDPConfigMap, after.Spec.UDPConfigMap, udp)
+	keep("service", before.Spec.Service, after.Spec.Service, tcp+udp)
+	return problems
+}
+
+// target is an object that a class writes to. It is comparable.
+type target struct {
+	kind string
+	ref  v1beta1.ObjectReference
+}
+
+// targets are the objects that a class writes to, with the field that names each.
+func targets(class *v1beta1.StreamIngressClass) map[target]string {
+	all := map[target]string{}
+	add := func(kind, field string, ref *v1beta1.ObjectReference) {
+		if ref != nil {
+			all[target{kind: kind, ref: *ref}] = field
+		}
+	}
+	add("ConfigMap", "tcpConfigMap", class.Spec.TCPConfigMap)
+	add("ConfigMap", "udpConfigMap", class.Spec.UDPConfigMap)
+	add("Service", "service", class.Spec.Service)
+	return all
+}
+
+func sameRef(a, b *v1beta1.ObjectReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func refText(ref *v1beta1.ObjectReference) string {
+	if ref == nil {
+		return "none"
+	}
+	return ref.Namespace + "/" + ref.Name
+}

@@ -1,0 +1,71 @@
+// Package rules decides who may open which door. Its functions take an object and a view of the rest of the cluster,
+// and return what is wrong with the object. Admission and reconciliation call the same ones, so an object that got
+// past admission meets the same verdict later.
+package rules
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// View is what the rules see of the cluster. What is not there is nil, not an error.
+type View interface {
+	// Class reads a class by name.
+	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
+	// Classes lists all classes.
+	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
+	// NamespaceLabels reads the labels of a namespace.
+	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+	// Service reads a Service.
+	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	// Stream reads a StreamIngress.
+	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
+	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
+	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	// Held lists the points that a holder has claims on, in ascending order.
+	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	// Claim reads a claim by name.
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// Claimed are the ports of a class that have a claim. The result is the caller's own.
+	Claimed(class string, protocol v1beta1.Protocol) *stream.PortSet
+	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
+	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f Foreign, ok bool, err error)
+}
+
+// Foreign is an entry or a port that was not made by Portcullis.
+type Foreign struct {
+	// Holder is the ConfigMap or the Service that it stands in.
+	Holder claim.Claimant
+	// Entry is the value of the ConfigMap key, empty for the port of a Service.
+	Entry string
+}
+
+// Problem is one thing that is wrong with an object.
+type Problem struct {
+	// Reason is the reason of the condition that tells it.
+	Reason string
+	// Err names the field, its value, and the reason in words.
+	Err *field.Error
+}
+
+// Problems are all things that are wrong with an object.
+type Problems []Problem
+
+// ErrorList is the problems as API machinery has them.
+func (p Problems) ErrorList() field.ErrorList {
+	errs := make(field.ErrorList, 0, len(p))
+	for _, problem := range p {
+		errs = append(errs, problem.Err)
+	}
+	return errs
+}
+
+func one(reason string, err *field.Error) Problems { return Problems{{Reason: reason, Err: err}} }

@@ -1,0 +1,187 @@
+package stream
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// MaxConfigMapBytes is the most that the API server stores in one ConfigMap, keys left out
+// (k8s.io/kubernetes/pkg/apis/core/validation: MaxSecretSize). We count the keys too, and stay on the safe side.
+const MaxConfigMapBytes = 1 << 20
+
+// EntryPlan is the difference between a ConfigMap and what should stand in it.
+type EntryPlan struct {
+	// Data is what Portcullis applies: its own keys, all of them.
+	Data map[string]string
+	// Changed says whether applying it would change anything.
+	Changed bool
+	// Full are the ports that found no room.
+	Full []int32
+	// Bytes and Entries are the size of the ConfigMap after the change, foreign entries included.
+	Bytes, Entries int
+}
+
+// PlanEntries computes which keys to apply so that every wanted entry stands in the ConfigMap, every key of ours that
+// is no longer wanted goes, and foreign keys stay:
+//
+//	            wanted             not wanted
+//	absent      add                -
+//	ours        set to the wanted  remove
+//	foreign     set to the wanted  keep
+//
+// A foreign key that is wanted is one whose claim a stream holds: it was adopted (and says the same already), or
+// somebody has edited a key of ours by hand.
+//
+// When there is no room for all, those that stand there already go first, then the lower ports.
+func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
+	plan := EntryPlan{Data: make(map[string]string, len(wanted)), Bytes: now.Binary}
+	for key, v := range now.Data {
+		port, isPort := ParseKey(key)
+		if _, isWanted := wanted[port]; isPort && (isWanted || !foreign(now, port)) {
+			continue
+		}
+		plan.Bytes += len(key) + len(v)
+		plan.Entries++
+	}
+	for _, port := range byStanding(now, wanted) {
+		key, v := Key(port), wanted[port].String()
+		if plan.Bytes+len(key)+len(v) > limit {
+			plan.Full = append(plan.Full, port)
+			continue
+		}
+		plan.Data[key] = v
+		plan.Bytes += len(key) + len(v)
+		plan.Entries++
+		plan.Changed = plan.Changed || now.Data[key] != v || !now.Ours[port]
+	}
+	for port := range now.Ours {
+		if _, kept := plan.Data[Key(port)]; !kept {
+			plan.Changed = true
+		}
+	}
+	return plan
+}
+
+func foreign(now Standing, port int32) bool {
+	_, is := now.Foreign[port]
+	return is
+}
+
+func byStanding(now Standing, wanted map[int32]Entry) []int32 {
+	return slices.SortedFunc(maps.Keys(wanted), func(a, b int32) int {
+		if now.Ours[a] != now.Ours[b] {
+			if now.Ours[a] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+}
+
+// PortPlan is the difference between the ports of a Service and what should be open there.
+type PortPlan struct {
+	// Standing are the wanted ports that Portcullis has opened already.
+	Standing []PortKey
+	// Missing are the wanted ports that nobody has opened, or not in the way they should be.
+	Missing []PortKey
+	// Stale are the ports that Portcullis has opened and that are no longer wanted.
+	Stale []PortKey
+}
+
+// Changed says whether anything has to be applied.
+func (p PortPlan) Changed() bool { return len(p.Missing) > 0 || len(p.Stale) > 0 }
+
+// PlanPorts computes which ports to open. A wanted port that somebody else has opened is left to them: it is open.
+func PlanPorts(now Front, wanted map[PortKey]bool) PortPlan {
+	var plan PortPlan
+	for key := range wanted {
+		p, ours := now.Ours[key]
+		_, foreign := now.Foreign[key]
+		switch {
+		case ours && isAsApplied(key, p):
+			plan.Standing = append(plan.Standing, key)
+		case ours || !foreign:
+			plan.Missing = append(plan.Missing, key)
+		}
+	}
+	for key := range now.Ours {
+		if !wanted[key] {
+			plan.Stale = append(plan.Stale, key)
+		}
+	}
+	// What we have applied together with somebody else is theirs: let go of it.
+	for key, shared := range now.Shared {
+		if shared {
+			plan.Stale = append(plan.Stale, key)
+		}
+	}
+	for _, keys := range [][]PortKey{plan.Standing, plan.Missing, plan.Stale} {
+		slices.SortFunc(keys, comparePorts)
+	}
+	return plan
+}
+
+func comparePorts(a, b PortKey) int {
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
+}
+
+// Name is the name of the port on a Service, for example tcp-8080.
+func (k PortKey) Name() string {
+	return fmt.Sprintf("%s-%d", strings.ToLower(string(k.Protocol)), k.Port)
+}
+
+// String is the port as people write it, for example TCP/8080.
+func (k PortKey) String() string { return fmt.Sprintf("%s/%d", k.Protocol, k.Port) }
+
+func isAsApplied(key PortKey, p corev1.ServicePort) bool {
+	return p.Name == key.Name() && p.TargetPort == intstr.FromInt32(key.Port)
+}
+
+// FindPort finds the port of a Service that a stream's upstream means, by number or by name.
+func FindPort(svc *corev1.Service, port intstr.IntOrString, protocol v1beta1.Protocol) (int32, bool) {
+	for _, p := range svc.Spec.Ports {
+		if v1beta1.Protocol(p.Protocol) != protocol && !(p.Protocol == "" && protocol == v1beta1.TCP) {
+			continue
+		}
+		if port.Type == intstr.String && p.Name == port.StrVal || port.Type == intstr.Int && p.Port == port.IntVal {
+			return p.Port, true
+		}
+	}
+	return 0, false
+}
+
+// EntryFor is the entry of a stream. svc is its upstream Service, nil when there is none; standing is the entry of its
+// port now, if any. A port by number needs no Service; one by name keeps the number that stands there while the
+// Service is away. ok is false when the number of a named port can't be told.
+func EntryFor(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (entry Entry, ok bool) {
+	entry = Entry{Namespace: s.UpstreamNamespace(), Service: s.UpstreamService()}
+	if pp := s.Spec.ProxyProtocol; pp != nil && s.ProtocolOrDefault() == v1beta1.TCP {
+		entry.Accept, entry.Send = pp.Accept, pp.Send
+	}
+	port := s.Spec.Upstream.Port
+	if port.Type == intstr.Int {
+		entry.Port = Key(port.IntVal)
+		return entry, true
+	}
+	if svc != nil {
+		if number, found := FindPort(svc, port, s.ProtocolOrDefault()); found {
+			entry.Port = Key(number)
+			return entry, true
+		}
+	}
+	before, err := ParseEntry(standing)
+	if err != nil || before.Namespace != entry.Namespace || before.Service != entry.Service {
+		return entry, false
+	}
+	entry.Port = before.Port
+	return entry, true
+}

@@ -1,0 +1,75 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// decision is the answer to one admission request.
+type decision struct {
+	warnings admission.Warnings
+	problems rules.Problems
+}
+
+// answer turns a decision into what admission expects, and counts it. An object with problems is Invalid, with a cause
+// for each field. Errors of our own are a request to try again, never a verdict on the object.
+func answer(ctx context.Context, kind schema.GroupKind, name string, decide func(context.Context) (decision, error)) (admission.Warnings, error) {
+	start := time.Now()
+	d, err := decide(ctx)
+	switch {
+	case err != nil:
+		err = unavailable(err)
+		log.FromContext(ctx).Error(err, "admission could not be decided")
+		observe(ctx, kind.Kind, "error", string(apierrors.ReasonForError(err)), start)
+		return d.warnings, err
+	case len(d.problems) > 0:
+		observe(ctx, kind.Kind, "denied", d.problems[0].Reason, start)
+		return d.warnings, apierrors.NewInvalid(kind, name, d.problems.ErrorList())
+	default:
+		observe(ctx, kind.Kind, "allowed", "", start)
+		return d.warnings, nil
+	}
+}
+
+// unavailable makes sure that an error carries an API status, so that clients know that they may try again.
+func unavailable(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && apierrors.IsTooManyRequests(err) {
+		return err
+	}
+	return apierrors.NewServiceUnavailable("portcullis could not decide, try again: " + err.Error())
+}
+
+// warn turns problems that are no reason to refuse into warnings.
+func warn(problems rules.Problems) admission.Warnings {
+	warnings := make(admission.Warnings, 0, len(problems))
+	for _, p := range problems {
+		warnings = append(warnings, p.Err.Field+": "+p.Err.Detail)
+	}
+	return warnings
+}
+
+// isDryRun says whether the request must have no effect.
+func isDryRun(ctx context.Context) bool {
+	req, err := admission.RequestFromContext(ctx)
+	return err == nil && req.DryRun != nil && *req.DryRun
+}
+
+var errNotSynced = errors.New("the ledger is still being read")
+
+// ready says whether decisions can be made: before the ledger is known, every port would look free.
+func ready(view *cluster.View) error {
+	if !view.Occupancy.Synced() {
+		return errNotSynced
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingress,mutating=false,failurePolicy=fail,sideEffects=NoneOnDryRun,groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=create;update,versions=v1beta1,name=streamingress.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+
+// streamValidator decides on StreamIngresses.
+type streamValidator struct {
+	view   *cluster.View
+	ledger *claim.Ledger
+}
+
+var (
+	_ admission.Validator[*v1beta1.StreamIngress] = &streamValidator{}
+
+	streamKind = schema.GroupKind{Group: v1beta1.GroupName, Kind: "StreamIngress"}
+)
+
+// ValidateCreate claims the port of a new stream.
+func (v *streamValidator) ValidateCreate(ctx context.Context, s *v1beta1.StreamIngress) (admission.Warnings, error) {
+	return answer(ctx, streamKind, s.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, s) })
+}
+
+// ValidateUpdate claims the port of a stream that moves to another, and asks for consent when its traffic goes
+// elsewhere. All other changes pass.
+func (v *streamValidator) ValidateUpdate(ctx context.Context, before, s *v1beta1.StreamIngress) (admission.Warnings, error) {
+	return answer(ctx, streamKind, s.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, s) })
+}
+
+// ValidateDelete always passes.
+func (v *streamValidator) ValidateDelete(context.Context, *v1beta1.StreamIngress) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// decide judges a new stream (before is nil) or the change of one.
+func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamIngress) (d decision, err error) {
+	if s.DeletionTimestamp != nil || before != nil && !rules.Moves(before, s) && !rules.Redirects(before, s) {
+		return d, nil
+	}
+	if err := ready(v.view); err != nil {
+		return d, err
+	}
+	class, problems, err := rules.ClassOf(ctx, v.view, s)
+	if err != nil || len(problems) > 0 {
+		return decision{problems: problems}, err
+	}
+	moves := true
+	if before != nil {
+		if moves, err = v.moves(ctx, before, s, class); err != nil {
+			return d, err
+		}
+	}
+	req := rules.Request{}
+	if moves {
+		if req, d.problems, err = rules.Port(ctx, v.view, s, class); err != nil {
+			return d, err
+		}
+	}
+	if before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName {
+		problems, err := rules.Consent(ctx, v.view, s, class)
+		if err != nil {
+			return d, err
+		}
+		d.problems = append(d.problems, problems...)
+	}
+	missing, err := rules.Upstream(ctx, v.view, s)
+	if err != nil {
+		return d, err
+	}
+	d.warnings = warn(missing)
+	if !moves || len(d.problems) > 0 {
+		return d, nil
+	}
+	d.problems, err = v.promise(ctx, s, req)
+	return d, err
+}
+
+// moves says whether a change really takes a stream to another point: naming the class or the port that it has already
+// does not.
+func (v *streamValidator) moves(ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (bool, error) {
+	if !rules.Moves(before, s) {
+		return false, nil
+	}
+	was, problems, err := rules.ClassOf(ctx, v.view, before)
+	if err != nil || len(problems) > 0 {
+		return true, err
+	}
+	held, err := v.view.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
+	if err != nil {
+		return true, err
+	}
+	from, to := rules.Wanted(before, was.Name, held), rules.Wanted(s, class.Name, held)
+	return from.IsZero() || from != to, nil
+}
+
+// promise claims the point that a stream asks for, or draws one for it.
+func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req rules.Request) (rules.Problems, error) {
+	by := claim.Claimant{Holder: claim.StreamHolder(s.Namespace, s.Name), UID: s.UID, Generation: s.Generation}
+	if req.At.IsZero() {
+		return v.draw(ctx, s, by, req)
+	}
+	mayTake, problems, err := rules.Adoption(ctx, v.view, s, req.Class, req.At)
+	if err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	if isDryRun(ctx) {
+		err = v.ledger.Peek(ctx, req.At, by, mayTake)
+	} else {
+		err = v.ledger.Promise(ctx, req.At, by, mayTake)
+	}
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		cluster.Conflicts.WithLabelValues("admission").Inc()
+		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+	}
+	return nil, err
+}
+
+// draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
+// gone; a dry run only finds out that there is a choice.
+func (v *streamValidator) draw(ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req rules.Request) (rules.Problems, error) {
+	if isDryRun(ctx) {
+		return nil, nil
+	}
+	_, err := rules.Draw(s, req, func(at claim.Coordinate) (bool, error) {
+		_, foreign, err := v.view.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		if err != nil || foreign {
+			return false, err
+		}
+		var held *claim.HeldError
+		if err = v.ledger.Promise(ctx, at, by, nil); errors.As(err, &held) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if errors.Is(err, rules.ErrNoFreePort) {
+		return rules.NoFreePort(s, req.Class), nil
+	}
+	return nil, err
+}

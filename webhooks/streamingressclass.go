@@ -1,0 +1,107 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=fail,sideEffects=None,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=create;update,versions=v1beta1,name=streamingressclass.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+// +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=ignore,sideEffects=None,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=delete,versions=v1beta1,name=streamingressclass-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+
+// classValidator decides on StreamIngressClasses.
+type classValidator struct {
+	view *cluster.View
+}
+
+var (
+	_ admission.Validator[*v1beta1.StreamIngressClass] = &classValidator{}
+
+	classKind = schema.GroupKind{Group: v1beta1.GroupName, Kind: "StreamIngressClass"}
+)
+
+// ValidateCreate refuses a class that would write where another class writes.
+func (v *classValidator) ValidateCreate(ctx context.Context, class *v1beta1.StreamIngressClass) (admission.Warnings, error) {
+	return answer(ctx, classKind, class.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, class) })
+}
+
+// ValidateUpdate refuses changes that would take the door away from streams that are behind it.
+func (v *classValidator) ValidateUpdate(ctx context.Context, before, class *v1beta1.StreamIngressClass) (admission.Warnings, error) {
+	return answer(ctx, classKind, class.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, class) })
+}
+
+// ValidateDelete always passes, and warns when streams lose their proxy.
+func (v *classValidator) ValidateDelete(ctx context.Context, class *v1beta1.StreamIngressClass) (admission.Warnings, error) {
+	return answer(ctx, classKind, class.Name, func(ctx context.Context) (decision, error) {
+		served, err := v.served(ctx, class.Name)
+		if n := served[v1beta1.TCP] + served[v1beta1.UDP]; n > 0 {
+			return decision{warnings: admission.Warnings{fmt.Sprintf(
+				"class %s serves %d stream(s): their ports are closed now, and opened again when a class of this name returns", class.Name, n)}}, err
+		}
+		return decision{}, err
+	})
+}
+
+func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.StreamIngressClass) (d decision, err error) {
+	sameSpec := before != nil && equality.Semantic.DeepEqual(before.Spec, class.Spec)
+	if class.DeletionTimestamp != nil || sameSpec && before.IsDefault() == class.IsDefault() {
+		return d, nil
+	}
+	if err := ready(v.view); err != nil {
+		return d, err
+	}
+	if d.warnings, err = v.otherDefaults(ctx, class); err != nil || sameSpec {
+		return d, err
+	}
+	d.problems = rules.Class(class)
+	clashes, err := rules.ClassTargets(ctx, v.view, class)
+	if err != nil {
+		return d, err
+	}
+	d.problems = append(d.problems, clashes...)
+	if before == nil {
+		return d, nil
+	}
+	served, err := v.served(ctx, class.Name)
+	d.problems = append(d.problems, rules.ClassChange(before, class, served)...)
+	return d, err
+}
+
+// otherDefaults warns when several classes are the default one.
+func (v *classValidator) otherDefaults(ctx context.Context, class *v1beta1.StreamIngressClass) (admission.Warnings, error) {
+	if !class.IsDefault() {
+		return nil, nil
+	}
+	classes, err := v.view.Classes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		if other := &classes[i]; other.Name != class.Name && other.IsDefault() {
+			return admission.Warnings{fmt.Sprintf(
+				"class %s is the default too: new streams that name no class are refused until only one is", other.Name)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// served counts the streams that hold a port of a class.
+func (v *classValidator) served(ctx context.Context, class string) (map[v1beta1.Protocol]int, error) {
+	claims, err := v.view.Claims(ctx, class)
+	served := map[v1beta1.Protocol]int{}
+	for at := range maps.Keys(claims) {
+		if claim.HolderOf(claims[at]).IsStream() {
+			served[at.Protocol()]++
+		}
+	}
+	return served, err
+}
