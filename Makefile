@@ -1,0 +1,119 @@
+# Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
+# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint) and tools/kubernetes/go.mod
+# (etcd, kube-apiserver, kubectl). Go builds and caches them on first use.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+# One setting for every build, so that all of them share one build cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+export GOWORK := off
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The image that `make image` builds and `make deploy` deploys. Left out, deploy uses the one that config/ names.
+IMG ?=
+# The overlay of config/overlays that deploy and undeploy use.
+OVERLAY ?= default
+# Further arguments of `go test`. CI never trusts a cached result.
+TEST_ARGS ?= $(if $(CI),-count=1)
+
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+ASSETS := go run -C tools ./assets
+KUBECTL ?= kubectl
+# The packages that carry RBAC and webhook markers.
+MARKED := $(foreach dir,webhooks reconcilers certs cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
+GENERATED := api config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml docs/api.md
+
+##@ Use
+
+.PHONY: help
+help: ## List what make can do.
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z][a-z0-9-]*:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Start a control plane and Portcullis on this machine (CLEAN=1 drops the data; API_PORT=... moves it).
+	@assets=$$($(ASSETS)) && go build -o bin/run ./test/run && KUBEBUILDER_ASSETS="$$assets" exec bin/run \
+		--clean="$(CLEAN)" $(if $(API_PORT),--api-port=$(API_PORT)) $(if $(WEBHOOK_PORT),--webhook-port=$(WEBHOOK_PORT)) \
+		$(if $(HEALTH_PORT),--health-port=$(HEALTH_PORT)) $(if $(METRICS_PORT),--metrics-port=$(METRICS_PORT)) $(RUN_ARGS)
+
+.PHONY: test
+test: ## Run every test, against a real kube-apiserver and etcd.
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go test -timeout 45m $(TEST_ARGS) ./...
+	@go -C tools test $(TEST_ARGS) ./...
+
+.PHONY: build
+build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
+	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/portcullis ./cmd/portcullis
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Generate Go code and the API reference from the types.
+	@$(TOOL) controller-gen object paths=./api/...
+	@mkdir -p docs
+	@$(TOOL) crd-ref-docs --log-level=ERROR --config=tools/crd-ref-docs.yaml --source-path=api --renderer=markdown --output-path=docs/api.md
+
+.PHONY: manifests
+manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
+	@rm -f config/crd/bases/*.yaml
+	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	@$(TOOL) controller-gen rbac:roleName=portcullis webhook $(MARKED) output:rbac:dir=config/rbac output:webhook:dir=config/webhook
+
+.PHONY: verify
+verify: generate manifests ## Prove that generated files and go.mod files are up to date.
+	@changed=$$(git status --porcelain -- $(GENERATED)); if [ -n "$$changed" ]; then \
+		echo "not up to date, commit what 'make generate manifests' changed:"; echo "$$changed"; \
+		git --no-pager diff -- $(GENERATED); exit 1; fi
+	@for mod in $$(git ls-files '*go.mod'); do \
+		go -C "$$(dirname "$$mod")" mod tidy -diff || { echo "$$mod is not tidy"; exit 1; }; done
+
+.PHONY: lint
+lint: ## Lint every Go module.
+	@for dir in . tools $(wildcard test/e2e); do (cd $$dir && $(LINT) run ./...) || exit 1; done
+
+.PHONY: layering
+layering: ## Prove that imports flow one way and that the domain packages know no cluster.
+	@go build -C tools -o ../bin/layering ./layering && bin/layering
+
+.PHONY: bench
+bench: ## Measure admission and reconciliation; prints figures.
+	@[ -d test/bench ] || { echo "there is no benchmark yet: test/bench is missing" >&2; exit 1; }
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/bench $(BENCH_ARGS)
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests on the cluster that KUBECONFIG names.
+	@[ -d test/e2e ] || { echo "there are no end-to-end tests yet: test/e2e is missing" >&2; exit 1; }
+	@go -C test/e2e test -count=1 -timeout 60m $(E2E_ARGS) ./...
+
+.PHONY: clean
+clean: ## Remove built binaries and the data of `make run`.
+	@rm -rf bin .run .deploy
+
+##@ Deploy
+
+.PHONY: image
+image: ## Build the container image IMG.
+	@[ -n "$(IMG)" ] || { echo "say which image: make image IMG=registry.example.com/portcullis:tag" >&2; exit 1; }
+	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+
+# rendered prints the manifests of OVERLAY, with IMG in the place of the image that config/ names.
+define rendered
+	@rm -rf .deploy && mkdir -p .deploy && printf 'resources: [../config/overlays/%s]\n' '$(OVERLAY)' >.deploy/kustomization.yaml
+	@img='$(IMG)'; if [ -n "$$img" ]; then tag=$${img##*:}; case "$$tag" in */*|"$$img") tag=latest; name=$$img;; *) name=$${img%:*};; esac; \
+		printf 'images: [{name: portcullis, newName: "%s", newTag: "%s"}]\n' "$$name" "$$tag" >>.deploy/kustomization.yaml; fi
+	@$(TOOL) kustomize build .deploy >.deploy/all.yaml
+endef
+
+.PHONY: deploy
+deploy: ## Deploy to the cluster that kubectl talks to (OVERLAY=default|standalone IMG=...).
+	$(rendered)
+	$(KUBECTL) apply --server-side -f .deploy/all.yaml
+
+.PHONY: undeploy
+undeploy: ## Remove what deploy put there.
+	$(rendered)
+	$(KUBECTL) delete --ignore-not-found -f .deploy/all.yaml

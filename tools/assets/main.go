@@ -1,0 +1,143 @@
+// Command assets prints a directory that holds etcd, kube-apiserver and kubectl.
+//
+// It takes the first of these that has all three: the directory that KUBEBUILDER_ASSETS names, the cache of an earlier
+// run, the archive that setup-envtest downloads, and at last the sources that ../kubernetes/go.mod pins. Progress goes
+// to standard error, so that a script can read the directory from standard output.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "assets:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the directory to out. An interrupt ends it.
+func run(out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := find(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, dir)
+	return err
+}
+
+// find returns the directory with the programs; it fetches or compiles them when this is the first run.
+func find(ctx context.Context) (string, error) {
+	if given := os.Getenv("KUBEBUILDER_ASSETS"); given != "" {
+		missing := lacking(given)
+		if len(missing) == 0 {
+			return filepath.Abs(given)
+		}
+		say("KUBEBUILDER_ASSETS=%s has no %v: it is passed over", given, missing)
+	}
+	pins, err := readPins(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir, err := cacheDir(pins)
+	if err != nil {
+		return "", err
+	}
+	if len(lacking(dir)) == 0 {
+		return dir, nil
+	}
+	return dir, fill(ctx, dir, pins)
+}
+
+// fill puts the programs into dir while it holds dir's lock, so that two runs at once do the work once.
+func fill(ctx context.Context, dir string, pins pins) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if len(lacking(dir)) == 0 {
+		return nil
+	}
+	if err := removeLeftovers(dir); err != nil {
+		return err
+	}
+	err = download(ctx, dir, pins)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	say("no prebuilt etcd and kube-apiserver to download (%v), so they are compiled from source", err)
+	return compile(ctx, dir, pins)
+}
+
+// programs are the file names that the directory must have.
+func programs() []string {
+	return []string{"etcd", "kube-apiserver", "kubectl"}
+}
+
+// lacking returns the programs that dir does not have.
+func lacking(dir string) []string {
+	var missing []string
+	for _, name := range programs() {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// cacheDir returns where the programs of these versions are kept for all clones of the repository of one user.
+func cacheDir(pins pins) (string, error) {
+	base := os.Getenv("XDG_CACHE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no place for the cache, set HOME or XDG_CACHE_HOME: %w", err)
+		}
+		base = filepath.Join(home, ".cache")
+	}
+	version := fmt.Sprintf("kubernetes-%s-etcd-%s-%s-%s", pins.kubernetes, pins.etcd, runtime.GOOS, runtime.GOARCH)
+	return filepath.Abs(filepath.Join(base, "portcullis", version))
+}
+
+// removeLeftovers clears what an interrupted run left in dir. The caller holds the lock.
+func removeLeftovers(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != tmpExt {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// tmpExt marks files that are not finished; a rename finishes them.
+const tmpExt = ".tmp"
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// check returns one sentence for every violation, sorted.
+func check(imports graph) []string {
+	var found []string
+	for path := range imports {
+		layer, ours := layerOf(path)
+		if !ours {
+			continue
+		}
+		found = append(found, checkLayer(path, layer, imports[path])...)
+		if isPure(path) {
+			found = append(found, checkPure(path, imports)...)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// checkLayer returns the direct imports of one package that its layer may not have.
+func checkLayer(path, layer string, imported []string) []string {
+	allowed, known := layers[layer]
+	if !known {
+		return []string{fmt.Sprintf("%s is in no layer: name its directory in tools/layering", path)}
+	}
+	var found []string
+	for _, other := range imported {
+		below, ours := layerOf(other)
+		if ours && below != layer && !slices.Contains(allowed, below) {
+			found = append(found, fmt.Sprintf("%s imports %s: %s may import %s", path, other, layer, list(allowed)))
+		}
+	}
+	return found
+}
+
+// checkPure returns the shortest way from a pure package to each module that it must not reach.
+func checkPure(path string, imports graph) []string {
+	var found []string
+	for _, module := range modules {
+		if chain := shortest(imports, path, module); chain != nil {
+			found = append(found, fmt.Sprintf("%s must stay pure but reaches %s: %s", path, module, strings.Join(chain, " -> ")))
+		}
+	}
+	return found
+}
+
+func isPure(path string) bool {
+	return slices.ContainsFunc(pure, func(root string) bool { return within(path, product+"/"+root) })
+}
+
+// shortest returns the imports that lead from one package into a module, both ends included; nil when none do.
+func shortest(imports graph, from, module string) []string {
+	importer := map[string]string{from: ""}
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+		if at := queue[0]; within(at, module) {
+			return chain(importer, at)
+		}
+		for _, next := range imports[queue[0]] {
+			if _, seen := importer[next]; !seen {
+				importer[next] = queue[0]
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil
+}
+
+// chain walks back from a package to the first one.
+func chain(importer map[string]string, at string) []string {
+	var path []string
+	for ; at != ""; at = importer[at] {
+		path = append(path, at)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// list names layers for a sentence.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none of the others"
+	}
+	return strings.Join(names, ", ")
+}
