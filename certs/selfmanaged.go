@@ -1,0 +1,119 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// What cert-controller needs, and no more:
+//   - its cache lists and watches all Secrets of the own namespace and all webhook configurations, without a field
+//     selector, so those verbs can't be bound to names; neither can create;
+//   - nothing is ever fetched by name, all reads are from that cache: no get;
+//   - writes go to the two named objects only.
+//
+// +kubebuilder:rbac:groups="",namespace=portcullis-system,resources=secrets,verbs=create;list;watch
+// +kubebuilder:rbac:groups="",namespace=portcullis-system,resources=secrets,resourceNames=portcullis-webhook-cert,verbs=update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=portcullis,verbs=update
+
+const (
+	authorityName = "portcullis-ca"
+	organization  = "portcullis"
+	fieldOwner    = "portcullis"
+
+	authorityLifetime   = 10 * 365 * 24 * time.Hour
+	certificateLifetime = 365 * 24 * time.Hour
+	// clockSkew is how long before now a new certificate is valid already, as cert-controller has it.
+	clockSkew = time.Hour
+
+	// caKeyFile is in the Secret only, never in a directory.
+	caKeyFile = "ca.key"
+)
+
+// rotators numbers the rotators of this process: cert-controller insists on a controller name of its own for each.
+var rotators atomic.Int32
+
+// setupSelfManaged registers cert-controller's rotator, and our mirror of its Secret, with the manager.
+func (s *Serving) setupSelfManaged(mgr manager.Manager) error {
+	cr := newRotator(s.opts)
+	adapted := &rotatorManager{Manager: mgr, names: s.opts.DNSNames, log: s.log}
+	if err := rotator.AddRotator(adapted, cr); err != nil {
+		return err
+	}
+	if adapted.cache == nil || !adapted.rotates {
+		return errors.New("cert-controller does not register the runnables it is known for")
+	}
+	s.trusted = func(ctx context.Context, cert *tls.Certificate) error {
+		return trustedBy(ctx, adapted.cache, s.opts.WebhookConfiguration, cert, s.now())
+	}
+	m := &mirror{
+		opts: s.opts, reader: adapted.cache, writer: mgr.GetClient(), log: s.log, published: s.load,
+		issue: func() (*corev1.Secret, error) { return issue(cr) },
+	}
+	return m.setup(mgr, adapted.cache)
+}
+
+// newRotator returns cert-controller's rotator for these options. Only the leader rotates and injects; no replica has to
+// wait for that with a Secret that is there.
+func newRotator(o Options) *rotator.CertRotator {
+	name := "certificate-rotator"
+	if n := rotators.Add(1); n > 1 {
+		name = fmt.Sprintf("%s-%d", name, n)
+	}
+	return &rotator.CertRotator{
+		ControllerName:        name,
+		SecretKey:             client.ObjectKey{Namespace: o.Namespace, Name: o.SecretName},
+		CertDir:               o.Dir,
+		CAName:                authorityName,
+		CAOrganization:        organization,
+		DNSName:               o.DNSNames[0],
+		ExtraDNSNames:         o.DNSNames[1:],
+		ExtKeyUsages:          &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		CaCertDuration:        authorityLifetime,
+		ServerCertDuration:    certificateLifetime,
+		IsReady:               make(chan struct{}),
+		Webhooks:              []rotator.WebhookInfo{{Name: o.WebhookConfiguration, Type: rotator.Validating}},
+		FieldOwner:            fieldOwner,
+		RequireLeaderElection: true,
+	}
+}
+
+// issue returns a Secret, not stored yet, with an authority and a certificate as the rotator would make them.
+func issue(cr *rotator.CertRotator) (*corev1.Secret, error) {
+	begin := time.Now().Add(-clockSkew)
+	authority, err := cr.CreateCACert(begin, time.Now().Add(cr.CaCertDuration))
+	if err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cr.SecretKey.Namespace, Name: cr.SecretKey.Name,
+			Labels: map[string]string{"app.kubernetes.io/name": "portcullis"},
+		},
+		Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{caFile: authority.CertPEM, caKeyFile: authority.KeyPEM},
+	}
+	return secret, reissue(cr, authority, secret)
+}
+
+// reissue puts a new certificate of the authority into the Secret.
+func reissue(cr *rotator.CertRotator, authority *rotator.KeyPairArtifacts, secret *corev1.Secret) error {
+	now := time.Now()
+	certPEM, keyPEM, err := cr.CreateCertPEM(authority, now.Add(-clockSkew), now.Add(cr.ServerCertDuration))
+	if err != nil {
+		return err
+	}
+	secret.Data[certFile], secret.Data[keyFile] = certPEM, keyPEM
+	return nil
+}
