@@ -73,12 +73,12 @@ func (o Options) validate() error {
 		return nil
 	}
 	var missing []string
-	for what, value := range map[string]string{
-		"namespace": o.Namespace, "Secret": o.SecretName, "webhook configuration": o.WebhookConfiguration,
-		"DNS name": strings.Join(o.DNSNames, ""),
+	for _, field := range []struct{ what, value string }{
+		{"namespace", o.Namespace}, {"Secret", o.SecretName}, {"webhook configuration", o.WebhookConfiguration},
+		{"DNS name", strings.Join(o.DNSNames, "")},
 	} {
-		if value == "" {
-			missing = append(missing, what)
+		if field.value == "" {
+			missing = append(missing, field.what)
 		}
 	}
 	if len(missing) > 0 {
