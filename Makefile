@@ -22,9 +22,9 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 ASSETS := go run -C tools ./assets
 KUBECTL ?= kubectl
-# The packages that carry RBAC and webhook markers.
-MARKED := $(foreach dir,webhooks reconcilers certs cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
-GENERATED := api config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml docs/api.md
+# The packages that carry RBAC and webhook markers; certs has a role of its own, which only self-signed certificates need.
+MARKED := $(foreach dir,webhooks reconcilers cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
+GENERATED := api config/crd/bases config/rbac/role.yaml config/selfsigned/role.yaml config/webhook/manifests.yaml docs/api.md
 
 ##@ Use
 
@@ -62,6 +62,7 @@ manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
 	@rm -f config/crd/bases/*.yaml
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	@$(TOOL) controller-gen rbac:roleName=portcullis webhook $(MARKED) output:rbac:dir=config/rbac output:webhook:dir=config/webhook
+	@$(TOOL) controller-gen rbac:roleName=portcullis-certs paths=./certs/... output:rbac:dir=config/selfsigned
 
 .PHONY: verify
 verify: generate manifests ## Prove that generated files and go.mod files are up to date.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -22,11 +23,15 @@ const (
 	IndexScope = "spec.scope"
 	// IndexClass finds StreamIngresses by the class that they name, or that serves them; "" for those with neither.
 	IndexClass = "class"
-	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service.
+	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service, and by its namespace/.
 	IndexUpstream = "upstream"
-	// IndexListen finds StreamIngresses by the protocol and port that they ask for or have been given.
+	// IndexListen finds StreamIngresses by the protocol and port that they ask for or have been given; port 0 stands for
+	// those that wait to be given one.
 	IndexListen = "listen"
 )
+
+// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
+const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
 // CacheOptions say what is cached: ConfigMaps only where a class has labelled them, namespaces as metadata, and
 // Services without what nobody reads. Cached objects are shared and must not be changed.
@@ -39,11 +44,12 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:      {Label: labels.NewSelector().Add(*labelled)},
-			&corev1.Service{}:        {Transform: slimService},
-			NamespaceObject():        {Transform: cache.TransformStripManagedFields()},
-			&v1beta1.StreamIngress{}: {Transform: cache.TransformStripManagedFields()},
-			&v1beta1.EdgeClaim{}:     {Transform: cache.TransformStripManagedFields()},
+			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labelled)},
+			&corev1.Service{}:            {Transform: slimService},
+			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: EndpointSliceManager})},
+			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.StreamIngress{}:     {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
 		},
 	}
 }
@@ -70,7 +76,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
 			s := o.(*v1beta1.StreamIngress)
-			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService()}
+			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
 		}},
 		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listens(o.(*v1beta1.StreamIngress)) }},
 	} {
@@ -99,7 +105,7 @@ func listens(s *v1beta1.StreamIngress) []string {
 	if s.Spec.Listen != nil {
 		keys = append(keys, ListenKey(s.ProtocolOrDefault(), *s.Spec.Listen))
 	}
-	if s.Status.Listen != 0 && (s.Spec.Listen == nil || *s.Spec.Listen != s.Status.Listen) {
+	if s.Spec.Listen == nil || *s.Spec.Listen != s.Status.Listen {
 		keys = append(keys, ListenKey(s.ProtocolOrDefault(), s.Status.Listen))
 	}
 	return keys

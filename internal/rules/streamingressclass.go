@@ -25,8 +25,9 @@ func Class(class *v1beta1.StreamIngressClass) Problems {
 	return problems
 }
 
-// ClassTargets decides whether two classes would write to the same ConfigMap or Service.
-func ClassTargets(ctx context.Context, v View, class *v1beta1.StreamIngressClass) (Problems, error) {
+// ClassTargets decides whether another class writes to a ConfigMap or Service of this one. yields says to which other
+// classes this one has to give way; nil stands for all.
+func ClassTargets(ctx context.Context, v View, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool) (Problems, error) {
 	classes, err := v.Classes(ctx)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func ClassTargets(ctx context.Context, v View, class *v1beta1.StreamIngressClass
 	var problems Problems
 	for i := range classes {
 		other := &classes[i]
-		if other.Name == class.Name {
+		if other.Name == class.Name || yields != nil && !yields(other) {
 			continue
 		}
 		theirs := targets(other)

@@ -125,12 +125,13 @@ func PlanPorts(now Front, wanted map[PortKey]bool) PortPlan {
 		}
 	}
 	for _, keys := range [][]PortKey{plan.Standing, plan.Missing, plan.Stale} {
-		slices.SortFunc(keys, comparePorts)
+		slices.SortFunc(keys, ComparePorts)
 	}
 	return plan
 }
 
-func comparePorts(a, b PortKey) int {
+// ComparePorts orders ports by number and protocol.
+func ComparePorts(a, b PortKey) int {
 	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 }
 

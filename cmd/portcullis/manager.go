@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/certs"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers"
+	"jeffthecoder.xyz/portcullis/webhooks"
+)
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	utilruntime.Must(gatewayv1beta1.Install(scheme))
+	return scheme
+}
+
+// run serves and reconciles until ctx is done.
+func run(ctx context.Context, o *options) error {
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	serving, err := certs.New(certs.Options{
+		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
+		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
+	})
+	if err != nil {
+		return fmt.Errorf("serving certificate: %w", err)
+	}
+	mgr, err := newManager(cfg, o, serving)
+	if err != nil {
+		return err
+	}
+	if err := setup(ctx, mgr, o, serving); err != nil {
+		return err
+	}
+	return mgr.Start(drained(ctx, o.drain))
+}
+
+func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.Manager, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "portcullis/" + version
+	cfg.QPS = -1 // the API server's priority and fairness decides who waits
+	tlsOpts := []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = serving.GetCertificate }}
+	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
+	if o.metricsSecure {
+		metrics.TLSOpts = tlsOpts
+		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	shutdown := o.drain + 20*time.Second
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        newScheme(),
+		Cache:                         cluster.CacheOptions(),
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "portcullis",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &shutdown,
+		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: tlsOpts}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// setup adds everything that the manager runs.
+func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.Serving) error {
+	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	occupancy, err := cluster.NewOccupancy(ctx, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	view := cluster.NewView(mgr.GetCache(), mgr.GetAPIReader(), occupancy)
+	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
+	if err := serving.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("serving certificate: %w", err)
+	}
+	if err := webhooks.Setup(mgr, webhooks.Options{View: view, Ledger: ledger}); err != nil {
+		return err
+	}
+	if err := reconcilers.Setup(mgr, reconcilers.Options{View: view, Ledger: ledger}); err != nil {
+		return err
+	}
+	return addChecks(ctx, mgr, serving, occupancy)
+}
+
+// addChecks says when the process is alive, and when it can decide.
+func addChecks(ctx context.Context, mgr manager.Manager, serving *certs.Serving, occupancy *cluster.Occupancy) error {
+	caches := func(*http.Request) error {
+		if !occupancy.Synced() {
+			return errors.New("the ledger is still being read")
+		}
+		return nil
+	}
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("certificate", serving.Check),
+		mgr.AddReadyzCheck("caches", caches),
+		mgr.AddReadyzCheck("webhook", func(req *http.Request) error {
+			if err := serving.Check(req); err != nil {
+				return err // dialing would only log a failed handshake
+			}
+			return mgr.GetWebhookServer().StartedChecker()(req)
+		}),
+		mgr.AddReadyzCheck("shutdown", func(*http.Request) error { return ctx.Err() }),
+	)
+}
+
+// drained is a context that ends a while after ctx: until the endpoint is gone from all proxies, requests keep coming,
+// and are answered.
+func drained(ctx context.Context, delay time.Duration) context.Context {
+	if delay <= 0 {
+		return ctx
+	}
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
+	return later
+}

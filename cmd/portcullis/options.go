@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// options are what the command line says.
+type options struct {
+	version bool
+
+	namespace      string
+	leaderElect    bool
+	metricsAddress string
+	metricsSecure  bool
+	probeAddress   string
+
+	webhookHost          string
+	webhookPort          int
+	certDir              string
+	selfSigned           bool
+	certSecret           string
+	webhookConfiguration string
+	dnsNames             string
+
+	claimGrace time.Duration
+	drain      time.Duration
+	zap        zap.Options
+}
+
+// parseOptions reads the command line. Errors are written to out, with the usage.
+func parseOptions(program string, args []string, out io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet(program, flag.ContinueOnError)
+	flags.SetOutput(out)
+	config.RegisterFlags(flags)
+	o.bind(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := o.validate(flags.Args()); err != nil {
+		_, _ = fmt.Fprintln(out, err)
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *options) bind(flags *flag.FlagSet) {
+	namespace := os.Getenv("POD_NAMESPACE")
+	if namespace == "" {
+		namespace = "portcullis-system"
+	}
+	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
+	flags.StringVar(&o.namespace, "namespace", namespace, "Namespace of Portcullis itself, for its Lease and its Secret. Default $POD_NAMESPACE.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas reconcile. All of them answer admission requests.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint, 0 to turn it off.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve metrics over TLS, to clients that may get /metrics.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
+	flags.StringVar(&o.webhookHost, "webhook-host", "", "Address that the webhook server listens on; empty for all.")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "Port that the webhook server listens on.")
+	flags.StringVar(&o.certDir, "cert-dir", "/certs", "Directory with tls.crt and tls.key of the webhook server; changes are picked up.")
+	flags.BoolVar(&o.selfSigned, "self-signed-certs", false, "Make, inject and rotate a CA and a certificate of our own, instead of waiting for mounted ones.")
+	flags.StringVar(&o.certSecret, "cert-secret", "portcullis-webhook-cert", "Secret that keeps the self-signed certificate.")
+	flags.StringVar(&o.webhookConfiguration, "webhook-configuration", "portcullis", "ValidatingWebhookConfiguration that gets the self-signed CA.")
+	flags.StringVar(&o.dnsNames, "webhook-dns-names", "", "Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
+	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
+		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
+	flags.DurationVar(&o.drain, "shutdown-delay", 0, "How long to go on serving after SIGTERM, until no new requests come. On a cluster: 15s.")
+	o.zap.BindFlags(flags)
+}
+
+func (o *options) validate(rest []string) error {
+	var errs []error
+	if len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected arguments: %s", strings.Join(rest, " ")))
+	}
+	if o.claimGrace <= 0 {
+		errs = append(errs, errors.New("--claim-grace must be positive"))
+	}
+	if o.webhookPort < 1 || o.webhookPort > 65535 {
+		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))
+	}
+	if o.namespace == "" {
+		errs = append(errs, errors.New("--namespace must not be empty"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *options) logger() logr.Logger { return zap.New(zap.UseFlagOptions(&o.zap)) }
+
+// serverNames are the names in the self-signed certificate.
+func (o *options) serverNames() []string {
+	if o.dnsNames == "" {
+		return []string{"portcullis-webhook." + o.namespace + ".svc"}
+	}
+	return strings.Split(o.dnsNames, ",")
+}

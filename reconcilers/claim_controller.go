@@ -1,0 +1,214 @@
+package reconcilers
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// claimReconciler releases claims whose holder is gone or wants another point.
+type claimReconciler struct {
+	base
+}
+
+// claimRequest asks for a look at a claim.
+type claimRequest struct {
+	Name string
+	// Gone is the UID of its holder, if that was seen to be deleted. A request without it loses nothing but time: the
+	// claim then waits out its grace.
+	Gone types.UID
+}
+
+type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
+
+func setupClaim(mgr manager.Manager, b base) error {
+	r := &claimReconciler{base: b}
+	logger := mgr.GetLogger().WithValues("controller", "edgeclaim")
+	return builder.TypedControllerManagedBy[claimRequest](mgr).Named("edgeclaim").
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.StreamIngress{}, r.onStream()).
+		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
+		Watches(&corev1.ConfigMap{}, r.onTarget(claim.ConfigMapHolder)).
+		Watches(&corev1.Service{}, r.onTarget(claim.ServiceHolder)).
+		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8}).
+		WithLogConstructor(func(req *claimRequest) logr.Logger {
+			if req == nil {
+				return logger
+			}
+			return logger.WithValues("claim", req.Name)
+		}).
+		Complete(r)
+}
+
+// settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.
+const settling = 5 * time.Second
+
+// Reconcile releases one claim, if it is to be released.
+func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
+	c, err := r.view.Claim(ctx, req.Name)
+	if err != nil || c == nil {
+		return reconcile.Result{}, err
+	}
+	wanted, err := r.wants(ctx, r.view.Stream, c)
+	if err != nil || wanted.Wants {
+		return reconcile.Result{}, err
+	}
+	if req.Gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settling {
+		return reconcile.Result{RequeueAfter: min(settling, r.ledger.Grace)}, nil
+	}
+	look := func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+		return r.wants(ctx, r.streamLive, c)
+	}
+	keep, released, err := r.ledger.Release(ctx, req.Name, look, req.Gone)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: settling}, nil // it was renewed meanwhile
+	}
+	if released {
+		log.FromContext(ctx).V(1).Info("released", "holder", c.Spec.HeldBy)
+	}
+	return reconcile.Result{RequeueAfter: keep}, err
+}
+
+func (r *claimReconciler) streamLive(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error) {
+	si := &v1beta1.StreamIngress{}
+	if err := r.live.Get(ctx, key, si); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return si, nil
+}
+
+// wants looks whether the holder of a claim is there, and wants its point. Streams are read by the function given.
+func (r *claimReconciler) wants(ctx context.Context, read func(context.Context, types.NamespacedName) (*v1beta1.StreamIngress, error), c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+	at, err := claim.Parse(c.Name)
+	if err != nil {
+		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
+	}
+	holder := claim.HolderOf(c)
+	if !holder.IsStream() {
+		return r.foreignWants(ctx, at, holder)
+	}
+	si, err := read(ctx, holder.Key())
+	if err != nil || si == nil {
+		return claim.Sighting{}, err
+	}
+	seen := claim.Sighting{Exists: true, UID: si.UID, Generation: si.Generation}
+	if class := cluster.ClassName(si); class != "" && class != at.Class() {
+		return seen, nil
+	}
+	held, err := r.view.Held(ctx, holder)
+	if err != nil {
+		return seen, err
+	}
+	seen.Wants = rules.Wanted(si, at.Class(), append(held, at)) == at
+	return seen, nil
+}
+
+// foreignWants looks whether a ConfigMap or a Service still has a foreign entry or port at a point. What is foreign has
+// not come through admission, so that there is nothing in flight to wait for.
+func (r *claimReconciler) foreignWants(ctx context.Context, at claim.Coordinate, holder claim.Holder) (claim.Sighting, error) {
+	class, err := r.view.Class(ctx, at.Class())
+	if err != nil || class == nil {
+		return claim.Sighting{}, err
+	}
+	f, foreign, err := r.view.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+	if err != nil || !foreign {
+		return claim.Sighting{}, err
+	}
+	return claim.Sighting{Exists: true, UID: f.Holder.UID, Wants: f.Holder.Holder == holder}, nil
+}
+
+// enqueue asks for a look at every claim of a holder.
+func (r *claimReconciler) enqueue(ctx context.Context, q claimQueue, holder claim.Holder, gone types.UID) {
+	held, err := r.view.Held(ctx, holder)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims of a holder", "holder", holder.String())
+	}
+	for _, at := range held {
+		q.Add(claimRequest{Name: at.Name(), Gone: gone})
+	}
+}
+
+func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q claimQueue) {
+			q.Add(claimRequest{Name: e.Object.GetName()})
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
+			q.Add(claimRequest{Name: e.ObjectNew.GetName()})
+		},
+	}
+}
+
+func (r *claimReconciler) onStream() handler.TypedEventHandler[client.Object, claimRequest] {
+	changed := streamChanged()
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
+			r.enqueue(ctx, q, claim.StreamHolder(e.Object.GetNamespace(), e.Object.GetName()), "")
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			if changed.Update(e) {
+				r.enqueue(ctx, q, claim.StreamHolder(e.ObjectNew.GetNamespace(), e.ObjectNew.GetName()), goneBy(e))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			r.enqueue(ctx, q, claim.StreamHolder(e.Object.GetNamespace(), e.Object.GetName()), e.Object.GetUID())
+		},
+	}
+}
+
+// goneBy is the UID of an object that was deleted and re-created between two looks of the cache.
+func goneBy(e event.UpdateEvent) types.UID {
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+		return e.ObjectOld.GetUID()
+	}
+	return ""
+}
+
+// onClass looks at what was foreign on the proxy of a class that changed.
+func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, claimRequest] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []claimRequest {
+		claims, err := r.view.Claims(ctx, obj.GetName())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims of a class")
+		}
+		var requests []claimRequest
+		for at, c := range claims {
+			if !claim.HolderOf(c).IsStream() {
+				requests = append(requests, claimRequest{Name: at.Name()})
+			}
+		}
+		return requests
+	})
+}
+
+func (r *claimReconciler) onTarget(holder func(v1beta1.ObjectReference) claim.Holder) handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(ctx context.Context, q claimQueue, obj client.Object, gone types.UID) {
+		r.enqueue(ctx, q, holder(v1beta1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}), gone)
+	}
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object, "") },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) { look(ctx, q, e.ObjectNew, goneBy(e)) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			look(ctx, q, e.Object, e.Object.GetUID())
+		},
+	}
+}

@@ -1,0 +1,227 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// classReconciler tells the proxy of each class which streams it serves. The unit of work is the class: its ConfigMaps
+// and its Service are computed whole from what exists now.
+type classReconciler struct {
+	base
+	pacer *pacer
+	probe *refusals
+}
+
+func setupClass(mgr manager.Manager, b base) error {
+	r := &classReconciler{base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{})}
+	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
+		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classOfStream), builder.WithPredicates(streamChanged())).
+		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(classOfClaim)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
+		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.allClasses), predicate.ResourceVersionChangedPredicate{})).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=referencegrants,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile tells the proxy of one class which streams it serves.
+func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if wait := r.pacer.wait(req.Name); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	class, err := r.view.Class(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if class == nil {
+		r.pacer.forget(req.Name)
+		forgetClassMetrics(req.Name)
+		return reconcile.Result{}, r.letGo(ctx, req.Name, nil)
+	}
+	taken, err := r.targetConflict(ctx, class)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(taken) > 0 {
+		return reconcile.Result{}, r.reportConflict(ctx, class, taken)
+	}
+	report, err := r.program(ctx, class)
+	r.pacer.done(req.Name, report.wrote)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.letGo(ctx, class.Name, class); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.report(ctx, class, report); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(report.refused) > 0 || report.configMapError != nil {
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// program enters what is foreign into the ledger, and writes what the streams of the class need.
+func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngressClass) (classReport, error) {
+	var report classReport
+	s, err := r.lookAt(ctx, class)
+	if err != nil {
+		return report, err
+	}
+	if err := r.enterForeign(ctx, s); err != nil {
+		return report, err
+	}
+	granted, err := r.grantedStreams(ctx, s)
+	if err != nil {
+		return report, err
+	}
+	open := map[stream.PortKey]bool{}
+	for _, cm := range s.configMaps {
+		wanted, err := r.wantedEntries(ctx, cm, granted)
+		if err != nil {
+			return report, err
+		}
+		written, err := r.programConfigMap(ctx, class, cm, wanted, &report)
+		if err != nil {
+			return report, err
+		}
+		for _, port := range written {
+			open[stream.PortKey{Protocol: cm.protocol, Port: port}] = true
+		}
+	}
+	return report, r.programService(ctx, s, open, &report)
+}
+
+// enterForeign makes sure that everything on the proxy that Portcullis has not made has a claim, so that one rule
+// covers every conflict. A point that a stream holds stays with it.
+func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
+	enter := func(port stream.PortKey, holder claim.Holder, uid types.UID) error {
+		at := claim.Stream(s.class.Name, port.Protocol, port.Port)
+		if at.IsZero() || s.claims[at] != nil {
+			return nil
+		}
+		c, err := r.ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: uid}, nil)
+		var held *claim.HeldError
+		if errors.As(err, &held) {
+			return nil // a stream was faster; the ledger decides
+		}
+		if err == nil {
+			s.claims[at] = c
+		}
+		return err
+	}
+	for _, cm := range s.configMaps {
+		for port := range cm.standing.Foreign {
+			if err := enter(stream.PortKey{Protocol: cm.protocol, Port: port}, claim.ConfigMapHolder(cm.ref), cm.object.UID); err != nil {
+				return fmt.Errorf("entering the foreign keys of ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
+			}
+		}
+	}
+	for port := range s.front.Foreign {
+		if err := enter(port, claim.ServiceHolder(*s.class.Spec.Service), s.service.UID); err != nil {
+			return fmt.Errorf("entering the foreign ports of Service %s/%s: %w", s.service.Namespace, s.service.Name, err)
+		}
+	}
+	return nil
+}
+
+// targetConflict finds what another class writes to already. Admission lets no second class in; of two that got past
+// it, the one that was created first writes.
+func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.StreamIngressClass) (rules.Problems, error) {
+	return rules.ClassTargets(ctx, r.view, class, func(other *v1beta1.StreamIngressClass) bool {
+		if !other.CreationTimestamp.Equal(&class.CreationTimestamp) {
+			return other.CreationTimestamp.Before(&class.CreationTimestamp)
+		}
+		return other.Name < class.Name
+	})
+}
+
+// classOfStream finds the class whose proxy a stream concerns; all of them while that is not settled.
+func (r *classReconciler) classOfStream(ctx context.Context, obj client.Object) []reconcile.Request {
+	si := obj.(*v1beta1.StreamIngress)
+	if si.Spec.ClassName != "" && (si.Status.ClassName == "" || si.Status.ClassName == si.Spec.ClassName) {
+		return []reconcile.Request{forName(si.Spec.ClassName)}
+	}
+	return r.allClasses(ctx, obj)
+}
+
+func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
+	at, err := claim.Parse(obj.GetName())
+	if err != nil {
+		return nil
+	}
+	return []reconcile.Request{forName(at.Class())}
+}
+
+// classesOfTarget finds the classes that write to an object, or did.
+func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	if name := obj.GetLabels()[v1beta1.LabelClass]; name != "" {
+		requests = append(requests, forName(name))
+	}
+	classes, err := r.view.Classes(ctx)
+	if err != nil {
+		return requests
+	}
+	here := v1beta1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	for i := range classes {
+		for _, ref := range []*v1beta1.ObjectReference{classes[i].Spec.TCPConfigMap, classes[i].Spec.UDPConfigMap, classes[i].Spec.Service} {
+			if ref != nil && *ref == here {
+				requests = append(requests, forName(classes[i].Name))
+			}
+		}
+	}
+	return requests
+}
+
+// classesOfService finds the classes that a Service stands in front of, and those of streams that name its ports.
+func (r *classReconciler) classesOfService(ctx context.Context, obj client.Object) []reconcile.Request {
+	requests := r.classesOfTarget(ctx, obj)
+	for _, si := range r.streamsTo(ctx, client.ObjectKeyFromObject(obj)) {
+		requests = append(requests, r.classOfStream(ctx, &si)...)
+	}
+	return requests
+}
+
+func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
+	classes, err := r.view.Classes(ctx)
+	if err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(classes))
+	for i := range classes {
+		requests = append(requests, forName(classes[i].Name))
+	}
+	return requests
+}
+
+func forName(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}

@@ -1,0 +1,162 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// asOwner applies as Portcullis, and takes back what somebody else has changed in what is ours.
+var asOwner = []client.ApplyOption{client.FieldOwner(stream.FieldManager), client.ForceOwnership}
+
+// programConfigMap writes the entries of one protocol, if that changes anything. It returns the ports whose entries
+// stand then.
+func (r *classReconciler) programConfigMap(ctx context.Context, class *v1beta1.StreamIngressClass, cm configMap, wanted map[int32]stream.Entry, report *classReport) ([]int32, error) {
+	plan := stream.PlanEntries(cm.standing, wanted, stream.MaxConfigMapBytes)
+	observeConfigMap(class.Name, cm.protocol, plan)
+	for _, port := range plan.Full {
+		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapFull, fmt.Sprintf(
+			"ConfigMap %s/%s has no room for another entry: %d of %d bytes are in use", cm.ref.Namespace, cm.ref.Name, plan.Bytes, stream.MaxConfigMapBytes))
+	}
+	if cm.object == nil || plan.Changed || cm.object.Labels[v1beta1.LabelClass] != class.Name {
+		apply := corev1ac.ConfigMap(cm.ref.Name, cm.ref.Namespace).
+			WithLabels(map[string]string{v1beta1.LabelClass: class.Name}).WithData(plan.Data)
+		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
+			return r.configMapRefused(cm, wanted, report, err)
+		}
+		report.wrote = true
+		log.FromContext(ctx).V(1).Info("applied", "configMap", cm.ref, "entries", len(plan.Data))
+	}
+	ports := make([]int32, 0, len(plan.Data))
+	for key := range plan.Data {
+		if port, ok := stream.ParseKey(key); ok {
+			ports = append(ports, port)
+		}
+	}
+	return ports, nil
+}
+
+// configMapRefused tells the streams that their ConfigMap can't be written. What stands there goes on standing.
+func (r *classReconciler) configMapRefused(cm configMap, wanted map[int32]stream.Entry, report *classReport, err error) ([]int32, error) {
+	if !isRefusal(err) {
+		return nil, fmt.Errorf("applying ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
+	}
+	var standing []int32
+	for port, entry := range wanted {
+		if cm.standing.Data[stream.Key(port)] == entry.String() {
+			standing = append(standing, port)
+			continue
+		}
+		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapRefused,
+			fmt.Sprintf("ConfigMap %s/%s: %s", cm.ref.Namespace, cm.ref.Name, err))
+	}
+	report.configMapError = err
+	return standing, nil
+}
+
+// programService opens the ports of the class's Service, if that changes anything. A port that the API server refuses
+// does not keep the others closed.
+func (r *classReconciler) programService(ctx context.Context, s *scene, open map[stream.PortKey]bool, report *classReport) error {
+	ref := s.class.Spec.Service
+	if ref == nil {
+		return nil
+	}
+	if s.service == nil {
+		report.serviceMissing = true
+		return nil
+	}
+	plan := stream.PlanPorts(s.front, open)
+	labelled := s.service.Labels[v1beta1.LabelClass] == s.class.Name
+	if !plan.Changed() && labelled {
+		return nil
+	}
+	attempt := func(ports []stream.PortKey) error {
+		err := r.writer.Apply(ctx, serviceWith(s.class.Name, s.service, ports), asOwner...)
+		report.wrote = report.wrote || err == nil
+		return err
+	}
+	fresh := !labelled || len(plan.Stale) > 0
+	refused, err := r.probe.open(s.class.Name, plan, fresh, attempt)
+	if err != nil {
+		return fmt.Errorf("applying Service %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	for _, port := range slices.SortedFunc(maps.Keys(refused), stream.ComparePorts) {
+		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("Service %s/%s: %s", ref.Namespace, ref.Name, refused[port]))
+	}
+	return nil
+}
+
+// serviceWith is what we apply to a Service. The UID makes sure that a Service that is deleted meanwhile is not created
+// anew from our ports alone.
+func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey) *corev1ac.ServiceApplyConfiguration {
+	spec := corev1ac.ServiceSpec()
+	for _, port := range ports {
+		spec.WithPorts(corev1ac.ServicePort().WithName(port.Name()).WithProtocol(corev1.Protocol(port.Protocol)).
+			WithPort(port.Port).WithTargetPort(intstr.FromInt32(port.Port)))
+	}
+	svc := corev1ac.Service(existing.Name, existing.Namespace).WithUID(existing.UID).WithLabels(map[string]string{v1beta1.LabelClass: class})
+	if len(ports) > 0 {
+		svc.WithSpec(spec)
+	}
+	return svc
+}
+
+// letGo takes back what Portcullis has applied to ConfigMaps and Services that bear the label of a class, but that the
+// class no longer names. class is nil when it is deleted.
+func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1.StreamIngressClass) error {
+	labelled := client.MatchingLabels{v1beta1.LabelClass: name}
+	var maps corev1.ConfigMapList
+	if err := r.view.Reader.List(ctx, &maps, labelled); err != nil {
+		return err
+	}
+	for i := range maps.Items {
+		cm := &maps.Items[i]
+		if names(class, cm, true) {
+			continue
+		}
+		if err := r.writer.Apply(ctx, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID), asOwner...); err != nil && !isRefusal(err) {
+			return fmt.Errorf("letting go of ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
+		}
+	}
+	var services corev1.ServiceList
+	if err := r.view.Reader.List(ctx, &services, labelled); err != nil {
+		return err
+	}
+	for i := range services.Items {
+		svc := &services.Items[i]
+		if names(class, svc, false) {
+			continue
+		}
+		if err := r.writer.Apply(ctx, corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID), asOwner...); err != nil {
+			if !isRefusal(err) {
+				return fmt.Errorf("letting go of Service %s/%s: %w", svc.Namespace, svc.Name, err)
+			}
+			log.FromContext(ctx).Info("ports stay open: the API server refuses to close them", "service", client.ObjectKeyFromObject(svc), "error", err.Error())
+		}
+	}
+	return nil
+}
+
+// names says whether a class names an object as its ConfigMap or Service.
+func names(class *v1beta1.StreamIngressClass, obj client.Object, isConfigMap bool) bool {
+	if class == nil {
+		return false
+	}
+	refs := []*v1beta1.ObjectReference{class.Spec.Service}
+	if isConfigMap {
+		refs = []*v1beta1.ObjectReference{class.Spec.TCPConfigMap, class.Spec.UDPConfigMap}
+	}
+	return slices.ContainsFunc(refs, func(ref *v1beta1.ObjectReference) bool {
+		return ref != nil && ref.Namespace == obj.GetNamespace() && ref.Name == obj.GetName()
+	})
+}

@@ -1,0 +1,100 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+const (
+	// maxRefused is how many refused ports the status of a class lists.
+	maxRefused = 128
+	// maxMessage is how long a message of a refused port may be, in bytes.
+	maxMessage = 1024
+)
+
+// classReport is what became of programming a class.
+type classReport struct {
+	wrote          bool
+	serviceMissing bool
+	configMapError error
+	refused        []v1beta1.RefusedPort
+}
+
+func (r *classReport) refuse(port stream.PortKey, reason, message string) {
+	if len(message) > maxMessage {
+		message = message[:maxMessage-3] + "..."
+	}
+	r.refused = append(r.refused, v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: message})
+}
+
+// report writes the status of a class, if it changed.
+func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngressClass, report classReport) error {
+	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
+		Reason: v1beta1.ReasonProgrammed, Message: "the proxy has been told about every stream"}
+	switch {
+	case report.configMapError != nil:
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, v1beta1.ReasonConfigMapRefused, report.configMapError.Error()
+	case len(report.refused) > 0:
+		first := report.refused[0]
+		programmed.Status, programmed.Reason = metav1.ConditionFalse, first.Reason
+		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s", len(report.refused), first.Protocol, first.Port, first.Message)
+	case report.serviceMissing:
+		programmed.Status, programmed.Reason = metav1.ConditionFalse, v1beta1.ReasonServiceNotFound
+		programmed.Message = fmt.Sprintf("there is no Service %s/%s; the ConfigMaps are kept up to date", class.Spec.Service.Namespace, class.Spec.Service.Name)
+	}
+	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
+		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
+	return r.writeStatus(ctx, class, report.refused, accepted, programmed)
+}
+
+// reportConflict says that another class writes where this one would.
+func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems rules.Problems) error {
+	message := problems.ErrorList().ToAggregate().Error()
+	return r.writeStatus(ctx, class, nil,
+		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonTargetConflict, Message: message},
+		metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
+}
+
+func (r *classReconciler) writeStatus(ctx context.Context, class *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition) error {
+	next := class.DeepCopy()
+	next.Status.ObservedGeneration = class.Generation
+	next.Status.Refused = refused[:min(len(refused), maxRefused)]
+	var changed []metav1.Condition
+	for _, c := range conditions {
+		c.ObservedGeneration = class.Generation
+		before := meta.FindStatusCondition(class.Status.Conditions, c.Type)
+		if before == nil || before.Status != c.Status || before.Reason != c.Reason {
+			changed = append(changed, c)
+		}
+		meta.SetStatusCondition(&next.Status.Conditions, c)
+	}
+	if equality.Semantic.DeepEqual(class.Status, next.Status) {
+		return nil
+	}
+	if err := r.writer.Status().Patch(ctx, next, client.MergeFrom(class), client.FieldOwner(stream.FieldManager)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, c := range changed {
+		r.tell(next, c)
+	}
+	return nil
+}
+
+// tell emits the event of a condition that changed.
+func (b base) tell(obj client.Object, c metav1.Condition) {
+	kind := corev1.EventTypeNormal
+	if c.Status == metav1.ConditionFalse {
+		kind = corev1.EventTypeWarning
+	}
+	b.events.Eventf(obj, nil, kind, c.Reason, c.Type, "%s", c.Message)
+}

@@ -1,0 +1,132 @@
+package reconcilers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// scene is everything that the proxy of a class depends on, as it is now.
+type scene struct {
+	class      *v1beta1.StreamIngressClass
+	configMaps []configMap
+	// service is nil where there is none.
+	service *corev1.Service
+	front   stream.Front
+	claims  map[claim.Coordinate]*v1beta1.EdgeClaim
+}
+
+// configMap is the ConfigMap of one protocol.
+type configMap struct {
+	protocol v1beta1.Protocol
+	ref      v1beta1.ObjectReference
+	// object is nil where there is none.
+	object   *corev1.ConfigMap
+	standing stream.Standing
+}
+
+// lookAt gathers the scene of a class.
+func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*scene, error) {
+	s := &scene{class: class}
+	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+		ref := class.ConfigMap(protocol)
+		if ref == nil {
+			continue
+		}
+		cm := configMap{protocol: protocol, ref: *ref}
+		var err error
+		if cm.object, err = b.view.ConfigMap(ctx, *ref); err != nil {
+			return nil, err
+		}
+		if cm.object != nil {
+			if cm.standing, err = b.view.Entries(cm.object); err != nil {
+				return nil, err
+			}
+		}
+		s.configMaps = append(s.configMaps, cm)
+	}
+	var err error
+	if ref := class.Spec.Service; ref != nil {
+		if s.service, err = b.view.ProxyService(ctx, *ref); err != nil {
+			return nil, err
+		}
+	}
+	if s.service != nil {
+		if s.front, err = b.view.Ports(s.service); err != nil {
+			return nil, err
+		}
+	}
+	s.claims, err = b.view.Claims(ctx, class.Name)
+	return s, err
+}
+
+// grantedStreams are the streams that hold the point they want, by that point. A stream whose upstream namespace has
+// withdrawn its consent keeps its claim, and is not among them.
+func (b base) grantedStreams(ctx context.Context, s *scene) (map[claim.Coordinate]*v1beta1.StreamIngress, error) {
+	held := map[claim.Holder][]claim.Coordinate{}
+	for at, c := range s.claims {
+		if h := claim.HolderOf(c); h.IsStream() {
+			held[h] = append(held[h], at)
+		}
+	}
+	granted := make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
+	for holder, points := range held {
+		si, err := b.view.Stream(ctx, holder.Key())
+		if err != nil {
+			return nil, err
+		}
+		if si == nil {
+			continue
+		}
+		if name := cluster.ClassName(si); name != "" && name != s.class.Name {
+			continue
+		}
+		at := rules.Wanted(si, s.class.Name, points)
+		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
+			continue
+		}
+		problems, err := rules.Consent(ctx, b.view, si, s.class)
+		if err != nil {
+			return nil, err
+		}
+		if len(problems) == 0 {
+			granted[at] = si
+		}
+	}
+	return granted, nil
+}
+
+// wantedEntries are the entries that should stand in the ConfigMap of a protocol.
+func (b base) wantedEntries(ctx context.Context, cm configMap, granted map[claim.Coordinate]*v1beta1.StreamIngress) (map[int32]stream.Entry, error) {
+	wanted := map[int32]stream.Entry{}
+	for at, si := range granted {
+		if at.Protocol() != cm.protocol {
+			continue
+		}
+		entry, ok, err := b.entryFor(ctx, si, cm.standing.Data[stream.Key(at.Port())])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			wanted[at.Port()] = entry
+		}
+	}
+	return wanted, nil
+}
+
+// entryFor is the entry of a stream; ok is false while the number of a named port can't be told.
+func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing string) (stream.Entry, bool, error) {
+	svc, err := b.view.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
+	if err != nil {
+		return stream.Entry{}, false, err
+	}
+	entry, ok := stream.EntryFor(si, svc, standing)
+	return entry, ok, nil
+}

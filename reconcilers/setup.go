@@ -1,0 +1,48 @@
+// Package reconcilers makes the world look like what was granted: the ConfigMaps and the Service of each class, the
+// status of each stream, and the ledger.
+package reconcilers
+
+import (
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// Options are what the reconcilers work with.
+type Options struct {
+	View   *cluster.View
+	Ledger *claim.Ledger
+}
+
+// base is what every reconciler of this package needs.
+type base struct {
+	view   *cluster.View
+	ledger *claim.Ledger
+	// writer writes; what is read comes from view, or from live where a cache is not good enough.
+	writer client.Client
+	live   client.Reader
+	events events.EventRecorder
+}
+
+// Setup adds all reconcilers to the manager.
+func Setup(mgr manager.Manager, o Options) error {
+	b := base{
+		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: mgr.GetEventRecorder("portcullis"),
+	}
+	registerMetrics(mgr.GetCache())
+	for _, add := range []func(manager.Manager, base) error{setupClass, setupStream, setupClaim} {
+		if err := add(mgr, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.
+const refusedRetry = time.Minute

@@ -1,0 +1,111 @@
+package reconcilers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// streamReconciler answers each StreamIngress in its status, claims for those that got past admission, and keeps the
+// Service of an outside upstream.
+type streamReconciler struct {
+	base
+}
+
+func setupStream(mgr manager.Manager, b base) error {
+	r := &streamReconciler{base: b}
+	return builder.ControllerManagedBy(mgr).Named("streamingress").
+		For(&v1beta1.StreamIngress{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Service{}).
+		Owns(&discoveryv1.EndpointSlice{}).
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, r.onConfigMap()).
+		Watches(&corev1.Service{}, r.onService()).
+		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.streamsInto), predicate.ResourceVersionChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16}).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses/status,verbs=patch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=edgeclaims,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
+
+// Reconcile answers one StreamIngress.
+func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	si, err := r.view.Stream(ctx, req.NamespacedName)
+	if err != nil || si == nil || si.DeletionTimestamp != nil {
+		return reconcile.Result{}, err
+	}
+	v, err := r.judge(ctx, si)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: v.again}, r.report(ctx, si, v)
+}
+
+// judge finds out everything that the status of a stream tells.
+func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress) (*verdict, error) {
+	v := &verdict{}
+	class, problems, err := rules.ClassOf(ctx, r.view, si)
+	if err != nil {
+		return nil, err
+	}
+	v.class, v.refusal = class, problems
+	if len(problems) == 0 {
+		if v.at, v.refusal, err = r.claim(ctx, si, class); err != nil {
+			return nil, err
+		}
+	}
+	if v.resolved, err = r.resolve(ctx, si, class); err != nil {
+		return nil, err
+	}
+	if len(v.refusal) == 0 {
+		v.programmed, err = r.programmed(ctx, si, v)
+	}
+	return v, err
+}
+
+// resolve says what is wrong with the upstream of a stream.
+func (r *streamReconciler) resolve(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (rules.Problems, error) {
+	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	if class != nil {
+		if problems, err := rules.Consent(ctx, r.view, si, class); err != nil || len(problems) > 0 {
+			return problems, err
+		}
+	}
+	return rules.Upstream(ctx, r.view, si)
+}
+
+// claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
+func (r *streamReconciler) claim(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (claim.Coordinate, rules.Problems, error) {
+	holder := claim.StreamHolder(si.Namespace, si.Name)
+	held, err := r.view.Held(ctx, holder)
+	if err != nil {
+		return claim.Coordinate{}, nil, err
+	}
+	at := rules.Wanted(si, class.Name, held)
+	for _, point := range held {
+		if point == at {
+			return at, nil, nil
+		}
+	}
+	return r.acquire(ctx, si, class, claim.Claimant{Holder: holder, UID: si.UID, Generation: si.Generation})
+}

@@ -1,0 +1,145 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
+// them when the upstream is inside.
+func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (rules.Problems, error) {
+	key := types.NamespacedName{Namespace: si.Namespace, Name: v1beta1.OutsideServiceName(si.Name)}
+	svc, err := r.view.Service(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	slice := &discoveryv1.EndpointSlice{}
+	if err := r.view.Reader.Get(ctx, key, slice); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		slice = nil
+	}
+	if !si.Outside() {
+		return nil, r.dropOutside(ctx, si, svc, slice)
+	}
+	path := field.NewPath("spec", "upstream", "host")
+	if svc != nil && !metav1.IsControlledBy(svc, si) {
+		return rules.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
+			"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; rename the StreamIngress or delete that Service", key))}}, nil
+	}
+	if err := r.writeOutside(ctx, si, svc, slice); err != nil {
+		if !isRefusal(err) {
+			return nil, err
+		}
+		return rules.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
+	}
+	return nil, nil
+}
+
+// dropOutside deletes what an upstream that is no longer outside has left.
+func (r *streamReconciler) dropOutside(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
+	if svc != nil && metav1.IsControlledBy(svc, si) {
+		if err := r.writer.Delete(ctx, svc, client.Preconditions{UID: &svc.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
+		}
+	}
+	if slice != nil && metav1.IsControlledBy(slice, si) {
+		if err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeOutside applies what differs from what should be.
+func (r *streamReconciler) writeOutside(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
+	address, err := netip.ParseAddr(si.Spec.Upstream.Host)
+	isAddress := err == nil
+	if !isAsOutside(si, svc, isAddress) {
+		if err := r.writer.Apply(ctx, outsideService(si, isAddress), asOwner...); err != nil {
+			return fmt.Errorf("applying the Service of the upstream: %w", err)
+		}
+	}
+	addressType := discoveryv1.AddressTypeIPv4
+	if address.Is6() {
+		addressType = discoveryv1.AddressTypeIPv6
+	}
+	if slice != nil && (!isAddress || slice.AddressType != addressType) {
+		// The address type can't be changed.
+		if err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
+		}
+		slice = nil
+	}
+	if !isAddress || isSliceOf(si, slice) {
+		return nil
+	}
+	if err := r.writer.Apply(ctx, outsideSlice(si, addressType), asOwner...); err != nil {
+		return fmt.Errorf("applying the EndpointSlice of the upstream: %w", err)
+	}
+	return nil
+}
+
+func isAsOutside(si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) bool {
+	if svc == nil || len(svc.Spec.Ports) != 1 || len(svc.Spec.Selector) > 0 {
+		return false
+	}
+	port := svc.Spec.Ports[0]
+	same := port.Port == si.Spec.Upstream.Port.IntVal && port.Protocol == corev1.Protocol(si.ProtocolOrDefault()) &&
+		port.TargetPort == intstr.FromInt32(port.Port)
+	if isAddress {
+		return same && svc.Spec.Type == corev1.ServiceTypeClusterIP
+	}
+	return same && svc.Spec.Type == corev1.ServiceTypeExternalName && svc.Spec.ExternalName == si.Spec.Upstream.Host
+}
+
+func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool {
+	return slice != nil && len(slice.Endpoints) == 1 && len(slice.Endpoints[0].Addresses) == 1 &&
+		slice.Endpoints[0].Addresses[0] == si.Spec.Upstream.Host && len(slice.Ports) == 1 &&
+		slice.Ports[0].Port != nil && *slice.Ports[0].Port == si.Spec.Upstream.Port.IntVal &&
+		slice.Ports[0].Protocol != nil && *slice.Ports[0].Protocol == corev1.Protocol(si.ProtocolOrDefault()) &&
+		slice.Labels[discoveryv1.LabelServiceName] == v1beta1.OutsideServiceName(si.Name)
+}
+
+func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {
+	port := si.Spec.Upstream.Port.IntVal
+	spec := corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithPorts(corev1ac.ServicePort().
+		WithPort(port).WithTargetPort(intstr.FromInt32(port)).WithProtocol(corev1.Protocol(si.ProtocolOrDefault())))
+	if !isAddress {
+		spec.WithType(corev1.ServiceTypeExternalName).WithExternalName(si.Spec.Upstream.Host)
+	}
+	return corev1ac.Service(v1beta1.OutsideServiceName(si.Name), si.Namespace).WithOwnerReferences(ownedBy(si)).WithSpec(spec)
+}
+
+func outsideSlice(si *v1beta1.StreamIngress, addressType discoveryv1.AddressType) *discoveryv1ac.EndpointSliceApplyConfiguration {
+	name := v1beta1.OutsideServiceName(si.Name)
+	return discoveryv1ac.EndpointSlice(name, si.Namespace).WithOwnerReferences(ownedBy(si)).
+		WithLabels(map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: cluster.EndpointSliceManager}).
+		WithAddressType(addressType).
+		WithEndpoints(discoveryv1ac.Endpoint().WithAddresses(si.Spec.Upstream.Host).
+			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true))).
+		WithPorts(discoveryv1ac.EndpointPort().WithPort(si.Spec.Upstream.Port.IntVal).
+			WithProtocol(corev1.Protocol(si.ProtocolOrDefault())))
+}
+
+func ownedBy(si *v1beta1.StreamIngress) *metav1ac.OwnerReferenceApplyConfiguration {
+	return metav1ac.OwnerReference().WithAPIVersion(v1beta1.GroupVersion.String()).WithKind("StreamIngress").
+		WithName(si.Name).WithUID(si.UID).WithController(true).WithBlockOwnerDeletion(false)
+}

@@ -1,0 +1,174 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// verdict is everything that the status of a stream tells.
+type verdict struct {
+	class *v1beta1.StreamIngressClass
+	// at is the point that the stream holds; zero when refusal says why it holds none.
+	at      claim.Coordinate
+	refusal rules.Problems
+	// resolved is what is wrong with the upstream.
+	resolved rules.Problems
+	// programmed is the condition of that type, unless the stream is refused.
+	programmed metav1.Condition
+	addresses  []string
+	// again is when to look again without being told, 0 for never.
+	again time.Duration
+}
+
+// programmed finds out whether the proxy has been told about a stream that holds its point.
+func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (metav1.Condition, error) {
+	no := func(reason, message string) (metav1.Condition, error) {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
+	}
+	for _, p := range v.resolved {
+		if p.Reason == v1beta1.ReasonRefNotPermitted {
+			return no(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
+		}
+	}
+	port := stream.PortKey{Protocol: v.at.Protocol(), Port: v.at.Port()}
+	refused := refusalOf(v.class, port)
+	ref := v.class.ConfigMap(port.Protocol)
+	if ref == nil {
+		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
+	}
+	cm, err := r.view.ConfigMap(ctx, *ref)
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	standing := ""
+	if cm != nil {
+		standing = cm.Data[stream.Key(port.Port)]
+	}
+	entry, ok, err := r.entryFor(ctx, si, standing)
+	switch {
+	case err != nil:
+		return metav1.Condition{}, err
+	case !ok:
+		return no(v1beta1.ReasonUnresolvedRefs, "the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
+	case standing != entry.String() && refused != nil:
+		return no(refused.Reason, refused.Message)
+	case standing != entry.String():
+		return no(v1beta1.ReasonPending, fmt.Sprintf("ConfigMap %s/%s is about to be written", ref.Namespace, ref.Name))
+	}
+	return r.opened(ctx, v, port, refused)
+}
+
+// opened finds out whether a port whose entry stands is open on the Service of the class.
+func (r *streamReconciler) opened(ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort) (metav1.Condition, error) {
+	yes := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
+		Message: fmt.Sprintf("%s of class %s is open", port, v.class.Name)}
+	no := func(reason, message string) (metav1.Condition, error) {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
+	}
+	ref := v.class.Spec.Service
+	if ref == nil {
+		return yes, nil
+	}
+	svc, err := r.view.Service(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	if svc == nil {
+		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf("the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
+	}
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		v.addresses = append(v.addresses, ingress.IP+ingress.Hostname)
+	}
+	for _, p := range svc.Spec.Ports {
+		if p.Port == port.Port && v1beta1.Protocol(p.Protocol) == port.Protocol {
+			return yes, nil
+		}
+	}
+	v.addresses = nil
+	if refused != nil {
+		return no(refused.Reason, refused.Message)
+	}
+	return no(v1beta1.ReasonPending, fmt.Sprintf("Service %s/%s is about to be written", ref.Namespace, ref.Name))
+}
+
+func refusalOf(class *v1beta1.StreamIngressClass, port stream.PortKey) *v1beta1.RefusedPort {
+	for i := range class.Status.Refused {
+		if r := &class.Status.Refused[i]; r.Port == port.Port && r.Protocol == port.Protocol {
+			return r
+		}
+	}
+	return nil
+}
+
+// conditions are the conditions of a stream, in the order in which they build on each other.
+func (v *verdict) conditions() []metav1.Condition {
+	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted}
+	if len(v.refusal) > 0 {
+		accepted = failed(v.refusal)
+		v.programmed = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted, Message: "the request is not accepted"}
+	} else {
+		accepted.Message = fmt.Sprintf("%s of class %s is claimed", v.at.Point(), v.at.Class())
+	}
+	resolved := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonResolvedRefs, Message: "the upstream exists"}
+	if len(v.resolved) > 0 {
+		resolved = failed(v.resolved)
+	}
+	accepted.Type, resolved.Type, v.programmed.Type = v1beta1.ConditionAccepted, v1beta1.ConditionResolvedRefs, v1beta1.ConditionProgrammed
+	return []metav1.Condition{accepted, resolved, v.programmed}
+}
+
+func failed(problems rules.Problems) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: problems.ErrorList().ToAggregate().Error()}
+}
+
+// report writes the status of a stream, if it changed, and tells what changed by events.
+func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
+	next := si.DeepCopy()
+	status := &next.Status
+	status.ObservedGeneration, status.Listen, status.Addresses = si.Generation, v.at.Port(), v.addresses
+	if v.class != nil {
+		status.ClassName = v.class.Name
+	}
+	var changed []metav1.Condition
+	for _, c := range v.conditions() {
+		c.ObservedGeneration = si.Generation
+		if before := meta.FindStatusCondition(si.Status.Conditions, c.Type); isNews(before, c) {
+			changed = append(changed, c)
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	if equality.Semantic.DeepEqual(si.Status, next.Status) {
+		return nil
+	}
+	if err := r.writer.Status().Patch(ctx, next, client.MergeFrom(si), client.FieldOwner(stream.FieldManager)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, c := range changed {
+		r.tell(next, c)
+		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
+			observeProgrammed(si)
+		}
+	}
+	return nil
+}
+
+// isNews says whether a condition is worth an event. That a new stream resolves, and that it is about to be programmed,
+// is what everybody expects.
+func isNews(before *metav1.Condition, now metav1.Condition) bool {
+	if before != nil {
+		return before.Status != now.Status || before.Reason != now.Reason
+	}
+	return now.Type != v1beta1.ConditionResolvedRefs && now.Reason != v1beta1.ReasonPending && now.Reason != v1beta1.ReasonNotAccepted ||
+		now.Type == v1beta1.ConditionResolvedRefs && now.Status == metav1.ConditionFalse
+}

@@ -1,0 +1,212 @@
+package reconcilers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// specOrMetadataChanged leaves out changes of the status.
+func specOrMetadataChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+}
+
+// streamChanged leaves out changes of a stream that do not concern its proxy.
+func streamChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
+		return before.Generation != after.Generation || before.Status.ClassName != after.Status.ClassName ||
+			before.Status.Listen != after.Status.Listen || before.UID != after.UID
+	}}
+}
+
+// serviceChanged leaves out changes of a Service that concern no proxy.
+func serviceChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+		return !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) || before.UID != after.UID ||
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			after.Labels[v1beta1.LabelClass] != "" && !equality.Semantic.DeepEqual(before.ManagedFields, after.ManagedFields)
+	}}
+}
+
+// streams lists streams by an index; an error is logged, as the next event brings the chance again.
+func (b base) streams(ctx context.Context, index, value string) []v1beta1.StreamIngress {
+	var list v1beta1.StreamIngressList
+	if err := b.view.Reader.List(ctx, &list, client.MatchingFields{index: value}); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "index", index, "value", value)
+	}
+	return list.Items
+}
+
+// streamsTo lists the streams whose upstream is a Service.
+func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1.StreamIngress {
+	return b.streams(ctx, cluster.IndexUpstream, service.Namespace+"/"+service.Name)
+}
+
+func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(streams))
+	for i := range streams {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&streams[i])})
+	}
+	return requests
+}
+
+func add(q queue, requests []reconcile.Request) {
+	for _, r := range requests {
+		q.Add(r)
+	}
+}
+
+// streamsOfClass finds the streams that a class serves, and those that name none.
+func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
+	return append(requestsFor(r.streams(ctx, cluster.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, cluster.IndexClass, ""))...)
+}
+
+// streamsIn finds the streams of a namespace.
+func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var list v1beta1.StreamIngressList
+	if err := r.view.Reader.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "namespace", namespace.GetName())
+	}
+	return requestsFor(list.Items)
+}
+
+// streamsInto finds the streams that send their traffic to the namespace of a ReferenceGrant.
+func (r *streamReconciler) streamsInto(ctx context.Context, grant client.Object) []reconcile.Request {
+	return requestsFor(r.streams(ctx, cluster.IndexUpstream, grant.GetNamespace()+"/"))
+}
+
+// onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its point.
+func (r *streamReconciler) onClaim() handler.EventHandler {
+	holder := func(q queue, obj client.Object) {
+		if h := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); h.IsStream() {
+			q.Add(reconcile.Request{NamespacedName: h.Key()})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { holder(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			holder(q, e.ObjectOld)
+			holder(q, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			holder(q, e.Object)
+			if at, err := claim.Parse(e.Object.GetName()); err == nil {
+				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), at.Port()))))
+				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), 0))))
+			}
+		},
+	}
+}
+
+// onConfigMap looks at the streams whose entries changed.
+func (r *streamReconciler) onConfigMap() handler.EventHandler {
+	changed := func(ctx context.Context, q queue, before, after map[string]string) {
+		for key, value := range before {
+			if after[key] != value {
+				r.addListening(ctx, q, key)
+			}
+		}
+		for key := range after {
+			if _, known := before[key]; !known {
+				r.addListening(ctx, q, key)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			changed(ctx, q, nil, e.Object.(*corev1.ConfigMap).Data)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			changed(ctx, q, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			changed(ctx, q, e.Object.(*corev1.ConfigMap).Data, nil)
+		},
+	}
+}
+
+func (r *streamReconciler) addListening(ctx context.Context, q queue, key string) {
+	port, ok := stream.ParseKey(key)
+	if !ok {
+		return
+	}
+	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+		add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(protocol, port))))
+	}
+}
+
+// onService looks at the streams to a Service, and at those whose ports on the Service of a class changed.
+func (r *streamReconciler) onService() handler.EventHandler {
+	front := func(ctx context.Context, q queue, before, after *corev1.Service) {
+		class := after.Labels[v1beta1.LabelClass]
+		if class == "" {
+			class = before.Labels[v1beta1.LabelClass]
+		}
+		if class == "" {
+			return
+		}
+		if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) || len(after.Spec.Ports) == 0 || len(before.Spec.Ports) == 0 {
+			add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class)))
+			return
+		}
+		for port := range differing(before, after) {
+			add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(port.Protocol, port.Port))))
+		}
+	}
+	upstream := func(ctx context.Context, q queue, svc *corev1.Service) {
+		add(q, requestsFor(r.streamsTo(ctx, client.ObjectKeyFromObject(svc))))
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			svc := e.Object.(*corev1.Service)
+			upstream(ctx, q, svc)
+			front(ctx, q, &corev1.Service{}, svc)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			if !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) {
+				upstream(ctx, q, after)
+			}
+			front(ctx, q, before, after)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			svc := e.Object.(*corev1.Service)
+			upstream(ctx, q, svc)
+			front(ctx, q, svc, &corev1.Service{})
+		},
+	}
+}
+
+// differing are the ports that only one of two versions of a Service has.
+func differing(before, after *corev1.Service) map[stream.PortKey]bool {
+	ports := map[stream.PortKey]bool{}
+	for _, p := range before.Spec.Ports {
+		ports[stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}] = true
+	}
+	for _, p := range after.Spec.Ports {
+		key := stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}
+		if ports[key] {
+			delete(ports, key)
+		} else {
+			ports[key] = true
+		}
+	}
+	return ports
+}
