@@ -1,0 +1,95 @@
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// auditPolicy records every change that reached its end, once.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted, Panic]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+// Write is one request that asked the API server for a change, and what came of it.
+type Write struct {
+	// User who asked, and with which Verb: create, update, patch or delete.
+	User, Verb string
+	// Resource is the plural, with its group and subresource: "configmaps", "streamingresses.example.com/status".
+	Resource string
+	// Namespace and Name of the object.
+	Namespace, Name string
+	// Code is the status of the answer: below 400 it was granted. One that changed nothing counts as granted, too.
+	Code int
+	// RequestURI has the query, for example dryRun=All.
+	RequestURI string
+}
+
+// Writes returns every write since the control plane was first started with Options.Audit, oldest first.
+func (cp *ControlPlane) Writes() ([]Write, error) {
+	file, err := os.Open(cp.auditLog())
+	if err != nil {
+		return nil, fmt.Errorf("read writes, was Options.Audit set? %w", err)
+	}
+	var writes []Write
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		w, err := parseWrite(lines.Bytes())
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		writes = append(writes, w)
+	}
+	return writes, errors.Join(lines.Err(), file.Close())
+}
+
+// parseWrite reads one line of the audit log.
+func parseWrite(line []byte) (Write, error) {
+	var event struct {
+		Verb, RequestURI string
+		User             struct{ Username string }
+		ObjectRef        struct{ Resource, Subresource, APIGroup, Namespace, Name string }
+		ResponseStatus   struct{ Code int }
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return Write{}, fmt.Errorf("audit log: %w", err)
+	}
+	ref := event.ObjectRef
+	resource := ref.Resource
+	if ref.APIGroup != "" {
+		resource += "." + ref.APIGroup
+	}
+	if ref.Subresource != "" {
+		resource += "/" + ref.Subresource
+	}
+	return Write{
+		User: event.User.Username, Verb: event.Verb, Resource: resource, Namespace: ref.Namespace, Name: ref.Name,
+		Code: event.ResponseStatus.Code, RequestURI: event.RequestURI,
+	}, nil
+}
+
+func (cp *ControlPlane) auditLog() string {
+	return filepath.Join(cp.opts.Dir, "logs", "audit.log")
+}
+
+// auditArgs writes the policy and returns the flags that make the API server follow it. The log is written before a
+// request is answered and never rotated, so that nothing is missed.
+func (cp *ControlPlane) auditArgs() ([]string, error) {
+	policy := filepath.Join(cp.opts.Dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	return []string{
+		"--audit-policy-file=" + policy, "--audit-log-path=" + cp.auditLog(),
+		"--audit-log-mode=blocking-strict", "--audit-log-maxsize=100000",
+	}, nil
+}

@@ -1,0 +1,168 @@
+// Package controlplane starts a real etcd and kube-apiserver on this machine, for tests and for `make run`.
+//
+//	cp, err := controlplane.Start(ctx, controlplane.Options{})
+//	if err != nil { ... }
+//	defer cp.Stop()
+//	c, err := client.New(cp.Config(), client.Options{})
+//
+// The API server is a complete one: RBAC, admission webhooks, priority and fairness, and tokens of service accounts. What
+// a cluster has beside it is missing: no controller manager, so nothing is garbage-collected, no namespace finishes
+// deleting, no Service gets endpoints and aggregated ClusterRoles such as "view" are empty; and no nodes.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// startTimeout bounds how long one program may take until it serves; a busy machine with two cores needs up to 30 s.
+	startTimeout = 3 * time.Minute
+	// stopTimeout bounds how long a program may take to stop by itself.
+	stopTimeout = 10 * time.Second
+	// startAttempts is how often a start is tried when another process grabs a port that was free a moment ago.
+	startAttempts = 3
+	// maxSocketPath is how long the path of a socket may be on every system.
+	maxSocketPath = 100
+	// admin is the user of Config and Kubeconfig.
+	admin = "admin"
+	// adminGroup may do everything in every cluster.
+	adminGroup = "system:masters"
+)
+
+// Options say how a control plane is started. The zero value is right for a test.
+type Options struct {
+	// Dir keeps data, certificates and logs over restarts. Empty: a temporary one, which Stop removes.
+	Dir string
+	// Assets is the directory of etcd and kube-apiserver. Empty: what the function Assets finds.
+	Assets string
+	// APIServerPort on the loopback address. 0: any free one.
+	APIServerPort int
+	// APIServerFlags are added to the API server's flags; the last one of a name counts.
+	APIServerFlags []string
+	// Durable makes etcd sync every write to the disk. Tests are much faster without.
+	Durable bool
+	// Audit records every write for Writes.
+	Audit bool
+}
+
+// ControlPlane is a running etcd and kube-apiserver. Its methods are for one goroutine at a time, Config and Kubeconfig
+// for any.
+type ControlPlane struct {
+	opts       Options
+	temporary  bool
+	assets     string
+	sockets    string
+	pki        *pki
+	config     *rest.Config
+	etcd       *process
+	apiServer  *process
+	kubeconfig string
+}
+
+// Start returns a control plane that serves. The programs live until Stop, or until this process ends; ctx only bounds
+// the start. A fixed port that is taken gives a *PortTakenError.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	cp := &ControlPlane{opts: opts, assets: opts.Assets}
+	if err := cp.start(ctx); err != nil {
+		return nil, errors.Join(err, cp.Stop())
+	}
+	return cp, nil
+}
+
+func (cp *ControlPlane) start(ctx context.Context) error {
+	if err := cp.prepare(ctx); err != nil {
+		return err
+	}
+	if err := cp.startEtcd(ctx); err != nil {
+		return err
+	}
+	return cp.startAPIServer(ctx)
+}
+
+// prepare finds the programs and makes the directory with all that is in it before the first start.
+func (cp *ControlPlane) prepare(ctx context.Context) error {
+	var err error
+	if cp.assets == "" {
+		if cp.assets, err = Assets(ctx); err != nil {
+			return err
+		}
+	}
+	if cp.opts.Dir == "" {
+		cp.temporary = true
+		if cp.opts.Dir, err = os.MkdirTemp("", "portcullis-controlplane-"); err != nil {
+			return err
+		}
+	}
+	if cp.opts.Dir, err = filepath.Abs(cp.opts.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cp.opts.Dir, 0o700); err != nil {
+		return err
+	}
+	if cp.pki, err = openPKI(filepath.Join(cp.opts.Dir, "pki")); err != nil {
+		return fmt.Errorf("certificates of the control plane: %w", err)
+	}
+	return nil
+}
+
+// Config returns the configuration of a client that may do everything, without a limit on its rate.
+func (cp *ControlPlane) Config() *rest.Config {
+	return rest.CopyConfig(cp.config)
+}
+
+// Kubeconfig returns the absolute path of the administrator's kubeconfig file.
+func (cp *ControlPlane) Kubeconfig() string {
+	return cp.kubeconfig
+}
+
+// ConfigFor returns the configuration of a client that is user, a member of groups. It has the rights that RBAC gives;
+// "system:serviceaccount:<namespace>:<name>" is a service account.
+func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
+	cert, key, err := cp.pki.client(user, groups)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of user %s: %w", user, err)
+	}
+	return &rest.Config{
+		Host:            cp.url(),
+		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.ca.certPEM, CertData: cert, KeyData: key},
+		QPS:             -1,
+	}, nil
+}
+
+// Dir returns the absolute path of the directory with data, certificates and logs.
+func (cp *ControlPlane) Dir() string {
+	return cp.opts.Dir
+}
+
+// RestartAPIServer stops the API server and starts it again on the same port, with the same data and the same flags.
+func (cp *ControlPlane) RestartAPIServer(ctx context.Context) error {
+	if err := cp.apiServer.stop(stopTimeout); err != nil {
+		return err
+	}
+	return cp.startAPIServer(ctx)
+}
+
+// Stop ends both programs and waits until they are gone; a temporary directory goes with them. A second Stop does
+// nothing.
+func (cp *ControlPlane) Stop() error {
+	patience := stopTimeout
+	if cp.temporary {
+		// Nobody reads this data again, so there is nothing to wait for.
+		patience = 0
+	}
+	err := errors.Join(cp.apiServer.stop(patience), cp.etcd.stop(patience))
+	if cp.temporary {
+		err = errors.Join(err, os.RemoveAll(cp.opts.Dir))
+	}
+	if cp.sockets != "" {
+		err = errors.Join(err, os.RemoveAll(cp.sockets))
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package controlplane
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Render returns the objects of a kustomization. dir is seen from the root of the repository.
+func Render(ctx context.Context, dir string) ([]*unstructured.Unstructured, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	assets, err := Assets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(assets, "kubectl"), "kustomize", filepath.Join(root, dir))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kustomize %s: %w\n%s", dir, err, stderr.String())
+	}
+	return Decode(bytes.NewReader(out))
+}
+
+// ReadFile returns the objects of a YAML file.
+func ReadFile(path string) ([]*unstructured.Unstructured, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := Decode(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return objects, nil
+}
+
+// Decode returns the objects of a stream of YAML documents. Empty documents are passed over.
+func Decode(r io.Reader) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for dec := yaml.NewYAMLOrJSONDecoder(r, 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := dec.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// PointWebhooks makes the webhook configurations among objects call https://host:port instead of a Service in the cluster, of
+// which the path is kept.
+func PointWebhooks(objects []*unstructured.Unstructured, hostPort string) error {
+	for _, object := range objects {
+		if !strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
+			continue
+		}
+		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		for _, webhook := range webhooks {
+			fields, ok := webhook.(map[string]any)
+			if !ok {
+				return fmt.Errorf("%s %s: a webhook is no map", object.GetKind(), object.GetName())
+			}
+			path, _, err := unstructured.NestedString(fields, "clientConfig", "service", "path")
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+			fields["clientConfig"] = map[string]any{"url": "https://" + hostPort + path}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply writes objects by server-side apply as field manager owner, which takes over what others set. Namespaces and
+// CustomResourceDefinitions go first, and the latter are served when their instances come. It stops at the first error.
+func Apply(ctx context.Context, config *rest.Config, owner string, objects ...*unstructured.Unstructured) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	objects = slices.Clone(objects)
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, object := range objects {
+		if err := apply(ctx, c, owner, object); err != nil {
+			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+		}
+	}
+	return nil
+}
+
+// rank says what has to be there before what.
+func rank(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "Namespace":
+		return 0
+	case "CustomResourceDefinition":
+		return 1
+	default:
+		return 2
+	}
+}
+
+// apply writes one object. While its kind is not served yet, it waits: a CustomResourceDefinition takes a moment.
+func apply(ctx context.Context, c client.Client, owner string, object *unstructured.Unstructured) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		// The answer is written into what is sent, so every try needs a copy.
+		last = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
+		if meta.IsNoMatchError(last) || apierrors.IsNotFound(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if wait.Interrupted(err) && last != nil {
+		return last
+	}
+	return err
+}

@@ -1,0 +1,209 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// PortTakenError says that another process listens on a port that was asked for.
+type PortTakenError struct {
+	// Port is the port, and For what would have listened on it.
+	Port int
+	For  string
+}
+
+// Error names the port and its use.
+func (e *PortTakenError) Error() string {
+	return fmt.Sprintf("port %d for %s is taken by another process", e.Port, e.For)
+}
+
+// CheckPort returns a *PortTakenError when something listens on the loopback address at port.
+func CheckPort(port int, use string) error {
+	listener, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return &PortTakenError{Port: port, For: use}
+	}
+	return listener.Close()
+}
+
+// startEtcd starts etcd on a socket that only this user can reach.
+func (cp *ControlPlane) startEtcd(ctx context.Context) error {
+	if err := cp.makeSocketDir(); err != nil {
+		return err
+	}
+	args := []string{
+		"--data-dir=" + filepath.Join(cp.opts.Dir, "etcd"),
+		"--listen-client-urls=unix://" + cp.etcdSocket(), "--advertise-client-urls=unix://" + cp.etcdSocket(),
+		"--listen-peer-urls=unix://" + filepath.Join(cp.sockets, "peer"),
+		"--log-level=warn",
+	}
+	if !cp.opts.Durable {
+		args = append(args, "--unsafe-no-fsync")
+	}
+	var err error
+	cp.etcd, err = startProcess(filepath.Join(cp.assets, "etcd"), args, filepath.Join(cp.opts.Dir, "logs", "etcd.log"))
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", cp.etcdSocket())
+		},
+	}}
+	defer client.CloseIdleConnections()
+	return cp.etcd.ready(ctx, func(ctx context.Context) error { return get(ctx, client, "http://etcd/health") })
+}
+
+// makeSocketDir makes the directory of etcd's sockets: below cp.opts.Dir, unless the path would be too long for one.
+func (cp *ControlPlane) makeSocketDir() error {
+	cp.sockets = filepath.Join(cp.opts.Dir, "sockets")
+	if len(cp.etcdSocket()) <= maxSocketPath {
+		return os.MkdirAll(cp.sockets, 0o700)
+	}
+	var err error
+	cp.sockets, err = os.MkdirTemp("", "portcullis-")
+	return err
+}
+
+func (cp *ControlPlane) etcdSocket() string {
+	return filepath.Join(cp.sockets, "client")
+}
+
+// startAPIServer starts the API server and waits until it is ready. A fixed port is checked first; a free one is drawn
+// again when another process was faster.
+func (cp *ControlPlane) startAPIServer(ctx context.Context) error {
+	if cp.opts.APIServerPort != 0 {
+		if err := CheckPort(cp.opts.APIServerPort, "the API server"); err != nil {
+			return err
+		}
+		return cp.serve(ctx)
+	}
+	var err error
+	for range startAttempts {
+		if cp.opts.APIServerPort, err = freePort(); err != nil {
+			return err
+		}
+		err = cp.serve(ctx)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errExited) {
+			return err
+		}
+	}
+	return err
+}
+
+// serve starts the API server on its port; when that is a new one, clients are configured for it.
+func (cp *ControlPlane) serve(ctx context.Context) error {
+	if err := cp.configure(); err != nil {
+		return err
+	}
+	args, err := cp.apiServerArgs()
+	if err != nil {
+		return err
+	}
+	log := filepath.Join(cp.opts.Dir, "logs", "kube-apiserver.log")
+	if cp.apiServer, err = startProcess(filepath.Join(cp.assets, "kube-apiserver"), args, log); err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(cp.config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return cp.apiServer.ready(ctx, func(ctx context.Context) error { return get(ctx, client, cp.url()+"/readyz") })
+}
+
+// configure makes the administrator's client configuration and kubeconfig, once for a port.
+func (cp *ControlPlane) configure() error {
+	if cp.config != nil && cp.config.Host == cp.url() {
+		return nil
+	}
+	var err error
+	if cp.config, err = cp.ConfigFor(admin, adminGroup); err != nil {
+		return err
+	}
+	cp.kubeconfig, err = cp.KubeconfigFor(filepath.Join(cp.opts.Dir, "kubeconfig"), admin, adminGroup)
+	return err
+}
+
+// apiServerArgs returns the flags of the API server, those of the options last.
+func (cp *ControlPlane) apiServerArgs() ([]string, error) {
+	args := []string{
+		"--etcd-servers=unix://" + cp.etcdSocket(),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(cp.opts.APIServerPort),
+		"--tls-cert-file=" + cp.pki.path("apiserver.crt"), "--tls-private-key-file=" + cp.pki.path("apiserver.key"),
+		"--client-ca-file=" + cp.pki.path("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + cp.pki.path("serviceaccount.key"),
+		"--service-account-signing-key-file=" + cp.pki.path("serviceaccount.key"),
+		"--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
+		"--authorization-mode=RBAC", "--allow-privileged",
+		// No controller makes the default ServiceAccounts here, which this plugin wants of every Pod.
+		"--disable-admission-plugins=ServiceAccount",
+		// A loopback address can be no endpoint of the Service "kubernetes".
+		"--endpoint-reconciler-type=none",
+	}
+	if cp.opts.Audit {
+		audit, err := cp.auditArgs()
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, audit...)
+	}
+	return append(args, cp.opts.APIServerFlags...), nil
+}
+
+// url returns where the API server listens.
+func (cp *ControlPlane) url() string {
+	return "https://" + loopback(cp.opts.APIServerPort)
+}
+
+// freePort returns a port that nobody listens on now.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", loopback(0))
+	if err != nil {
+		return 0, err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return 0, errors.Join(err, listener.Close())
+	}
+	number, err := strconv.Atoi(port)
+	return number, errors.Join(err, listener.Close())
+}
+
+func loopback(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// get returns nil when url answers 200.
+func get(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return nil
+}
