@@ -61,8 +61,8 @@ type ControlPlane struct {
 	sockets    string
 	pki        *pki
 	config     *rest.Config
-	etcd       *process
-	apiServer  *process
+	etcd       server
+	apiServer  server
 	kubeconfig string
 }
 
@@ -143,10 +143,23 @@ func (cp *ControlPlane) Dir() string {
 
 // RestartAPIServer stops the API server and starts it again on the same port, with the same data and the same flags.
 func (cp *ControlPlane) RestartAPIServer(ctx context.Context) error {
-	if err := cp.apiServer.stop(stopTimeout); err != nil {
+	if err := cp.apiServer.Stop(stopTimeout); err != nil {
 		return err
 	}
 	return cp.startAPIServer(ctx)
+}
+
+// Exited returns a channel that is closed when one of the two programs is gone, which it should not be before Stop.
+func (cp *ControlPlane) Exited() <-chan struct{} {
+	either, etcd, apiServer := make(chan struct{}), cp.etcd.Exited(), cp.apiServer.Exited()
+	go func() {
+		defer close(either)
+		select {
+		case <-etcd:
+		case <-apiServer:
+		}
+	}()
+	return either
 }
 
 // Stop ends both programs and waits until they are gone; a temporary directory goes with them. A second Stop does
@@ -157,7 +170,7 @@ func (cp *ControlPlane) Stop() error {
 		// Nobody reads this data again, so there is nothing to wait for.
 		patience = 0
 	}
-	err := errors.Join(cp.apiServer.stop(patience), cp.etcd.stop(patience))
+	err := errors.Join(cp.apiServer.Stop(patience), cp.etcd.Stop(patience))
 	if cp.temporary {
 		err = errors.Join(err, os.RemoveAll(cp.opts.Dir))
 	}

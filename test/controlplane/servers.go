@@ -51,7 +51,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	var err error
-	cp.etcd, err = startProcess(filepath.Join(cp.assets, "etcd"), args, filepath.Join(cp.opts.Dir, "logs", "etcd.log"))
+	cp.etcd, err = startServer(filepath.Join(cp.assets, "etcd"), args, filepath.Join(cp.opts.Dir, "logs", "etcd.log"))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (cp *ControlPlane) serve(ctx context.Context) error {
 		return err
 	}
 	log := filepath.Join(cp.opts.Dir, "logs", "kube-apiserver.log")
-	if cp.apiServer, err = startProcess(filepath.Join(cp.assets, "kube-apiserver"), args, log); err != nil {
+	if cp.apiServer, err = startServer(filepath.Join(cp.assets, "kube-apiserver"), args, log); err != nil {
 		return err
 	}
 	client, err := rest.HTTPClientFor(cp.config)
