@@ -29,7 +29,7 @@ type EdgeClaim struct {
 // EdgeClaimSpec says which point is held, and by whom.
 //
 // +kubebuilder:validation:XValidation:rule="self.scope == oldSelf.scope && self.point == oldSelf.point",message="scope and point can't be changed: they are the claim's name"
-// +kubebuilder:validation:XValidation:rule="self.heldBy == self.holder.kind + ' ' + (has(self.holder.namespace) ? self.holder.namespace + '/' : ”) + self.holder.name",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
+// +kubebuilder:validation:XValidation:rule="self.heldBy == (has(self.holder.__namespace__) ? self.holder.kind + ' ' + self.holder.__namespace__ + '/' + self.holder.name : self.holder.kind + ' ' + self.holder.name)",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
 type EdgeClaimSpec struct {
 	// scope is the space in which points are unique, for example stream/public: the streams of class public.
 	// +required

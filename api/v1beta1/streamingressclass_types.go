@@ -10,7 +10,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=portcullis
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a class has at most 63 characters, it is used as a label value",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a class has at most 63 characters, it is used as a label value"
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service.name`
@@ -32,7 +32,7 @@ type StreamIngressClass struct {
 // StreamIngressClassSpec describes a proxy and the policy of its ports.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap)",message="at least one of tcpConfigMap and udpConfigMap must be set"
-// +kubebuilder:validation:XValidation:rule="!has(self.tcpConfigMap) || !has(self.udpConfigMap) || self.tcpConfigMap != self.udpConfigMap",message="must be another ConfigMap than tcpConfigMap: both have the port as key",fieldPath=".udpConfigMap"
+// +kubebuilder:validation:XValidation:rule="!has(self.tcpConfigMap) || !has(self.udpConfigMap) || self.tcpConfigMap.__namespace__ != self.udpConfigMap.__namespace__ || self.tcpConfigMap.name != self.udpConfigMap.name",message="must be another ConfigMap than tcpConfigMap: both have the port as key",fieldPath=".udpConfigMap"
 type StreamIngressClassSpec struct {
 	// tcpConfigMap is the ConfigMap from which the proxy reads its TCP ports (ingress-nginx: --tcp-services-configmap).
 	// It is created when missing. Left out: the class has no TCP ports.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -56,20 +55,23 @@ func run(ctx context.Context, o *options) error {
 	if err := setup(ctx, mgr, o, serving); err != nil {
 		return err
 	}
-	return mgr.Start(drained(ctx, o.drain))
+	return mgr.Start(ctx)
 }
 
 func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "portcullis/" + version
 	cfg.QPS = -1 // the API server's priority and fairness decides who waits
-	tlsOpts := []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = serving.GetCertificate }}
+	tlsOpts := []func(*tls.Config){func(c *tls.Config) {
+		c.GetCertificate = serving.GetCertificate
+		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
+		c.NextProtos = []string{"http/1.1"}
+	}}
 	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
 	if o.metricsSecure {
 		metrics.TLSOpts = tlsOpts
 		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
-	shutdown := o.drain + 20*time.Second
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        newScheme(),
 		Cache:                         cluster.CacheOptions(),
@@ -79,7 +81,6 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		LeaderElectionID:              "portcullis",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &shutdown,
 		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: tlsOpts}),
 	})
 	if err != nil {
@@ -108,11 +109,11 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := reconcilers.Setup(mgr, reconcilers.Options{View: view, Ledger: ledger}); err != nil {
 		return err
 	}
-	return addChecks(ctx, mgr, serving, occupancy)
+	return addChecks(mgr, serving, occupancy)
 }
 
 // addChecks says when the process is alive, and when it can decide.
-func addChecks(ctx context.Context, mgr manager.Manager, serving *certs.Serving, occupancy *cluster.Occupancy) error {
+func addChecks(mgr manager.Manager, serving *certs.Serving, occupancy *cluster.Occupancy) error {
 	caches := func(*http.Request) error {
 		if !occupancy.Synced() {
 			return errors.New("the ledger is still being read")
@@ -129,17 +130,5 @@ func addChecks(ctx context.Context, mgr manager.Manager, serving *certs.Serving,
 			}
 			return mgr.GetWebhookServer().StartedChecker()(req)
 		}),
-		mgr.AddReadyzCheck("shutdown", func(*http.Request) error { return ctx.Err() }),
 	)
-}
-
-// drained is a context that ends a while after ctx: until the endpoint is gone from all proxies, requests keep coming,
-// and are answered.
-func drained(ctx context.Context, delay time.Duration) context.Context {
-	if delay <= 0 {
-		return ctx
-	}
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
-	return later
 }

@@ -35,7 +35,6 @@ type options struct {
 	dnsNames             string
 
 	claimGrace time.Duration
-	drain      time.Duration
 	zap        zap.Options
 }
 
@@ -76,7 +75,6 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.dnsNames, "webhook-dns-names", "", "Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
-	flags.DurationVar(&o.drain, "shutdown-delay", 0, "How long to go on serving after SIGTERM, until no new requests come. On a cluster: 15s.")
 	o.zap.BindFlags(flags)
 }
 

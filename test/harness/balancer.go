@@ -1,0 +1,103 @@
+package harness
+
+import (
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// balancer stands where a Service and kube-proxy stand in a cluster: it hands each connection to the next replica. It
+// hands every connection it can, so that a replica that has died is found out by the one who connects.
+type balancer struct {
+	listener net.Listener
+	mu       sync.Mutex
+	backends []string
+	next     int
+	open     map[net.Conn]string
+}
+
+func newBalancer() (*balancer, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	b := &balancer{listener: listener, open: map[net.Conn]string{}}
+	go b.serve()
+	return b, nil
+}
+
+// address is where the balancer listens, by a name that certificates can have.
+func (b *balancer) address() string {
+	return net.JoinHostPort("localhost", strconv.Itoa(b.listener.Addr().(*net.TCPAddr).Port))
+}
+
+func (b *balancer) close() error { return b.listener.Close() }
+
+// add sends a backend its share. The API server keeps connections open, so those that are open are cut, to be spread
+// over all backends.
+func (b *balancer) add(backend string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(b.backends, backend) {
+		b.backends = append(b.backends, backend)
+	}
+}
+
+// remove sends a backend nothing any more.
+func (b *balancer) remove(backend string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backends = slices.DeleteFunc(b.backends, func(other string) bool { return other == backend })
+	for conn, to := range b.open {
+		if to == backend {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (b *balancer) pick() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.backends) == 0 {
+		return ""
+	}
+	b.next++
+	return b.backends[b.next%len(b.backends)]
+}
+
+func (b *balancer) serve() {
+	for {
+		conn, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		go b.forward(conn, b.pick())
+	}
+}
+
+func (b *balancer) forward(from net.Conn, backend string) {
+	defer from.Close() //nolint:errcheck // the other side has told
+	to, err := net.Dial("tcp", backend)
+	if err != nil {
+		return
+	}
+	defer to.Close() //nolint:errcheck // likewise
+	b.mu.Lock()
+	b.open[from] = backend
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.open, from)
+		b.mu.Unlock()
+	}()
+	done := make(chan struct{}, 2)
+	pipe := func(dst, src net.Conn) {
+		_, _ = io.Copy(dst, src)
+		done <- struct{}{}
+	}
+	go pipe(to, from)
+	go pipe(from, to)
+	<-done
+}

@@ -1,0 +1,193 @@
+// Package harness runs Portcullis as users do, for tests and benchmarks: a real control plane, the manifests of
+// config/, and one or more processes of the real binary behind one webhook configuration, each with the rights of its
+// ServiceAccount.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+)
+
+// User is the name under which the replicas speak to the API server.
+const User = "system:serviceaccount:portcullis-system:portcullis"
+
+// groups are those of a ServiceAccount in portcullis-system.
+var groups = []string{"system:serviceaccounts", "system:serviceaccounts:portcullis-system", "system:authenticated"}
+
+// Options say how Portcullis is run.
+type Options struct {
+	// ControlPlane is how the control plane is started.
+	ControlPlane controlplane.Options
+	// Replicas to start at once; 0 for none, StartReplica starts them later.
+	Replicas int
+	// Flags are added to those of every replica.
+	Flags []string
+	// Binary is an already built one; empty to build it.
+	Binary string
+}
+
+// Harness is a running Portcullis.
+type Harness struct {
+	*controlplane.ControlPlane
+	// Client may do everything, and reads no cache.
+	Client client.Client
+	// Replicas are the processes, by the order in which they were started.
+	Replicas []*Replica
+
+	opts   Options
+	dir    string
+	binary string
+	front  *balancer
+}
+
+// Scheme knows every kind that tests use.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1beta1.Install} {
+		if err := add(scheme); err != nil {
+			panic(err) // the kinds are constants
+		}
+	}
+	return scheme
+}
+
+// Start starts a control plane, applies the standalone overlay with the webhooks pointed at this machine, and starts
+// the replicas. It returns when all of them are ready. Stop ends everything.
+func Start(ctx context.Context, opts Options) (*Harness, error) {
+	h := &Harness{opts: opts, binary: opts.Binary}
+	if err := h.start(ctx); err != nil {
+		return nil, errors.Join(err, h.Stop())
+	}
+	return h, nil
+}
+
+func (h *Harness) start(ctx context.Context) error {
+	var err error
+	if h.dir, err = os.MkdirTemp("", "portcullis-harness-"); err != nil {
+		return err
+	}
+	if h.binary == "" {
+		if h.binary, err = Build(ctx, h.dir); err != nil {
+			return err
+		}
+	}
+	if h.ControlPlane, err = controlplane.Start(ctx, h.opts.ControlPlane); err != nil {
+		return err
+	}
+	if h.Client, err = client.New(h.Config(), client.Options{Scheme: Scheme()}); err != nil {
+		return err
+	}
+	if h.front, err = newBalancer(); err != nil {
+		return err
+	}
+	if err := h.install(ctx); err != nil {
+		return err
+	}
+	for range h.opts.Replicas {
+		if _, err := h.StartReplica(ctx); err != nil {
+			return err
+		}
+	}
+	return h.awaitWebhook(ctx)
+}
+
+// Build builds the binary into a directory and returns its path.
+func Build(ctx context.Context, dir string) (string, error) {
+	root, err := controlplane.Root()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "portcullis")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/portcullis")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building portcullis: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// install applies what `make deploy OVERLAY=standalone` would, and the CRD of ReferenceGrants.
+func (h *Harness) install(ctx context.Context) error {
+	objects, err := controlplane.Render(ctx, "config/overlays/standalone")
+	if err != nil {
+		return err
+	}
+	if err := controlplane.PointWebhooks(objects, h.front.address()); err != nil {
+		return err
+	}
+	grants, err := referenceGrants(ctx)
+	if err != nil {
+		return err
+	}
+	return controlplane.Apply(ctx, h.Config(), "install", append(objects, grants...)...)
+}
+
+// referenceGrants is the CRD of the Gateway API that Portcullis reads.
+func referenceGrants(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	root, err := controlplane.Root()
+	if err != nil {
+		return nil, err
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the Gateway API module: %w", err)
+	}
+	dir := string(out[:len(out)-1])
+	return controlplane.ReadFile(filepath.Join(dir, "config/crd/standard/gateway.networking.k8s.io_referencegrants.yaml"))
+}
+
+// awaitWebhook waits until the API server calls the webhooks: it learns of them, and of their CA, a moment later.
+func (h *Harness) awaitWebhook(ctx context.Context) error {
+	if len(h.Replicas) == 0 {
+		return nil
+	}
+	probe := &v1beta1.StreamIngress{}
+	probe.Namespace, probe.Name = "default", "probe"
+	probe.Spec.ClassName = "there-is-no-such-class"
+	probe.Spec.Upstream.Service = "probe"
+	probe.Spec.Upstream.Port.IntVal = 1
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = h.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll)
+		return last != nil && client.IgnoreNotFound(last) != nil && isInvalid(last), nil
+	})
+	if err != nil {
+		return fmt.Errorf("the API server does not call the webhook: %w", errors.Join(err, last))
+	}
+	return nil
+}
+
+// Stop ends all replicas and the control plane, and removes what they left.
+func (h *Harness) Stop() error {
+	var errs []error
+	for _, r := range h.Replicas {
+		errs = append(errs, r.Kill())
+	}
+	if h.front != nil {
+		errs = append(errs, h.front.close())
+	}
+	if h.ControlPlane != nil {
+		errs = append(errs, h.ControlPlane.Stop())
+	}
+	if h.dir != "" {
+		errs = append(errs, os.RemoveAll(h.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,54 @@
+// Package integration tests Portcullis from outside: real processes against a real control plane.
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// binary is the program under test, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "portcullis-integration-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		if binary, err = harness.Build(context.Background(), dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// start runs Portcullis for one test. The replicas' logs are shown when the test fails.
+func start(t *testing.T, o harness.Options) *harness.Harness {
+	t.Helper()
+	o.Binary = binary
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	h, err := harness.Start(ctx, o)
+	if err != nil {
+		t.Fatalf("starting Portcullis: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, r := range h.Replicas {
+				t.Logf("log of %s:\n%s", r.Log, r.LogTail(6000))
+			}
+		}
+		if err := h.Stop(); err != nil {
+			t.Errorf("stopping Portcullis: %v", err)
+		}
+	})
+	return h
+}
