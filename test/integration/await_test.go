@@ -1,0 +1,296 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// patience is how long a test waits for what should come within moments: machines are busy.
+const patience = 90 * time.Second
+
+// world is a running Portcullis as one test sees it. Whatever should not fail ends the test when it does.
+type world struct {
+	*harness.Harness
+	t *testing.T
+}
+
+// inWorld is a Portcullis for one test.
+func inWorld(t *testing.T, h *harness.Harness) *world { return &world{Harness: h, t: t} }
+
+// eventually waits until check returns nil, and fails the test with its last error when that takes too long.
+func (w *world) eventually(what string, check func() error) {
+	w.t.Helper()
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+		if w.t.Context().Err() != nil {
+			break
+		}
+	}
+	w.t.Fatalf("waiting for %s: %v", what, err)
+}
+
+// is says, as an error, that a value is not the wanted one.
+func is[T comparable](got, want T) error {
+	if got != want {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	return nil
+}
+
+// try creates objects in order and returns the first error.
+func (w *world) try(objects ...client.Object) error {
+	for _, object := range objects {
+		if err := w.Client.Create(w.t.Context(), object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create creates objects.
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.try(object); err != nil {
+			w.t.Fatalf("creating %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+		}
+	}
+}
+
+// get reads objects anew.
+func (w *world) get(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			w.t.Fatalf("reading %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+		}
+	}
+}
+
+// delete deletes objects; those that are gone are no error.
+func (w *world) delete(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.Client.Delete(w.t.Context(), object); client.IgnoreNotFound(err) != nil {
+			w.t.Fatalf("deleting %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+		}
+	}
+}
+
+// tryEdit changes the stored object, again when somebody else changed it meanwhile, and returns what the API server
+// says. The object has the stored version then.
+func tryEdit[T client.Object](w *world, object T, edit func(T)) error {
+	for {
+		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		edit(object)
+		if err := w.Client.Update(w.t.Context(), object); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// edit changes the stored object.
+func edit[T client.Object](w *world, object T, change func(T)) {
+	w.t.Helper()
+	if err := tryEdit(w, object, change); err != nil {
+		w.t.Fatalf("changing %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+	}
+}
+
+// has waits until a stream's condition is as wanted, for example "True Accepted". The stream is read anew.
+func (w *world) has(s *v1beta1.StreamIngress, kind, want string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%s/%s to be %s: %s", s.Namespace, s.Name, kind, want), func() error {
+		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+		if s.Status.ObservedGeneration != s.Generation {
+			return fmt.Errorf("status is of generation %d, want %d", s.Status.ObservedGeneration, s.Generation)
+		}
+		if got := condition(s.Status.Conditions, kind); got != want {
+			return fmt.Errorf("got %s, in %v", got, s.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// programmed waits until streams are programmed. They are read anew.
+func (w *world) programmed(streams ...*v1beta1.StreamIngress) {
+	w.t.Helper()
+	for _, s := range streams {
+		w.has(s, v1beta1.ConditionProgrammed, "True Programmed")
+	}
+}
+
+// classHas waits until a class's condition is as wanted. The class is read anew.
+func (w *world) classHas(c *v1beta1.StreamIngressClass, kind, want string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("class %s to be %s: %s", c.Name, kind, want), func() error {
+		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		if got := condition(c.Status.Conditions, kind); got != want || c.Status.ObservedGeneration != c.Generation {
+			return fmt.Errorf("got %s, in %v", got, c.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// holder is who holds a port of a class, in one line; empty when nobody does.
+func (w *world) holder(class string, protocol v1beta1.Protocol, port int32) string {
+	w.t.Helper()
+	c := &v1beta1.EdgeClaim{}
+	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.Stream(class, protocol, port).Name()}, c)
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	if err != nil {
+		w.t.Fatalf("reading a claim: %v", err)
+	}
+	return c.Spec.HeldBy
+}
+
+// heldBy waits until a port of a class is held as wanted; with "" until nobody holds it.
+func (w *world) heldBy(class string, protocol v1beta1.Protocol, port int32, want string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%s/%d of %s to be held by %q", protocol, port, class, want), func() error {
+		return is(w.holder(class, protocol, port), want)
+	})
+}
+
+// edge is a class with its proxy, in a namespace of its own.
+type edge struct {
+	*world
+	class     *v1beta1.StreamIngressClass
+	namespace string
+}
+
+// newEdge makes a class, its namespace "edge-<name>" and its proxy's Service with the foreign ports 80 and 443.
+func (w *world) newEdge(name string, options ...classOption) *edge {
+	w.t.Helper()
+	e := &edge{world: w, namespace: "edge-" + name}
+	e.class = streamClass(name, e.namespace, options...)
+	w.create(namespace(e.namespace), e.proxy(), e.class)
+	w.classHas(e.class, v1beta1.ConditionAccepted, "True Accepted")
+	return e
+}
+
+// proxy is the proxy's Service as its owner wrote it.
+func (e *edge) proxy() *corev1.Service {
+	return service(e.namespace+"/proxy", port("http", 80), port("https", 443))
+}
+
+// answers says where the proxy sends the traffic of a port: the entry, when the port is open on the Service too.
+// "closed" means neither; "no port: <entry>" and "no entry" mean that one is missing.
+func (e *edge) answers(protocol v1beta1.Protocol, number int32) string {
+	e.t.Helper()
+	ref := e.class.ConfigMap(protocol)
+	cm := configMap(ref.Namespace+"/"+ref.Name, nil)
+	if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(cm), cm); client.IgnoreNotFound(err) != nil {
+		e.t.Fatalf("reading %s: %v", ref.Name, err)
+	}
+	entry, entered := cm.Data[fmt.Sprint(number)]
+	open := e.class.Spec.Service == nil && entered
+	if ref := e.class.Spec.Service; ref != nil {
+		svc := service(ref.Namespace + "/" + ref.Name)
+		if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(svc), svc); client.IgnoreNotFound(err) != nil {
+			e.t.Fatalf("reading %s: %v", ref.Name, err)
+		}
+		open = slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return p.Port == number && p.Protocol == corev1.Protocol(protocol)
+		})
+	}
+	switch {
+	case entered && open:
+		return entry
+	case entered:
+		return "no port: " + entry
+	case open:
+		return "no entry"
+	default:
+		return "closed"
+	}
+}
+
+// leads waits until a port's traffic goes where it should, in the words of answers.
+func (e *edge) leads(protocol v1beta1.Protocol, number int32, want string) {
+	e.t.Helper()
+	e.eventually(fmt.Sprintf("%s/%d of %s to lead to %q", protocol, number, e.class.Name, want), func() error {
+		return is(e.answers(protocol, number), want)
+	})
+}
+
+// kubectl runs the real kubectl with a manifest as its standard input, and returns both outputs. The error is its exit
+// code.
+func (w *world) kubectl(manifest string, args ...string) (string, error) {
+	w.t.Helper()
+	programs, err := assets()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(w.t.Context(), filepath.Join(programs, "kubectl"), append([]string{"--kubeconfig=" + w.Kubeconfig()}, args...)...)
+	cmd.Stdin = strings.NewReader(manifest)
+	// Discovery is cached on the disk by host and port, and ports are used again by other control planes.
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+filepath.Join(w.Dir(), "kubectl-cache"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	return out.String(), err
+}
+
+// mustKubectl runs kubectl, which has to succeed.
+func (w *world) mustKubectl(manifest string, args ...string) string {
+	w.t.Helper()
+	out, err := w.kubectl(manifest, args...)
+	if err != nil {
+		w.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// assets is the directory of the control plane's programs.
+var assets = sync.OnceValues(func() (string, error) { return controlplane.Assets(context.Background()) })
+
+// refusal is the status of an Invalid error, and fails the test when err is anything else.
+func (w *world) refusal(err error) *apierrors.StatusError {
+	w.t.Helper()
+	status := &apierrors.StatusError{}
+	if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
+		w.t.Fatalf("want an Invalid refusal, got %v", err)
+	}
+	return status
+}
+
+// mustContain fails the test for each text that is missing.
+func mustContain(t *testing.T, in string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(in, text) {
+			t.Errorf("%q is missing in:\n%s", text, in)
+		}
+	}
+}

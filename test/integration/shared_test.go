@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// grace is how long the shared Portcullis keeps a claim whose holder was never stored: short, so that tests can see it
+// end, and much longer than a request takes even on a busy machine.
+const grace = 8 * time.Second
+
+// sharing is one Portcullis for all tests that disturb nobody: each has an edge and namespaces of its own. There is no
+// default class.
+var sharing struct {
+	once sync.Once
+	h    *harness.Harness
+	err  error
+}
+
+// shared runs a test beside others, in a Portcullis of two replicas that all of them share.
+func shared(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	sharing.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		sharing.h, sharing.err = harness.Start(ctx, harness.Options{
+			Binary: binary, Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
+		})
+	})
+	if sharing.err != nil {
+		t.Fatalf("starting Portcullis: %v", sharing.err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, r := range sharing.h.Replicas {
+				t.Logf("log of %s:\n%s", r.Log, r.LogTail(6000))
+			}
+		}
+	})
+	return inWorld(t, sharing.h)
+}
+
+// stopShared ends the shared Portcullis, if a test has started it.
+func stopShared() {
+	if sharing.h == nil {
+		return
+	}
+	if err := sharing.h.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the shared Portcullis:", err)
+	}
+}
