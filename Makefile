@@ -61,7 +61,8 @@ generate: ## Generate Go code and the API reference from the types.
 manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
 	@rm -f config/crd/bases/*.yaml
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
-	@$(TOOL) controller-gen rbac:roleName=portcullis webhook $(MARKED) output:rbac:dir=config/rbac output:webhook:dir=config/webhook
+	@$(TOOL) controller-gen webhook paths=./webhooks/... output:webhook:dir=config/webhook
+	@$(TOOL) controller-gen rbac:roleName=portcullis paths=./webhooks/... paths=./reconcilers/... paths=./cmd/... output:rbac:dir=config/rbac
 	@$(TOOL) controller-gen rbac:roleName=portcullis-certs paths=./certs/... output:rbac:dir=config/selfsigned
 
 .PHONY: verify

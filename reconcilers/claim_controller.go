@@ -147,14 +147,17 @@ func (r *claimReconciler) enqueue(ctx context.Context, q claimQueue, holder clai
 	}
 }
 
+// onClaim looks at a new or changed claim, and at the others of its holder: it may be one too many.
 func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(ctx context.Context, q claimQueue, obj client.Object) {
+		q.Add(claimRequest{Name: obj.GetName()})
+		if holder := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); holder.IsStream() {
+			r.enqueue(ctx, q, holder, "")
+		}
+	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q claimQueue) {
-			q.Add(claimRequest{Name: e.Object.GetName()})
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
-			q.Add(claimRequest{Name: e.ObjectNew.GetName()})
-		},
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) { look(ctx, q, e.ObjectNew) },
 	}
 }
 

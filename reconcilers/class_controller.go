@@ -34,6 +34,8 @@ func setupClass(mgr manager.Manager, b base) error {
 	r := &classReconciler{base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{})}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
 		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
+		// A class that goes may leave room for another.
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classOfStream), builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(classOfClaim)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).

@@ -64,11 +64,11 @@ func isDryRun(ctx context.Context) bool {
 	return err == nil && req.DryRun != nil && *req.DryRun
 }
 
-var errNotSynced = errors.New("the ledger is still being read")
+var errNotSynced = errors.New("the cluster is still being read")
 
-// ready says whether decisions can be made: before the ledger is known, every port would look free.
+// ready says whether decisions can be made.
 func ready(view *cluster.View) error {
-	if !view.Occupancy.Synced() {
+	if !view.Synced() {
 		return errNotSynced
 	}
 	return nil

@@ -43,14 +43,14 @@ type StreamIngress struct {
 
 // StreamIngressSpec is what the owner of a stream asks for.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.proxyProtocol) || self.protocol == 'TCP' || !(self.proxyProtocol.accept || self.proxyProtocol.send)",message="proxyProtocol works with protocol TCP only",fieldPath=".proxyProtocol"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxyProtocol) || self.protocol == 'TCP' || !(has(self.proxyProtocol.accept) && self.proxyProtocol.accept || has(self.proxyProtocol.send) && self.proxyProtocol.send)",message="proxyProtocol works with protocol TCP only",fieldPath=".proxyProtocol"
 // +kubebuilder:validation:XValidation:rule="!self.is_service || !has(self.upstream.host) || self.upstream.host.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="must be the name of a Service; for an upstream outside the cluster set is_service: false",fieldPath=".upstream.host"
 // +kubebuilder:validation:XValidation:rule="self.is_service || has(self.upstream.host)",message="an upstream outside the cluster (is_service: false) needs upstream.host, a DNS name or an IP address",fieldPath=".upstream"
 // +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.__namespace__)",message="an upstream outside the cluster (is_service: false) has no namespace",fieldPath=".upstream.namespace"
 // +kubebuilder:validation:XValidation:rule="self.is_service || type(self.upstream.port) == int",message="an upstream outside the cluster (is_service: false) needs a port number",fieldPath=".upstream.port"
 // +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || isIP(self.upstream.host) || self.upstream.host.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$') && !self.upstream.host.matches('^[0-9.]+$')",message="must be a DNS name in lower case or an IP address",fieldPath=".upstream.host"
-// +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || !isIP(self.upstream.host) || !(ip(self.upstream.host).isLoopback() || ip(self.upstream.host).isUnspecified() || ip(self.upstream.host).isLinkLocalUnicast() || ip(self.upstream.host).isLinkLocalMulticast())",message="must not be a loopback, link-local or unspecified address",fieldPath=".upstream.host"
-// +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || !self.upstream.host.matches('[.]svc([.].+)?$') && self.upstream.host != 'localhost'",message="must be outside the cluster; name a Service of the cluster in upstream.service, its namespace in upstream.namespace",fieldPath=".upstream.host"
+// +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || !isIP(self.upstream.host) || ip(self.upstream.host).isGlobalUnicast()",message="must be a unicast address that is not loopback or link-local",fieldPath=".upstream.host"
+// +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || !self.upstream.host.matches('[.]svc([.]cluster[.]local)?$') && !self.upstream.host.matches('(^|[.])localhost$')",message="must be outside the cluster; name a Service of the cluster in upstream.service, its namespace in upstream.namespace",fieldPath=".upstream.host"
 type StreamIngressSpec struct {
 	// className names the StreamIngressClass, that is the proxy. Left out: the class that is annotated
 	// nginx-stream.jeffthecoder.xyz/is-default-class: "true".

@@ -94,11 +94,10 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	occupancy, err := cluster.NewOccupancy(ctx, mgr.GetCache())
+	view, err := cluster.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
-	view := cluster.NewView(mgr.GetCache(), mgr.GetAPIReader(), occupancy)
 	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
@@ -109,14 +108,14 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := reconcilers.Setup(mgr, reconcilers.Options{View: view, Ledger: ledger}); err != nil {
 		return err
 	}
-	return addChecks(mgr, serving, occupancy)
+	return addChecks(mgr, serving, view)
 }
 
 // addChecks says when the process is alive, and when it can decide.
-func addChecks(mgr manager.Manager, serving *certs.Serving, occupancy *cluster.Occupancy) error {
+func addChecks(mgr manager.Manager, serving *certs.Serving, view *cluster.View) error {
 	caches := func(*http.Request) error {
-		if !occupancy.Synced() {
-			return errors.New("the ledger is still being read")
+		if !view.Synced() {
+			return errors.New("the cluster is still being read")
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -85,6 +86,25 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	return nil
+}
+
+// Warm starts to cache everything that decisions are made from, so that the first request finds it there: on replicas
+// that do not lead, nothing else would ask for it before. synced says whether all of it is there.
+func Warm(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
+	var informers []cache.Informer
+	for _, obj := range []client.Object{
+		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
+		&corev1.ConfigMap{}, &corev1.Service{}, NamespaceObject(),
+	} {
+		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("caching %T: %w", obj, err)
+		}
+		informers = append(informers, informer)
+	}
+	return func() bool {
+		return !slices.ContainsFunc(informers, func(i cache.Informer) bool { return !i.HasSynced() })
+	}, nil
 }
 
 // ClassName is the class that a stream names, or that serves it; empty for a new stream of the default class.

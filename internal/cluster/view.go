@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
@@ -31,15 +32,27 @@ type View struct {
 	// Occupancy knows which ports have a claim.
 	Occupancy *Occupancy
 	live      client.Reader
+	warm      func() bool
 	observed  observations
 }
 
 var _ rules.View = &View{}
 
-// NewView makes a view of a cache. What the cache leaves out is read live.
-func NewView(cached, live client.Reader, occupancy *Occupancy) *View {
-	return &View{Reader: cached, live: live, Occupancy: occupancy}
+// NewView makes a view of a cache, and begins to fill it. What the cache leaves out is read live.
+func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {
+	occupancy, err := NewOccupancy(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	warm, err := Warm(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	return &View{Reader: cached, Occupancy: occupancy, live: live, warm: warm}, nil
 }
+
+// Synced says whether everything that decisions are made from has been read. Before that, every port would look free.
+func (v *View) Synced() bool { return v.warm() && v.Occupancy.Synced() }
 
 // get reads one object into obj; found is false when there is none.
 func (v *View) get(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
