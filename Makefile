@@ -47,6 +47,7 @@ test: ## Run every test, against a real kube-apiserver and etcd.
 
 .PHONY: build
 build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
+	@echo "Building bin/portcullis $(VERSION) (a few minutes the first time) ..."
 	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/portcullis ./cmd/portcullis
 
 ##@ Develop
