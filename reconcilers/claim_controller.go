@@ -97,7 +97,9 @@ func (r *claimReconciler) streamLive(ctx context.Context, key types.NamespacedNa
 }
 
 // wants looks whether the holder of a claim is there, and wants its point. Streams are read by the function given.
-func (r *claimReconciler) wants(ctx context.Context, read func(context.Context, types.NamespacedName) (*v1beta1.StreamIngress, error), c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+func (r *claimReconciler) wants(
+	ctx context.Context, read func(context.Context, types.NamespacedName) (*v1beta1.StreamIngress, error), c *v1beta1.EdgeClaim,
+) (claim.Sighting, error) {
 	at, err := claim.Parse(c.Name)
 	if err != nil {
 		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
@@ -203,7 +205,9 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 	})
 }
 
-func (r *claimReconciler) onTarget(holder func(v1beta1.ObjectReference) claim.Holder) handler.TypedEventHandler[client.Object, claimRequest] {
+func (r *claimReconciler) onTarget(
+	holder func(v1beta1.ObjectReference) claim.Holder,
+) handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, q claimQueue, obj client.Object, gone types.UID) {
 		r.enqueue(ctx, q, holder(v1beta1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}), gone)
 	}

@@ -35,12 +35,14 @@ func setupClass(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
 		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
 		// A class that goes may leave room for another.
-		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classOfStream), builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(classOfClaim)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
-		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.allClasses), predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
+			handler.EnqueueRequestsFromMapFunc(r.allClasses), predicate.ResourceVersionChangedPredicate{})).
 		Complete(r)
 }
 
@@ -84,10 +86,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err := r.report(ctx, class, report); err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(report.refused) > 0 || report.configMapError != nil {
-		return reconcile.Result{RequeueAfter: refusedRetry}, nil
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: report.again()}, nil
 }
 
 // program enters what is foreign into the ledger, and writes what the streams of the class need.
@@ -118,7 +117,8 @@ func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngr
 			open[stream.PortKey{Protocol: cm.protocol, Port: port}] = true
 		}
 	}
-	return report, r.programService(ctx, s, open, &report)
+	err = r.programService(ctx, s, open, &report)
+	return report, err
 }
 
 // enterForeign makes sure that everything on the proxy that Portcullis has not made has a claim, so that one rule

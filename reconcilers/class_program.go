@@ -21,12 +21,15 @@ var asOwner = []client.ApplyOption{client.FieldOwner(stream.FieldManager), clien
 
 // programConfigMap writes the entries of one protocol, if that changes anything. It returns the ports whose entries
 // stand then.
-func (r *classReconciler) programConfigMap(ctx context.Context, class *v1beta1.StreamIngressClass, cm configMap, wanted map[int32]stream.Entry, report *classReport) ([]int32, error) {
+func (r *classReconciler) programConfigMap(
+	ctx context.Context, class *v1beta1.StreamIngressClass, cm configMap, wanted map[int32]stream.Entry, report *classReport,
+) ([]int32, error) {
 	plan := stream.PlanEntries(cm.standing, wanted, stream.MaxConfigMapBytes)
 	observeConfigMap(class.Name, cm.protocol, plan)
 	for _, port := range plan.Full {
 		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapFull, fmt.Sprintf(
-			"ConfigMap %s/%s has no room for another entry: %d of %d bytes are in use", cm.ref.Namespace, cm.ref.Name, plan.Bytes, stream.MaxConfigMapBytes))
+			"ConfigMap %s/%s has no room for another entry: %d of %d bytes are in use",
+			cm.ref.Namespace, cm.ref.Name, plan.Bytes, stream.MaxConfigMapBytes))
 	}
 	if cm.object == nil || plan.Changed || cm.object.Labels[v1beta1.LabelClass] != class.Name {
 		apply := corev1ac.ConfigMap(cm.ref.Name, cm.ref.Namespace).
@@ -76,8 +79,8 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		return nil
 	}
 	plan := stream.PlanPorts(s.front, open)
-	labelled := s.service.Labels[v1beta1.LabelClass] == s.class.Name
-	if !plan.Changed() && labelled {
+	labeled := s.service.Labels[v1beta1.LabelClass] == s.class.Name
+	if !plan.Changed() && labeled {
 		return nil
 	}
 	attempt := func(ports []stream.PortKey) error {
@@ -85,7 +88,7 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		report.wrote = report.wrote || err == nil
 		return err
 	}
-	fresh := !labelled || len(plan.Stale) > 0
+	fresh := !labeled || len(plan.Stale) > 0
 	refused, err := r.probe.open(s.class.Name, plan, fresh, attempt)
 	if err != nil {
 		return fmt.Errorf("applying Service %s/%s: %w", ref.Namespace, ref.Name, err)
@@ -114,13 +117,13 @@ func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey)
 // letGo takes back what Portcullis has applied to ConfigMaps and Services that bear the label of a class, but that the
 // class no longer names. class is nil when it is deleted.
 func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1.StreamIngressClass) error {
-	labelled := client.MatchingLabels{v1beta1.LabelClass: name}
-	var maps corev1.ConfigMapList
-	if err := r.view.Reader.List(ctx, &maps, labelled); err != nil {
+	labeled := client.MatchingLabels{v1beta1.LabelClass: name}
+	var configMaps corev1.ConfigMapList
+	if err := r.view.Reader.List(ctx, &configMaps, labeled); err != nil {
 		return err
 	}
-	for i := range maps.Items {
-		cm := &maps.Items[i]
+	for i := range configMaps.Items {
+		cm := &configMaps.Items[i]
 		if names(class, cm, true) {
 			continue
 		}
@@ -129,7 +132,7 @@ func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1
 		}
 	}
 	var services corev1.ServiceList
-	if err := r.view.Reader.List(ctx, &services, labelled); err != nil {
+	if err := r.view.Reader.List(ctx, &services, labeled); err != nil {
 		return err
 	}
 	for i := range services.Items {
@@ -141,7 +144,8 @@ func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1
 			if !isRefusal(err) {
 				return fmt.Errorf("letting go of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 			}
-			log.FromContext(ctx).Info("ports stay open: the API server refuses to close them", "service", client.ObjectKeyFromObject(svc), "error", err.Error())
+			log.FromContext(ctx).Info("ports stay open: the API server refuses to close them",
+				"service", client.ObjectKeyFromObject(svc), "error", err.Error())
 		}
 	}
 	return nil

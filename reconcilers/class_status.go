@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,20 +38,32 @@ func (r *classReport) refuse(port stream.PortKey, reason, message string) {
 	r.refused = append(r.refused, v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: message})
 }
 
+// again is when to try again what the API server has refused, 0 for never.
+func (r *classReport) again() time.Duration {
+	if len(r.refused) > 0 || r.configMapError != nil {
+		return refusedRetry
+	}
+	return 0
+}
+
 // report writes the status of a class, if it changed.
 func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngressClass, report classReport) error {
-	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
-		Reason: v1beta1.ReasonProgrammed, Message: "the proxy has been told about every stream"}
+	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	switch {
 	case report.configMapError != nil:
-		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, v1beta1.ReasonConfigMapRefused, report.configMapError.Error()
+		programmed.Reason, programmed.Message = v1beta1.ReasonConfigMapRefused, report.configMapError.Error()
 	case len(report.refused) > 0:
 		first := report.refused[0]
-		programmed.Status, programmed.Reason = metav1.ConditionFalse, first.Reason
-		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s", len(report.refused), first.Protocol, first.Port, first.Message)
+		programmed.Reason = first.Reason
+		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
+			len(report.refused), first.Protocol, first.Port, first.Message)
 	case report.serviceMissing:
-		programmed.Status, programmed.Reason = metav1.ConditionFalse, v1beta1.ReasonServiceNotFound
-		programmed.Message = fmt.Sprintf("there is no Service %s/%s; the ConfigMaps are kept up to date", class.Spec.Service.Namespace, class.Spec.Service.Name)
+		programmed.Reason = v1beta1.ReasonServiceNotFound
+		programmed.Message = fmt.Sprintf("there is no Service %s/%s; the ConfigMaps are kept up to date",
+			class.Spec.Service.Namespace, class.Spec.Service.Name)
+	default:
+		programmed.Status, programmed.Reason = metav1.ConditionTrue, v1beta1.ReasonProgrammed
+		programmed.Message = "the proxy has been told about every stream"
 	}
 	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
@@ -61,11 +74,15 @@ func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngre
 func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems rules.Problems) error {
 	message := problems.ErrorList().ToAggregate().Error()
 	return r.writeStatus(ctx, class, nil,
-		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonTargetConflict, Message: message},
-		metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
+		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse,
+			Reason: v1beta1.ReasonTargetConflict, Message: message},
+		metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse,
+			Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
 }
 
-func (r *classReconciler) writeStatus(ctx context.Context, class *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition) error {
+func (r *classReconciler) writeStatus(
+	ctx context.Context, class *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition,
+) error {
 	next := class.DeepCopy()
 	next.Status.ObservedGeneration = class.Generation
 	next.Status.Refused = refused[:min(len(refused), maxRefused)]

@@ -58,7 +58,8 @@ func forgetClassMetrics(class string) {
 
 // observeProgrammed counts the time it took to program a stream, once in its life.
 func observeProgrammed(si *v1beta1.StreamIngress) {
-	if before := meta.FindStatusCondition(si.Status.Conditions, v1beta1.ConditionProgrammed); before != nil && before.Reason != v1beta1.ReasonPending {
+	before := meta.FindStatusCondition(si.Status.Conditions, v1beta1.ConditionProgrammed)
+	if before != nil && before.Reason != v1beta1.ReasonPending {
 		return
 	}
 	programmingSeconds.Observe(max(time.Since(si.CreationTimestamp.Time).Seconds(), 0))

@@ -38,7 +38,9 @@ func newRefusals(c clock.PassiveClock) *refusals {
 // open applies the ports of a plan through attempt, which applies exactly the ports it is given. It returns the ports
 // that were refused, each with the words of the API server. An error is one that says nothing about the ports. With
 // force it applies at least once, even when all that is missing has been refused a moment ago.
-func (r *refusals) open(class string, plan stream.PortPlan, force bool, attempt func([]stream.PortKey) error) (map[stream.PortKey]string, error) {
+func (r *refusals) open(
+	class string, plan stream.PortPlan, force bool, attempt func([]stream.PortKey) error,
+) (map[stream.PortKey]string, error) {
 	refused, missing := r.recall(class, plan.Missing)
 	if len(missing) == 0 && !force {
 		return refused, nil

@@ -104,7 +104,9 @@ func (b base) grantedStreams(ctx context.Context, s *scene) (map[claim.Coordinat
 }
 
 // wantedEntries are the entries that should stand in the ConfigMap of a protocol.
-func (b base) wantedEntries(ctx context.Context, cm configMap, granted map[claim.Coordinate]*v1beta1.StreamIngress) (map[int32]stream.Entry, error) {
+func (b base) wantedEntries(
+	ctx context.Context, cm configMap, granted map[claim.Coordinate]*v1beta1.StreamIngress,
+) (map[int32]stream.Entry, error) {
 	wanted := map[int32]stream.Entry{}
 	for at, si := range granted {
 		if at.Protocol() != cm.protocol {

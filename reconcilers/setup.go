@@ -3,6 +3,7 @@
 package reconcilers
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -42,6 +43,12 @@ func Setup(mgr manager.Manager, o Options) error {
 		}
 	}
 	return nil
+}
+
+// remove deletes an object as it was read. One that is gone already is no error.
+func (b base) remove(ctx context.Context, obj client.Object) error {
+	uid := obj.GetUID()
+	return client.IgnoreNotFound(b.writer.Delete(ctx, obj, client.Preconditions{UID: &uid}))
 }
 
 // refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.

@@ -15,7 +15,9 @@ import (
 
 // acquire claims for a stream that holds nothing as far as the cache knows: it got past admission, its claim was
 // deleted by hand, or the port it lost to somebody else is free again. It meets the verdict that admission would give.
-func (r *streamReconciler) acquire(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant) (claim.Coordinate, rules.Problems, error) {
+func (r *streamReconciler) acquire(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant,
+) (claim.Coordinate, rules.Problems, error) {
 	req, problems, err := rules.Port(ctx, r.view, si, class)
 	if err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
@@ -39,7 +41,9 @@ func (r *streamReconciler) acquire(ctx context.Context, si *v1beta1.StreamIngres
 
 // draw claims a free port for a stream that names none. The port it had before is tried first, and claims that the
 // cache does not show yet count.
-func (r *streamReconciler) draw(ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request) (claim.Coordinate, rules.Problems, error) {
+func (r *streamReconciler) draw(
+	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
+) (claim.Coordinate, rules.Problems, error) {
 	held, err := r.heldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err

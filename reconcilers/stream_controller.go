@@ -32,11 +32,14 @@ func setupStream(mgr manager.Manager, b base) error {
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, r.onConfigMap()).
 		Watches(&corev1.Service{}, r.onService()).
-		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.streamsInto), predicate.ResourceVersionChangedPredicate{})).
+		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
+			handler.EnqueueRequestsFromMapFunc(r.streamsInto), predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16}).
 		Complete(r)
 }
@@ -82,7 +85,9 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 }
 
 // resolve says what is wrong with the upstream of a stream.
-func (r *streamReconciler) resolve(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (rules.Problems, error) {
+func (r *streamReconciler) resolve(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+) (rules.Problems, error) {
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
@@ -95,7 +100,9 @@ func (r *streamReconciler) resolve(ctx context.Context, si *v1beta1.StreamIngres
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
-func (r *streamReconciler) claim(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (claim.Coordinate, rules.Problems, error) {
+func (r *streamReconciler) claim(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+) (claim.Coordinate, rules.Problems, error) {
 	holder := claim.StreamHolder(si.Namespace, si.Name)
 	held, err := r.view.Held(ctx, holder)
 	if err != nil {

@@ -42,7 +42,8 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	path := field.NewPath("spec", "upstream", "host")
 	if svc != nil && !metav1.IsControlledBy(svc, si) {
 		return rules.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
-			"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; rename the StreamIngress or delete that Service", key))}}, nil
+			"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; "+
+				"rename the StreamIngress or delete that Service", key))}}, nil
 	}
 	if err := r.writeOutside(ctx, si, svc, slice); err != nil {
 		if !isRefusal(err) {
@@ -54,14 +55,16 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 }
 
 // dropOutside deletes what an upstream that is no longer outside has left.
-func (r *streamReconciler) dropOutside(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
+func (r *streamReconciler) dropOutside(
+	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
+) error {
 	if svc != nil && metav1.IsControlledBy(svc, si) {
-		if err := r.writer.Delete(ctx, svc, client.Preconditions{UID: &svc.UID}); client.IgnoreNotFound(err) != nil {
+		if err := r.remove(ctx, svc); err != nil {
 			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
 	}
 	if slice != nil && metav1.IsControlledBy(slice, si) {
-		if err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
+		if err := r.remove(ctx, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 	}
@@ -69,7 +72,9 @@ func (r *streamReconciler) dropOutside(ctx context.Context, si *v1beta1.StreamIn
 }
 
 // writeOutside applies what differs from what should be.
-func (r *streamReconciler) writeOutside(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
+func (r *streamReconciler) writeOutside(
+	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
+) error {
 	address, err := netip.ParseAddr(si.Spec.Upstream.Host)
 	isAddress := err == nil
 	if !isAsOutside(si, svc, isAddress) {
@@ -83,7 +88,7 @@ func (r *streamReconciler) writeOutside(ctx context.Context, si *v1beta1.StreamI
 	}
 	if slice != nil && (!isAddress || slice.AddressType != addressType) {
 		// The address type can't be changed.
-		if err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
+		if err := r.remove(ctx, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 		slice = nil

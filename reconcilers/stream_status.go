@@ -60,7 +60,8 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	case err != nil:
 		return metav1.Condition{}, err
 	case !ok:
-		return no(v1beta1.ReasonUnresolvedRefs, "the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
+		return no(v1beta1.ReasonUnresolvedRefs,
+			"the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
 	case standing != entry.String() && refused != nil:
 		return no(refused.Reason, refused.Message)
 	case standing != entry.String():
@@ -70,7 +71,9 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 }
 
 // opened finds out whether a port whose entry stands is open on the Service of the class.
-func (r *streamReconciler) opened(ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort) (metav1.Condition, error) {
+func (r *streamReconciler) opened(
+	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
+) (metav1.Condition, error) {
 	yes := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
 		Message: fmt.Sprintf("%s of class %s is open", port, v.class.Name)}
 	no := func(reason, message string) (metav1.Condition, error) {
@@ -85,7 +88,8 @@ func (r *streamReconciler) opened(ctx context.Context, v *verdict, port stream.P
 		return metav1.Condition{}, err
 	}
 	if svc == nil {
-		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf("the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
+		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf(
+			"the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
 	}
 	for _, ingress := range svc.Status.LoadBalancer.Ingress {
 		v.addresses = append(v.addresses, ingress.IP+ingress.Hostname)
@@ -116,7 +120,8 @@ func (v *verdict) conditions() []metav1.Condition {
 	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted}
 	if len(v.refusal) > 0 {
 		accepted = failed(v.refusal)
-		v.programmed = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted, Message: "the request is not accepted"}
+		v.programmed = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted,
+			Message: "the request is not accepted"}
 	} else {
 		accepted.Message = fmt.Sprintf("%s of class %s is claimed", v.at.Point(), v.at.Class())
 	}

@@ -162,7 +162,8 @@ func (r *streamReconciler) onService() handler.EventHandler {
 		if class == "" {
 			return
 		}
-		if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) || len(after.Spec.Ports) == 0 || len(before.Spec.Ports) == 0 {
+		if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) ||
+			len(after.Spec.Ports) == 0 || len(before.Spec.Ports) == 0 {
 			add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class)))
 			return
 		}

@@ -22,7 +22,9 @@ type decision struct {
 
 // answer turns a decision into what admission expects, and counts it. An object with problems is Invalid, with a cause
 // for each field. Errors of our own are a request to try again, never a verdict on the object.
-func answer(ctx context.Context, kind schema.GroupKind, name string, decide func(context.Context) (decision, error)) (admission.Warnings, error) {
+func answer(
+	ctx context.Context, kind schema.GroupKind, name string, decide func(context.Context) (decision, error),
+) (admission.Warnings, error) {
 	start := time.Now()
 	d, err := decide(ctx)
 	switch {

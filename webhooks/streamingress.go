@@ -56,11 +56,9 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	if err != nil || len(problems) > 0 {
 		return decision{problems: problems}, err
 	}
-	moves := true
-	if before != nil {
-		if moves, err = v.moves(ctx, before, s, class); err != nil {
-			return d, err
-		}
+	moves, err := v.moves(ctx, before, s, class)
+	if err != nil {
+		return d, err
 	}
 	req := rules.Request{}
 	if moves {
@@ -68,30 +66,34 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 			return d, err
 		}
 	}
-	if before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName {
-		problems, err := rules.Consent(ctx, v.view, s, class)
-		if err != nil {
-			return d, err
-		}
-		d.problems = append(d.problems, problems...)
-	}
-	missing, err := rules.Upstream(ctx, v.view, s)
-	if err != nil {
+	if err := v.judgeUpstream(ctx, before, s, class, &d); err != nil || !moves || len(d.problems) > 0 {
 		return d, err
-	}
-	d.warnings = warn(missing)
-	if !moves || len(d.problems) > 0 {
-		return d, nil
 	}
 	d.problems, err = v.promise(ctx, s, req)
 	return d, err
 }
 
-// moves says whether a change really takes a stream to another point: naming the class or the port that it has already
-// does not.
+// judgeUpstream asks for the consent of the upstream's namespace where that is new, and warns of what is missing.
+func (v *streamValidator) judgeUpstream(
+	ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, d *decision,
+) error {
+	if before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName {
+		problems, err := rules.Consent(ctx, v.view, s, class)
+		if err != nil {
+			return err
+		}
+		d.problems = append(d.problems, problems...)
+	}
+	missing, err := rules.Upstream(ctx, v.view, s)
+	d.warnings = warn(missing)
+	return err
+}
+
+// moves says whether a stream is new, or really goes to another point: naming the class or the port that it has already
+// is no move.
 func (v *streamValidator) moves(ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (bool, error) {
-	if !rules.Moves(before, s) {
-		return false, nil
+	if before == nil || !rules.Moves(before, s) {
+		return before == nil, nil
 	}
 	was, problems, err := rules.ClassOf(ctx, v.view, before)
 	if err != nil || len(problems) > 0 {
@@ -130,7 +132,9 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 
 // draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
 // gone; a dry run only finds out that there is a choice.
-func (v *streamValidator) draw(ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req rules.Request) (rules.Problems, error) {
+func (v *streamValidator) draw(
+	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
+) (rules.Problems, error) {
 	if isDryRun(ctx) {
 		return nil, nil
 	}

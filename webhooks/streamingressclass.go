@@ -45,7 +45,8 @@ func (v *classValidator) ValidateDelete(ctx context.Context, class *v1beta1.Stre
 		served, err := v.served(ctx, class.Name)
 		if n := served[v1beta1.TCP] + served[v1beta1.UDP]; n > 0 {
 			return decision{warnings: admission.Warnings{fmt.Sprintf(
-				"class %s serves %d stream(s): their ports are closed now, and opened again when a class of this name returns", class.Name, n)}}, err
+				"class %s serves %d stream(s): their ports are closed now, and opened again when a class of this name returns",
+				class.Name, n)}}, err
 		}
 		return decision{}, err
 	})

@@ -17,7 +17,7 @@ func main() {
 		os.Exit(2) // the flag set has said why
 	}
 	if o.version {
-		fmt.Println("portcullis", version)
+		_, _ = fmt.Fprintln(os.Stdout, "portcullis", version)
 		return
 	}
 	ctrl.SetLogger(o.logger())

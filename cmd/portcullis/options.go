@@ -61,7 +61,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 		namespace = "portcullis-system"
 	}
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
-	flags.StringVar(&o.namespace, "namespace", namespace, "Namespace of Portcullis itself, for its Lease and its Secret. Default $POD_NAMESPACE.")
+	flags.StringVar(&o.namespace, "namespace", namespace,
+		"Namespace of Portcullis itself, for its Lease and its Secret. Default $POD_NAMESPACE.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas reconcile. All of them answer admission requests.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint, 0 to turn it off.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve metrics over TLS, to clients that may get /metrics.")
@@ -69,10 +70,13 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "Address that the webhook server listens on; empty for all.")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "Port that the webhook server listens on.")
 	flags.StringVar(&o.certDir, "cert-dir", "/certs", "Directory with tls.crt and tls.key of the webhook server; changes are picked up.")
-	flags.BoolVar(&o.selfSigned, "self-signed-certs", false, "Make, inject and rotate a CA and a certificate of our own, instead of waiting for mounted ones.")
+	flags.BoolVar(&o.selfSigned, "self-signed-certs", false,
+		"Make, inject and rotate a CA and a certificate of our own, instead of waiting for mounted ones.")
 	flags.StringVar(&o.certSecret, "cert-secret", "portcullis-webhook-cert", "Secret that keeps the self-signed certificate.")
-	flags.StringVar(&o.webhookConfiguration, "webhook-configuration", "portcullis", "ValidatingWebhookConfiguration that gets the self-signed CA.")
-	flags.StringVar(&o.dnsNames, "webhook-dns-names", "", "Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
+	flags.StringVar(&o.webhookConfiguration, "webhook-configuration", "portcullis",
+		"ValidatingWebhookConfiguration that gets the self-signed CA.")
+	flags.StringVar(&o.dnsNames, "webhook-dns-names", "",
+		"Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
 	o.zap.BindFlags(flags)

@@ -49,6 +49,11 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s of %s is held by %s", e.Claim.Spec.Point, e.Claim.Spec.Scope, e.Claim.Spec.HeldBy)
 }
 
+// MayTake says whether the holder of a claim gives way to the claimant. nil stands for never.
+type MayTake func(*v1beta1.EdgeClaim) bool
+
+func (m MayTake) yields(c *v1beta1.EdgeClaim) bool { return m != nil && m(c) }
+
 // attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
 // than two are rare.
 const attempts = 8
@@ -56,7 +61,7 @@ const attempts = 8
 // Promise claims the point for an object that is about to be stored. A claim that its holder has already is renewed.
 // A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil.
 // Other errors are those of the store.
-func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) error {
+func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
 	renewed := metav1.NewMicroTime(l.Clock.Now())
 	_, err := l.acquire(ctx, at, by, &renewed, mayTake)
 	return err
@@ -64,11 +69,15 @@ func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTak
 
 // Claim claims the point for an object that is stored. It writes nothing when the object has the claim already.
 // It returns the claim. Errors are as those of Promise.
-func (l *Ledger) Claim(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) (*v1beta1.EdgeClaim, error) {
+func (l *Ledger) Claim(
+	ctx context.Context, at Coordinate, by Claimant, mayTake MayTake,
+) (*v1beta1.EdgeClaim, error) {
 	return l.acquire(ctx, at, by, nil, mayTake)
 }
 
-func (l *Ledger) acquire(ctx context.Context, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake func(*v1beta1.EdgeClaim) bool) (*v1beta1.EdgeClaim, error) {
+func (l *Ledger) acquire(
+	ctx context.Context, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+) (*v1beta1.EdgeClaim, error) {
 	found := l.cached(at.Name())
 	for range attempts {
 		var next *v1beta1.EdgeClaim
@@ -80,7 +89,7 @@ func (l *Ledger) acquire(ctx context.Context, at Coordinate, by Claimant, renewe
 			err = l.Store.Create(ctx, next)
 		case HolderOf(found) == by.Holder && renewed == nil:
 			return found, nil
-		case HolderOf(found) == by.Holder || mayTake != nil && mayTake(found):
+		case HolderOf(found) == by.Holder || mayTake.yields(found):
 			next = found.DeepCopy()
 			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
 			err = l.Store.Update(ctx, next)
@@ -102,12 +111,12 @@ func (l *Ledger) acquire(ctx context.Context, at Coordinate, by Claimant, renewe
 }
 
 // Peek says what Promise would, from what is stored now, and writes nothing.
-func (l *Ledger) Peek(ctx context.Context, at Coordinate, by Claimant, mayTake func(*v1beta1.EdgeClaim) bool) error {
+func (l *Ledger) Peek(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
 	found, err := l.live(ctx, at.Name())
 	if err != nil {
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
-	if found == nil || HolderOf(found) == by.Holder || mayTake != nil && mayTake(found) {
+	if found == nil || HolderOf(found) == by.Holder || mayTake.yields(found) {
 		return nil
 	}
 	return &HeldError{Claim: found}

@@ -34,18 +34,18 @@ const (
 // EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
-// CacheOptions say what is cached: ConfigMaps only where a class has labelled them, namespaces as metadata, and
+// CacheOptions say what is cached: ConfigMaps only where a class has labeled them, namespaces as metadata, and
 // Services without what nobody reads. Cached objects are shared and must not be changed.
 func CacheOptions() cache.Options {
 	shared := true
-	labelled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
+	labeled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label is a constant
 	}
 	return cache.Options{
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labelled)},
+			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labeled)},
 			&corev1.Service{}:            {Transform: slimService},
 			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: EndpointSliceManager})},
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
@@ -72,7 +72,9 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		value client.IndexerFunc
 	}
 	for _, i := range []index{
-		{&v1beta1.EdgeClaim{}, IndexHolder, func(o client.Object) []string { return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()} }},
+		{&v1beta1.EdgeClaim{}, IndexHolder, func(o client.Object) []string {
+			return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()}
+		}},
 		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
 		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,7 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// ConfigMap reads a ConfigMap of a class, nil when there is none. Only labelled ones are cached, so one that no class
+// ConfigMap reads a ConfigMap of a class, nil when there is none. Only labeled ones are cached, so one that no class
 // has written to yet is read live.
 func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
@@ -29,7 +30,7 @@ func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*cor
 }
 
 // ProxyService reads the Service of a class with its managed fields, nil when there is none. The cache keeps those
-// only of labelled Services, so one that no class has written to yet is read live.
+// only of labeled Services, so one that no class has written to yet is read live.
 func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
 	svc, err := v.Service(ctx, keyOf(ref))
 	if err != nil || svc == nil || svc.Labels[v1beta1.LabelClass] != "" {
@@ -78,7 +79,9 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref), cm.UID), Entry: entry}, foreign, nil
 }
 
-func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, svc *corev1.Service, port stream.PortKey) (rules.Foreign, bool, error) {
+func (v *View) foreignPort(
+	ctx context.Context, ref v1beta1.ObjectReference, svc *corev1.Service, port stream.PortKey,
+) (rules.Foreign, bool, error) {
 	for _, p := range svc.Spec.Ports {
 		if p.Port != port.Port || v1beta1.Protocol(p.Protocol) != port.Protocol {
 			continue
@@ -103,12 +106,11 @@ func keyOf(ref v1beta1.ObjectReference) types.NamespacedName {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// observations keeps what was read from the managed fields of an object until the object changes: reading them takes
+// observations keep what was read from the managed fields of an object until the object changes: reading them takes
 // time that grows with the number of entries, and several callers want the same answer.
-type observations struct {
-	mu      sync.Mutex
-	entries map[types.UID]observation[stream.Standing]
-	ports   map[types.UID]observation[stream.Front]
+type observations[T any] struct {
+	mu   sync.Mutex
+	last map[types.UID]observation[T]
 }
 
 type observation[T any] struct {
@@ -116,28 +118,29 @@ type observation[T any] struct {
 	value   T
 }
 
-// Entries reads what stands in a ConfigMap.
-func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
-	return observe(&v.observed.mu, &v.observed.entries, cm.UID, cm.ResourceVersion, func() (stream.Standing, error) { return stream.Entries(cm) })
-}
-
-// Ports reads what stands on a Service.
-func (v *View) Ports(svc *corev1.Service) (stream.Front, error) {
-	return observe(&v.observed.mu, &v.observed.ports, svc.UID, svc.ResourceVersion, func() (stream.Front, error) { return stream.Ports(svc) })
-}
-
-func observe[T any](mu *sync.Mutex, seen *map[types.UID]observation[T], uid types.UID, version string, read func() (T, error)) (T, error) {
-	mu.Lock()
-	defer mu.Unlock()
-	if o, ok := (*seen)[uid]; ok && o.version == version && version != "" {
-		return o.value, nil
+// of reads an object, unless it is the version that was read last.
+func (o *observations[T]) of(obj metav1.Object, read func() (T, error)) (T, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last, ok := o.last[obj.GetUID()]; ok && last.version == obj.GetResourceVersion() {
+		return last.value, nil
 	}
 	value, err := read()
 	if err == nil {
-		if *seen == nil {
-			*seen = map[types.UID]observation[T]{}
+		if o.last == nil {
+			o.last = map[types.UID]observation[T]{}
 		}
-		(*seen)[uid] = observation[T]{version: version, value: value}
+		o.last[obj.GetUID()] = observation[T]{version: obj.GetResourceVersion(), value: value}
 	}
 	return value, err
+}
+
+// Entries reads what stands in a ConfigMap.
+func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
+	return v.entries.of(cm, func() (stream.Standing, error) { return stream.Entries(cm) })
+}
+
+// Ports reads what stands on a Service, which must have its managed fields: see ProxyService.
+func (v *View) Ports(svc *corev1.Service) (stream.Front, error) {
+	return v.ports.of(svc, func() (stream.Front, error) { return stream.Ports(svc) })
 }

@@ -33,7 +33,8 @@ type View struct {
 	Occupancy *Occupancy
 	live      client.Reader
 	warm      func() bool
-	observed  observations
+	entries   observations[stream.Standing]
+	ports     observations[stream.Front]
 }
 
 var _ rules.View = &View{}

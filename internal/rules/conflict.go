@@ -20,7 +20,9 @@ const suggestions = 3
 
 // Conflict tells a stream that its point is held: by whom, since when, and what is free nearby. graceLeft is how long
 // the ledger keeps the claim if its holder is gone.
-func Conflict(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) (Problems, error) {
+func Conflict(
+	ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
+) (Problems, error) {
 	suggestion, err := suggest(ctx, v, s, at)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,9 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 
 // Adoption looks for what stands at a point that was not made by Portcullis. A stream that says exactly the same takes
 // it over: mayTake says from whom. Any other finds it held, even if the ledger has no claim on it yet.
-func Adoption(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, at claim.Coordinate) (mayTake func(*v1beta1.EdgeClaim) bool, problems Problems, err error) {
+func Adoption(
+	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, at claim.Coordinate,
+) (mayTake claim.MayTake, problems Problems, err error) {
 	f, foreign, err := v.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return nil, nil, err

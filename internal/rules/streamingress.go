@@ -193,7 +193,8 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 		return nil, err
 	}
 	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace, fmt.Sprintf(
-		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
+		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, "+
+			"from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
 		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
 }
 

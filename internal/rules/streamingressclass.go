@@ -27,7 +27,9 @@ func Class(class *v1beta1.StreamIngressClass) Problems {
 
 // ClassTargets decides whether another class writes to a ConfigMap or Service of this one. yields says to which other
 // classes this one has to give way; nil stands for all.
-func ClassTargets(ctx context.Context, v View, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool) (Problems, error) {
+func ClassTargets(
+	ctx context.Context, v View, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool,
+) (Problems, error) {
 	classes, err := v.Classes(ctx)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,7 @@ func readOwnership(entries []metav1.ManagedFieldsEntry) (ownership, error) {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
 			return o, fmt.Errorf("managed fields of %q can't be read: %w", e.Manager, err)
 		}
 		if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // balancer stands where a Service and kube-proxy stand in a cluster: it hands each connection to the next replica. It
@@ -16,6 +17,23 @@ type balancer struct {
 	backends []string
 	next     int
 	open     map[net.Conn]string
+	fate     func() Fate
+}
+
+// Fate is what becomes of a piece of a replica's answer on its way to the API server.
+type Fate struct {
+	// Delay holds the piece back.
+	Delay time.Duration
+	// Cut drops it and closes the connection: the replica has answered, and the API server does not learn what.
+	Cut bool
+}
+
+// DisturbAnswers lets fate decide about every piece of every answer of every replica, until it is called again; nil
+// ends the disturbance. fate is called from several goroutines at once.
+func (h *Harness) DisturbAnswers(fate func() Fate) {
+	h.front.mu.Lock()
+	defer h.front.mu.Unlock()
+	h.front.fate = fate
 }
 
 func newBalancer() (*balancer, error) {
@@ -78,12 +96,12 @@ func (b *balancer) serve() {
 }
 
 func (b *balancer) forward(from net.Conn, backend string) {
-	defer from.Close() //nolint:errcheck // the other side has told
+	defer from.Close()
 	to, err := net.Dial("tcp", backend)
 	if err != nil {
 		return
 	}
-	defer to.Close() //nolint:errcheck // likewise
+	defer to.Close()
 	b.mu.Lock()
 	b.open[from] = backend
 	b.mu.Unlock()
@@ -93,11 +111,34 @@ func (b *balancer) forward(from net.Conn, backend string) {
 		b.mu.Unlock()
 	}()
 	done := make(chan struct{}, 2)
-	pipe := func(dst, src net.Conn) {
-		_, _ = io.Copy(dst, src)
+	go func() {
+		_, _ = io.Copy(to, from)
 		done <- struct{}{}
-	}
-	go pipe(to, from)
-	go pipe(from, to)
+	}()
+	go func() {
+		b.answer(from, to)
+		done <- struct{}{}
+	}()
 	<-done
+}
+
+// answer copies what a replica says, as fate has it.
+func (b *balancer) answer(dst io.Writer, src io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := src.Read(buffer)
+		b.mu.Lock()
+		fate := b.fate
+		b.mu.Unlock()
+		if fate != nil && n > 0 {
+			met := fate()
+			time.Sleep(met.Delay)
+			if met.Cut {
+				return
+			}
+		}
+		if _, failed := dst.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+	}
 }

@@ -150,7 +150,7 @@ func referenceGrants(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		return nil, fmt.Errorf("finding the Gateway API module: %w", err)
 	}
 	dir := string(out[:len(out)-1])
-	return controlplane.ReadFile(filepath.Join(dir, "config/crd/standard/gateway.networking.k8s.io_referencegrants.yaml"))
+	return controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
 }
 
 // awaitWebhook waits until the API server calls the webhooks: it learns of them, and of their CA, a moment later.

@@ -36,7 +36,8 @@ func (h *Harness) StartReplica(ctx context.Context, flags ...string) (*Replica, 
 	if err != nil {
 		return nil, err
 	}
-	return r, r.AwaitReady(ctx)
+	err = r.AwaitReady(ctx)
+	return r, err
 }
 
 // SpawnReplica starts another replica and does not wait.
@@ -54,7 +55,7 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() //nolint:errcheck // the process has its own
+	defer log.Close()
 	args := append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=portcullis-system",
 		"--cert-dir=" + filepath.Join(h.dir, name+"-certs"), "--self-signed-certs", "--webhook-dns-names=localhost",
@@ -87,7 +88,7 @@ func (r *Replica) AwaitReady(ctx context.Context) error {
 			return false, errors.New("the process ended")
 		default:
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Health+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Health+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
 		}
@@ -136,17 +137,22 @@ func isInvalid(err error) bool { return apierrors.IsInvalid(err) }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+// freePorts finds ports that nobody listens on. All are held until all are found, so that they differ.
+func freePorts(n int) (ports []int, err error) {
+	held := make([]net.Listener, 0, n)
+	for range n {
+		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if listenErr != nil {
+			err = listenErr
+			break
 		}
-		defer l.Close() //nolint:errcheck // nothing was written
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		held = append(held, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	return ports, nil
+	for _, l := range held {
+		err = errors.Join(err, l.Close())
+	}
+	return ports, err
 }
 
 func tail(b []byte, n int) string {
