@@ -84,6 +84,9 @@ func (v *streamValidator) judgeUpstream(
 		}
 		d.problems = append(d.problems, problems...)
 	}
+	if len(d.problems) > 0 {
+		return nil // nor does a refusal tell which Services another namespace has
+	}
 	missing, err := rules.Upstream(ctx, v.view, s)
 	d.warnings = warn(missing)
 	return err
