@@ -106,8 +106,7 @@ image: ## Build the container image IMG.
 # rendered prints the manifests of OVERLAY, with IMG in the place of the image that config/ names.
 define rendered
 	@rm -rf .deploy && mkdir -p .deploy && printf 'resources: [../config/overlays/%s]\n' '$(OVERLAY)' >.deploy/kustomization.yaml
-	@img='$(IMG)'; if [ -n "$$img" ]; then tag=$${img##*:}; case "$$tag" in */*|"$$img") tag=latest; name=$$img;; *) name=$${img%:*};; esac; \
-		printf 'images: [{name: portcullis, newName: "%s", newTag: "%s"}]\n' "$$name" "$$tag" >>.deploy/kustomization.yaml; fi
+	@[ -z "$(IMG)" ] || (cd .deploy && $(TOOL) kustomize edit set image portcullis=$(IMG))
 	@$(TOOL) kustomize build .deploy >.deploy/all.yaml
 endef
 
