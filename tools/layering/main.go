@@ -49,6 +49,18 @@ func main() {
 	if len(violations) > 0 {
 		os.Exit(1)
 	}
+	fmt.Fprintf(os.Stdout, "layering: %d packages import one way only\n", count(imports))
+}
+
+// count returns how many of the packages are ours.
+func count(imports graph) int {
+	ours := 0
+	for path := range imports {
+		if _, yes := layerOf(path); yes {
+			ours++
+		}
+	}
+	return ours
 }
 
 // graph maps a package's import path to the paths that it imports.
