@@ -75,7 +75,9 @@ func outside(host string, port int) streamOption {
 
 // proxyProtocol says where the PROXY protocol is spoken.
 func proxyProtocol(accept, send bool) streamOption {
-	return func(s *v1beta1.StreamIngress) { s.Spec.ProxyProtocol = &v1beta1.ProxyProtocol{Accept: accept, Send: send} }
+	return func(s *v1beta1.StreamIngress) {
+		s.Spec.ProxyProtocol = &v1beta1.ProxyProtocol{Accept: accept, Send: send}
+	}
 }
 
 // finalizer keeps a deleted stream.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,11 +42,18 @@ func shared(t *testing.T) *world {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, r := range sharing.h.Replicas {
-				t.Logf("log of %s:\n%s", r.Log, r.LogTail(6000))
+				t.Logf("errors of %s:\n%s", r.Log, errorsIn(r.LogTail(1<<20)))
 			}
 		}
 	})
 	return inWorld(t, sharing.h)
+}
+
+// errorsIn is the last errors in a log that many tests have filled.
+func errorsIn(log string) string {
+	const enough = 10
+	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool { return !strings.Contains(line, `"level":"error"`) })
+	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
 }
 
 // stopShared ends the shared Portcullis, if a test has started it.
