@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -77,6 +78,9 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	report, err := r.program(ctx, class)
 	r.pacer.done(req.Name, report.wrote)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: paceFirst}, nil // somebody else has written, the cache will show it
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

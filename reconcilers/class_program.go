@@ -16,7 +16,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// asOwner applies as Portcullis, and takes back what somebody else has changed in what is ours.
+// asOwner applies as Portcullis, and takes back what somebody else has changed in what is ours. What is applied to an
+// object that others write to, too, names the version that it was computed from: a leader that was paused, or a cache
+// that lags behind, can't undo what is newer.
 var asOwner = []client.ApplyOption{client.FieldOwner(stream.FieldManager), client.ForceOwnership}
 
 // programConfigMap writes the entries of one protocol, if that changes anything. It returns the ports whose entries
@@ -34,6 +36,9 @@ func (r *classReconciler) programConfigMap(
 	if cm.object == nil || plan.Changed || cm.object.Labels[v1beta1.LabelClass] != class.Name {
 		apply := corev1ac.ConfigMap(cm.ref.Name, cm.ref.Namespace).
 			WithLabels(map[string]string{v1beta1.LabelClass: class.Name}).WithData(plan.Data)
+		if cm.object != nil {
+			apply.WithResourceVersion(cm.object.ResourceVersion)
+		}
 		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
 			return r.configMapRefused(cm, wanted, report, err)
 		}
@@ -83,10 +88,14 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 	if !plan.Changed() && labeled {
 		return nil
 	}
+	version := s.service.ResourceVersion
 	attempt := func(ports []stream.PortKey) error {
-		err := r.writer.Apply(ctx, serviceWith(s.class.Name, s.service, ports), asOwner...)
-		report.wrote = report.wrote || err == nil
-		return err
+		apply := serviceWith(s.class.Name, s.service, ports).WithResourceVersion(version)
+		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
+			return err
+		}
+		report.wrote, version = true, *apply.ResourceVersion
+		return nil
 	}
 	fresh := !labeled || len(plan.Stale) > 0
 	refused, err := r.probe.open(s.class.Name, plan, fresh, attempt)
@@ -99,15 +108,14 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 	return nil
 }
 
-// serviceWith is what we apply to a Service. The UID makes sure that a Service that is deleted meanwhile is not created
-// anew from our ports alone.
+// serviceWith is what we apply to a Service.
 func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey) *corev1ac.ServiceApplyConfiguration {
 	spec := corev1ac.ServiceSpec()
 	for _, port := range ports {
 		spec.WithPorts(corev1ac.ServicePort().WithName(port.Name()).WithProtocol(corev1.Protocol(port.Protocol)).
 			WithPort(port.Port).WithTargetPort(intstr.FromInt32(port.Port)))
 	}
-	svc := corev1ac.Service(existing.Name, existing.Namespace).WithUID(existing.UID).WithLabels(map[string]string{v1beta1.LabelClass: class})
+	svc := corev1ac.Service(existing.Name, existing.Namespace).WithLabels(map[string]string{v1beta1.LabelClass: class})
 	if len(ports) > 0 {
 		svc.WithSpec(spec)
 	}
@@ -127,7 +135,7 @@ func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1
 		if names(class, cm, true) {
 			continue
 		}
-		if err := r.writer.Apply(ctx, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID), asOwner...); err != nil && !isRefusal(err) {
+		if err := r.writer.Apply(ctx, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithResourceVersion(cm.ResourceVersion), asOwner...); err != nil && !isRefusal(err) {
 			return fmt.Errorf("letting go of ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
 		}
 	}
@@ -140,7 +148,7 @@ func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1
 		if names(class, svc, false) {
 			continue
 		}
-		if err := r.writer.Apply(ctx, corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID), asOwner...); err != nil {
+		if err := r.writer.Apply(ctx, corev1ac.Service(svc.Name, svc.Namespace).WithResourceVersion(svc.ResourceVersion), asOwner...); err != nil {
 			if !isRefusal(err) {
 				return fmt.Errorf("letting go of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 			}

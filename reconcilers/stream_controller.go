@@ -59,7 +59,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: v.again}, r.report(ctx, si, v)
+	return reconcile.Result{}, r.report(ctx, si, v)
 }
 
 // judge finds out everything that the status of a stream tells.

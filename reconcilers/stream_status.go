@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,8 +26,6 @@ type verdict struct {
 	// programmed is the condition of that type, unless the stream is refused.
 	programmed metav1.Condition
 	addresses  []string
-	// again is when to look again without being told, 0 for never.
-	again time.Duration
 }
 
 // programmed finds out whether the proxy has been told about a stream that holds its point.
