@@ -30,8 +30,8 @@ func (r *classReconciler) programConfigMap(
 	observeConfigMap(class.Name, cm.protocol, plan)
 	for _, port := range plan.Full {
 		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapFull, fmt.Sprintf(
-			"ConfigMap %s/%s has no room for another entry: %d of %d bytes are in use",
-			cm.ref.Namespace, cm.ref.Name, plan.Bytes, stream.MaxConfigMapBytes))
+			"ConfigMap %s/%s has no room for another entry: %d entries take %d bytes, and the API server stores no larger one",
+			cm.ref.Namespace, cm.ref.Name, plan.Entries, plan.Bytes))
 	}
 	if cm.object == nil || plan.Changed || cm.object.Labels[v1beta1.LabelClass] != class.Name {
 		apply := corev1ac.ConfigMap(cm.ref.Name, cm.ref.Namespace).
@@ -84,6 +84,11 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		return nil
 	}
 	plan := stream.PlanPorts(s.front, open)
+	for _, port := range plan.Limit(stream.MaxServicePorts - len(s.front.Foreign)) {
+		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf(
+			"Service %s/%s has no room for another port: the API server can't store a Service with more than about %d",
+			ref.Namespace, ref.Name, stream.MaxServicePorts))
+	}
 	labeled := s.service.Labels[v1beta1.LabelClass] == s.class.Name
 	if !plan.Changed() && labeled {
 		return nil

@@ -1,7 +1,6 @@
 package reconcilers
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -119,10 +118,6 @@ func (s *search) admit(ports []stream.PortKey) error {
 
 // isRefusal says whether an error is the API server's verdict on what was written, and not one to just try again.
 func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotFound(err):
@@ -132,6 +127,12 @@ func isRefusal(err error) bool {
 		// (k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go).
 		return strings.Contains(err.Error(), "failed to allocate")
 	default:
-		return false
+		return tooLarge(err)
 	}
+}
+
+// tooLarge says whether an object has outgrown what etcd takes. The API server passes on the words of etcd or of gRPC,
+// without a reason of its own.
+func tooLarge(err error) bool {
+	return strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "larger than max")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -123,11 +124,15 @@ func (b base) wantedEntries(
 	return wanted, nil
 }
 
-// entryFor is the entry of a stream; ok is false while the number of a named port can't be told.
+// entryFor is the entry of a stream; ok is false while the number of a named port can't be told, or while somebody
+// else's Service has the name that an outside upstream needs.
 func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing string) (stream.Entry, bool, error) {
 	svc, err := b.view.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
 	if err != nil {
 		return stream.Entry{}, false, err
+	}
+	if si.Outside() && svc != nil && !metav1.IsControlledBy(svc, si) {
+		return stream.Entry{}, false, nil
 	}
 	entry, ok := stream.EntryFor(si, svc, standing)
 	return entry, ok, nil

@@ -110,7 +110,8 @@ func isAsOutside(si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool)
 	same := port.Port == si.Spec.Upstream.Port.IntVal && port.Protocol == corev1.Protocol(si.ProtocolOrDefault()) &&
 		port.TargetPort == intstr.FromInt32(port.Port)
 	if isAddress {
-		return same && svc.Spec.Type == corev1.ServiceTypeClusterIP
+		return same && svc.Spec.Type == corev1.ServiceTypeClusterIP &&
+			svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy == corev1.IPFamilyPolicyPreferDualStack
 	}
 	return same && svc.Spec.Type == corev1.ServiceTypeExternalName && svc.Spec.ExternalName == si.Spec.Upstream.Host
 }
@@ -125,9 +126,13 @@ func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {
 	port := si.Spec.Upstream.Port.IntVal
-	spec := corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithPorts(corev1ac.ServicePort().
+	spec := corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().
 		WithPort(port).WithTargetPort(intstr.FromInt32(port)).WithProtocol(corev1.Protocol(si.ProtocolOrDefault())))
-	if !isAddress {
+	if isAddress {
+		// kube-proxy leaves out endpoints of a family that their Service does not have, and the first family can't be
+		// changed later. One family on a cluster that has one.
+		spec.WithType(corev1.ServiceTypeClusterIP).WithIPFamilyPolicy(corev1.IPFamilyPolicyPreferDualStack)
+	} else {
 		spec.WithType(corev1.ServiceTypeExternalName).WithExternalName(si.Spec.Upstream.Host)
 	}
 	return corev1ac.Service(v1beta1.OutsideServiceName(si.Name), si.Namespace).WithOwnerReferences(ownedBy(si)).WithSpec(spec)

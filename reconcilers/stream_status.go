@@ -34,7 +34,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
 	}
 	for _, p := range v.resolved {
-		if p.Reason == v1beta1.ReasonRefNotPermitted {
+		if p.Reason == v1beta1.ReasonRefNotPermitted || p.Reason == v1beta1.ReasonBackendNameTaken {
 			return no(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
 		}
 	}

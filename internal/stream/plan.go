@@ -17,6 +17,19 @@ import (
 // (k8s.io/kubernetes/pkg/apis/core/validation: MaxSecretSize). We count the keys too, and stay on the safe side.
 const MaxConfigMapBytes = 1 << 20
 
+const (
+	// maxStored is the most that etcd takes in one object (--max-request-bytes: 1.5 MiB), less what an object has around
+	// its entries.
+	maxStored = 3<<19 - 64<<10
+	// MaxServicePorts is how many ports one Service has room for: with its managed fields, a port takes about 150 bytes
+	// of what etcd stores.
+	MaxServicePorts = maxStored / 150
+)
+
+// storedSize is what an entry takes in etcd: the entry, and the key once more in the managed fields, with a few bytes
+// around each.
+func storedSize(key, v string) int { return 2*len(key) + len(v) + 16 }
+
 // EntryPlan is the difference between a ConfigMap and what should stand in it.
 type EntryPlan struct {
 	// Data is what Portcullis applies: its own keys, all of them.
@@ -43,22 +56,25 @@ type EntryPlan struct {
 // When there is no room for all, those that stand there already go first, then the lower ports.
 func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 	plan := EntryPlan{Data: make(map[string]string, len(wanted)), Bytes: now.Binary}
+	stored := now.Binary
 	for key, v := range now.Data {
 		port, isPort := ParseKey(key)
 		if _, isWanted := wanted[port]; isPort && (isWanted || !foreign(now, port)) {
 			continue
 		}
 		plan.Bytes += len(key) + len(v)
+		stored += storedSize(key, v)
 		plan.Entries++
 	}
 	for _, port := range byStanding(now, wanted) {
 		key, v := Key(port), wanted[port].String()
-		if plan.Bytes+len(key)+len(v) > limit {
+		if plan.Bytes+len(key)+len(v) > limit || stored+storedSize(key, v) > maxStored {
 			plan.Full = append(plan.Full, port)
 			continue
 		}
 		plan.Data[key] = v
 		plan.Bytes += len(key) + len(v)
+		stored += storedSize(key, v)
 		plan.Entries++
 		plan.Changed = plan.Changed || now.Data[key] != v || !now.Ours[port]
 	}
@@ -95,6 +111,16 @@ type PortPlan struct {
 	Missing []PortKey
 	// Stale are the ports that Portcullis has opened and that are no longer wanted.
 	Stale []PortKey
+}
+
+// Limit leaves out the last of the missing ports when there is room for no more than so many of ours, and returns them.
+func (p *PortPlan) Limit(room int) (full []PortKey) {
+	room = max(room-len(p.Standing), 0)
+	if len(p.Missing) <= room {
+		return nil
+	}
+	p.Missing, full = p.Missing[:room], p.Missing[room:]
+	return full
 }
 
 // Changed says whether anything has to be applied.
