@@ -103,13 +103,19 @@ func (r *streamReconciler) opened(
 	return no(v1beta1.ReasonPending, fmt.Sprintf("Service %s/%s is about to be written", ref.Namespace, ref.Name))
 }
 
+// refusalOf finds out why a port could not be programmed, nil when nothing is known. The status of a class lists only
+// some of the refused ports; where it is full, what it says of the class holds for the others.
 func refusalOf(class *v1beta1.StreamIngressClass, port stream.PortKey) *v1beta1.RefusedPort {
 	for i := range class.Status.Refused {
 		if r := &class.Status.Refused[i]; r.Port == port.Port && r.Protocol == port.Protocol {
 			return r
 		}
 	}
-	return nil
+	programmed := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionProgrammed)
+	if len(class.Status.Refused) < maxRefused || programmed == nil {
+		return nil
+	}
+	return &v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: programmed.Reason, Message: programmed.Message}
 }
 
 // conditions are the conditions of a stream, in the order in which they build on each other.
