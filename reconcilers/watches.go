@@ -117,38 +117,50 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 
 // onConfigMap looks at the streams whose entries changed.
 func (r *streamReconciler) onConfigMap() handler.EventHandler {
-	changed := func(ctx context.Context, q queue, before, after map[string]string) {
+	changed := func(ctx context.Context, q queue, obj client.Object, before, after map[string]string) {
+		look := func(key string) {
+			if port, ok := stream.ParseKey(key); ok {
+				r.addPort(ctx, q, obj.GetLabels()[v1beta1.LabelClass], stream.PortKey{Protocol: v1beta1.TCP, Port: port})
+				r.addPort(ctx, q, obj.GetLabels()[v1beta1.LabelClass], stream.PortKey{Protocol: v1beta1.UDP, Port: port})
+			}
+		}
 		for key, value := range before {
 			if after[key] != value {
-				r.addListening(ctx, q, key)
+				look(key)
 			}
 		}
 		for key := range after {
 			if _, known := before[key]; !known {
-				r.addListening(ctx, q, key)
+				look(key)
 			}
 		}
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			changed(ctx, q, nil, e.Object.(*corev1.ConfigMap).Data)
+			changed(ctx, q, e.Object, nil, e.Object.(*corev1.ConfigMap).Data)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			changed(ctx, q, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
+			changed(ctx, q, e.ObjectNew, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			changed(ctx, q, e.Object.(*corev1.ConfigMap).Data, nil)
+			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
 		},
 	}
 }
 
-func (r *streamReconciler) addListening(ctx context.Context, q queue, key string) {
-	port, ok := stream.ParseKey(key)
-	if !ok {
+// addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
+// the port was given a moment ago, so that it is not yet found by its port.
+func (r *streamReconciler) addPort(ctx context.Context, q queue, class string, port stream.PortKey) {
+	add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(port.Protocol, port.Port))))
+	c, err := r.view.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
+	}
+	if c == nil {
 		return
 	}
-	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
-		add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(protocol, port))))
+	if h := claim.HolderOf(c); h.IsStream() {
+		q.Add(reconcile.Request{NamespacedName: h.Key()})
 	}
 }
 
@@ -168,7 +180,7 @@ func (r *streamReconciler) onService() handler.EventHandler {
 			return
 		}
 		for port := range differing(before, after) {
-			add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(port.Protocol, port.Port))))
+			r.addPort(ctx, q, class, port)
 		}
 	}
 	upstream := func(ctx context.Context, q queue, svc *corev1.Service) {
