@@ -19,6 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
@@ -78,8 +79,8 @@ func (r *streamReconciler) writeOutside(
 	address, err := netip.ParseAddr(si.Spec.Upstream.Host)
 	isAddress := err == nil
 	if !isAsOutside(si, svc, isAddress) {
-		if err := r.writer.Apply(ctx, outsideService(si, isAddress), asOwner...); err != nil {
-			return fmt.Errorf("applying the Service of the upstream: %w", err)
+		if err := r.writeOutsideService(ctx, si, svc, isAddress); err != nil {
+			return fmt.Errorf("writing the Service of the upstream: %w", err)
 		}
 	}
 	addressType := discoveryv1.AddressTypeIPv4
@@ -122,6 +123,26 @@ func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool
 		slice.Ports[0].Port != nil && *slice.Ports[0].Port == si.Spec.Upstream.Port.IntVal &&
 		slice.Ports[0].Protocol != nil && *slice.Ports[0].Protocol == corev1.Protocol(si.ProtocolOrDefault()) &&
 		slice.Labels[discoveryv1.LabelServiceName] == v1beta1.OutsideServiceName(si.Name)
+}
+
+// writeOutsideService makes the Service of an outside upstream, or sets right what differs. All of it is ours, but an
+// apply would leave a port of another number that somebody has put there, so that the API server refuses both.
+func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) error {
+	if svc == nil {
+		return r.writer.Apply(ctx, outsideService(si, isAddress), asOwner...)
+	}
+	next := svc.DeepCopy()
+	port := si.Spec.Upstream.Port.IntVal
+	next.Spec.Selector, next.Spec.ExternalName, next.Spec.IPFamilyPolicy = nil, "", nil
+	next.Spec.Ports = []corev1.ServicePort{{
+		Port: port, TargetPort: intstr.FromInt32(port), Protocol: corev1.Protocol(si.ProtocolOrDefault()),
+	}}
+	if next.Spec.Type = corev1.ServiceTypeExternalName; isAddress {
+		next.Spec.Type, next.Spec.IPFamilyPolicy = corev1.ServiceTypeClusterIP, new(corev1.IPFamilyPolicyPreferDualStack)
+	} else {
+		next.Spec.ExternalName = si.Spec.Upstream.Host
+	}
+	return r.writer.Patch(ctx, next, client.MergeFrom(svc), client.FieldOwner(stream.FieldManager))
 }
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {
