@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -15,6 +18,8 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	// What clients of the tests have to say is in their errors.
+	log.SetLogger(logr.Discard())
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "portcullis-integration-")
 		if err != nil {
