@@ -2,6 +2,7 @@ package reconcilers
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -59,8 +60,18 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.report(ctx, si, v)
+	if err := r.report(ctx, si, v); err != nil {
+		return reconcile.Result{}, err
+	}
+	if v.programmed.Reason == v1beta1.ReasonPending {
+		return reconcile.Result{RequeueAfter: pendingRetry}, nil
+	}
+	return reconcile.Result{}, nil
 }
+
+// pendingRetry is when to look again at a stream that is about to be programmed. The write is an event that brings it
+// back sooner; but one cache may show the write before another shows whom it concerns.
+const pendingRetry = 5 * time.Second
 
 // judge finds out everything that the status of a stream tells.
 func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress) (*verdict, error) {
