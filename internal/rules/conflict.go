@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -134,10 +133,5 @@ func saysTheSame(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v
 		return false, nil
 	}
 	// The foreign entry may name the port that ours has by number.
-	if svc != nil {
-		if number, found := stream.FindPort(svc, intstr.Parse(theirs.Port), s.ProtocolOrDefault()); found {
-			theirs.Port = stream.Key(number)
-		}
-	}
-	return ours == theirs, nil
+	return ours == theirs.WithNumber(svc, s.ProtocolOrDefault()), nil
 }

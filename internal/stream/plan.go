@@ -189,7 +189,39 @@ func FindPort(svc *corev1.Service, port intstr.IntOrString, protocol v1beta1.Pro
 // EntryFor is the entry of a stream. svc is its upstream Service, nil when there is none; standing is the entry of its
 // port now, if any. A port by number needs no Service; one by name keeps the number that stands there while the
 // Service is away. ok is false when the number of a named port can't be told.
+//
+// An entry that stands there and names the port that ours has by number is left as it is: somebody else wrote it, and
+// it is theirs again when the stream goes.
 func EntryFor(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (entry Entry, ok bool) {
+	entry, ok = numbered(s, svc, standing)
+	before, err := ParseEntry(standing)
+	if !ok || err != nil {
+		return entry, ok
+	}
+	if same := before.WithNumber(svc, s.ProtocolOrDefault()); same == entry {
+		return before, true
+	}
+	if _, isNumber := ParseKey(before.Port); svc == nil && !isNumber {
+		same := before
+		if same.Port = entry.Port; same == entry {
+			return before, true
+		}
+	}
+	return entry, true
+}
+
+// WithNumber is the entry with its port by number, if it is named and the Service knows the name.
+func (e Entry) WithNumber(svc *corev1.Service, protocol v1beta1.Protocol) Entry {
+	if svc == nil {
+		return e
+	}
+	if number, found := FindPort(svc, intstr.Parse(e.Port), protocol); found {
+		e.Port = Key(number)
+	}
+	return e
+}
+
+func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (entry Entry, ok bool) {
 	entry = Entry{Namespace: s.UpstreamNamespace(), Service: s.UpstreamService()}
 	if pp := s.Spec.ProxyProtocol; pp != nil && s.ProtocolOrDefault() == v1beta1.TCP {
 		entry.Accept, entry.Send = pp.Accept, pp.Send
