@@ -1,0 +1,343 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// warned is a client that keeps the warnings of the API server.
+type warned struct {
+	client.Client
+	mu       sync.Mutex
+	warnings []string
+}
+
+// warned makes a client that keeps the warnings of the API server.
+func (w *world) warned() *warned {
+	w.t.Helper()
+	k := &warned{}
+	config := w.Config()
+	config.WarningHandler = k
+	var err error
+	if k.Client, err = client.New(config, client.Options{Scheme: harness.Scheme()}); err != nil {
+		w.t.Fatal(err)
+	}
+	return k
+}
+
+// HandleWarningHeader keeps a warning.
+func (k *warned) HandleWarningHeader(_ int, _, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.warnings = append(k.warnings, text)
+}
+
+// said returns the warnings since the last call, in one text.
+func (k *warned) said() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer func() { k.warnings = nil }()
+	return strings.Join(k.warnings, "\n")
+}
+
+func TestDefaultClass(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w.create(namespace("team"))
+	without := func(name string, number int32) *v1beta1.StreamIngress { return sti("team/"+name, tcp(number)) }
+	none := w.refusal(w.try(without("a", 1)))
+	mustContain(t, none.Error(), "spec.className: Required value", "no class is named", v1beta1.AnnotationDefaultClass, "there are no classes yet")
+
+	first := w.newEdge("first")
+	mustContain(t, w.refusal(w.try(without("a", 1))).Error(), `"true"; name one of first`)
+	mustContain(t, w.refusal(w.try(sti("team/a", of("frist"), tcp(1)))).Error(),
+		`spec.className: Not found: "frist"`, "there is no StreamIngressClass of this name; name one of first")
+
+	edit(w, first.class, isDefault)
+	a := without("a", 1)
+	w.eventually("the default class to be seen", func() error { return w.try(a) })
+	first.leads(TCP, 1, "team/web:80")
+	w.programmed(a)
+	if a.Spec.ClassName != "" || a.Status.ClassName != "first" {
+		t.Errorf("got the class %q in spec and %q in status", a.Spec.ClassName, a.Status.ClassName)
+	}
+
+	t.Log("a second default is a warning, and new streams have to choose")
+	second := streamClass("second", "edge-second", isDefault)
+	k := w.warned()
+	w.create(namespace("edge-second"), service("edge-second/proxy", port("http", 80)))
+	if err := k.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, k.said(), "class first is the default too")
+	w.eventually("the second default to be seen", func() error {
+		err := w.Client.Create(t.Context(), without("b", 2), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "several are marked as default: name one of first, second") {
+			return fmt.Errorf("got %w", err)
+		}
+		return nil
+	})
+
+	t.Log("a stream stays with the class that serves it")
+	edit(w, a, to("web", 81))
+	first.leads(TCP, 1, "team/web:81")
+	edit(w, first.class, func(c *v1beta1.StreamIngressClass) { c.Annotations = nil })
+	b := without("b", 1)
+	w.eventually("the one default to be seen", func() error { return w.try(b) })
+	atSecond := &edge{world: w, class: second, namespace: "edge-second"}
+	atSecond.leads(TCP, 1, "team/web:80")
+	edit(w, a, tcp(3))
+	first.leads(TCP, 3, "team/web:81")
+	w.programmed(a, b)
+	if a.Status.ClassName != "first" || b.Status.ClassName != "second" {
+		t.Errorf("got %s and %s", a.Status.ClassName, b.Status.ClassName)
+	}
+
+	t.Log("and moves when it names another")
+	edit(w, a, of("second"))
+	atSecond.leads(TCP, 3, "team/web:81")
+	first.leads(TCP, 3, "closed")
+	first.heldBy("first", TCP, 3, "")
+}
+
+func TestChangesOfAClassInUse(t *testing.T) {
+	e := shared(t).newEdge("inuse")
+	s := sti("inuse/s", of("inuse"), tcp(1000))
+	e.create(namespace("inuse"), s)
+	e.programmed(s)
+	for field, change := range map[string]func(*v1beta1.StreamIngressClass){
+		"spec.tcpConfigMap": func(c *v1beta1.StreamIngressClass) { c.Spec.TCPConfigMap.Name = "other" },
+		"spec.service":      func(c *v1beta1.StreamIngressClass) { c.Spec.Service = nil },
+	} {
+		err := e.refusal(tryEdit(e.world, e.class, change))
+		mustContain(t, err.Error(), field+": Forbidden: can't be changed from edge-inuse/", "while the class serves 1 stream(s)")
+	}
+
+	t.Log("what harms no stream passes")
+	edit(e.world, e.class, func(c *v1beta1.StreamIngressClass) {
+		c.Spec.UDPConfigMap.Name = "other-udp"
+		c.Spec.Reserved = []v1beta1.PortRange{{From: 1, To: 2000}}
+		c.Spec.Allow = []v1beta1.PortAllowance{{From: 1, To: 1}}
+	})
+	e.eventually("the new ConfigMap to be made", func() error {
+		return e.Client.Get(t.Context(), client.ObjectKey{Namespace: e.namespace, Name: "other-udp"}, configMap("/", nil))
+	})
+	e.leads(TCP, 1000, "inuse/web:80")
+
+	t.Log("an empty class may be pointed elsewhere, and lets go of what it had")
+	e.delete(s)
+	e.heldBy("inuse", TCP, 1000, "")
+	e.create(service(e.namespace+"/proxy2", port("http", 8080), port("https", 8443)))
+	e.eventually("the class to be empty", func() error {
+		return tryEdit(e.world, e.class, func(c *v1beta1.StreamIngressClass) {
+			c.Spec.TCPConfigMap.Name, c.Spec.Service.Name = "tcp2", "proxy2"
+			c.Spec.Reserved, c.Spec.Allow = nil, nil
+		})
+	})
+	again := sti("inuse/again", of("inuse"), tcp(1001))
+	e.eventually("the new policy to be seen", func() error { return e.try(again) })
+	e.leads(TCP, 1001, "inuse/web:80")
+	old := service(e.namespace + "/proxy")
+	e.eventually("the old Service to be let go", func() error {
+		e.get(old)
+		return is(old.Labels[v1beta1.LabelClass]+names(old), "http,https")
+	})
+	e.heldBy("inuse", TCP, 8443, "Service edge-inuse/proxy2")
+	e.heldBy("inuse", TCP, 443, "")
+}
+
+// names are the names of a Service's ports.
+func names(s *corev1.Service) string {
+	var all []string
+	for _, p := range s.Spec.Ports {
+		all = append(all, p.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+func TestDeletionOfAClass(t *testing.T) {
+	e := shared(t).newEdge("gone")
+	e.create(namespace("gone"))
+	streams := []*v1beta1.StreamIngress{sti("gone/a", of("gone"), tcp(1000)), sti("gone/b", of("gone"), udp(1000))}
+	e.create(streams[0], streams[1])
+	e.programmed(streams...)
+
+	k := e.warned()
+	if err := k.Delete(t.Context(), e.class); err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, k.said(), "class gone serves 2 stream(s): their ports are closed now, and opened again when a class of this name returns")
+	e.leads(TCP, 1000, "closed")
+	e.leads(UDP, 1000, "closed")
+	for _, s := range streams {
+		e.has(s, v1beta1.ConditionAccepted, "False ClassNotFound")
+		e.has(s, v1beta1.ConditionProgrammed, "False NotAccepted")
+	}
+	proxy := e.proxy()
+	e.get(proxy)
+	if got := names(proxy); got != "http,https" {
+		t.Errorf("the Service's ports are %s", got)
+	}
+	e.heldBy("gone", TCP, 443, "")
+	e.heldBy("gone", TCP, 1000, "StreamIngress gone/a")
+
+	t.Log("what it does not serve can still be changed in what needs no class, and deleted")
+	edit(e.world, streams[0], func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
+	e.delete(streams[1])
+
+	e.class = streamClass("gone", e.namespace)
+	e.create(e.class)
+	e.leads(TCP, 1000, "gone/web:80")
+	e.programmed(streams[0])
+	e.leads(UDP, 1000, "closed")
+	e.heldBy("gone", TCP, 443, "Service edge-gone/proxy")
+	if err := k.Delete(t.Context(), streamClass("nobody", "nowhere")); client.IgnoreNotFound(err) != nil || k.said() != "" {
+		t.Errorf("deleting nothing warns: %v", err)
+	}
+}
+
+func TestTwoClassesOfOneProxy(t *testing.T) {
+	e := shared(t).newEdge("target")
+	for field, change := range map[string]classOption{
+		"spec.service": func(c *v1beta1.StreamIngressClass) {
+			c.Spec.TCPConfigMap.Name, c.Spec.UDPConfigMap.Name = "t", "u"
+		},
+		"spec.tcpConfigMap": func(c *v1beta1.StreamIngressClass) { c.Spec.UDPConfigMap, c.Spec.Service = nil, nil },
+		"spec.udpConfigMap": func(c *v1beta1.StreamIngressClass) {
+			// One's TCP ports would be the other's UDP ports.
+			c.Spec.UDPConfigMap, c.Spec.TCPConfigMap, c.Spec.Service = c.Spec.TCPConfigMap, nil, nil
+		},
+	} {
+		err := e.refusal(e.try(streamClass("target2", e.namespace, change)))
+		mustContain(t, err.Error(), field+": Duplicate value", "held by StreamIngressClass target", "two classes can't share it")
+	}
+	free := streamClass("target2", e.namespace, hostNetwork)
+	free.Spec.TCPConfigMap.Name, free.Spec.UDPConfigMap = "t", nil
+	e.create(free)
+	err := e.refusal(tryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
+		c.Spec.Service = &v1beta1.ObjectReference{Namespace: e.namespace, Name: "proxy"}
+	}))
+	mustContain(t, err.Error(), "spec.service: Duplicate value")
+}
+
+func TestMissingTargets(t *testing.T) {
+	w := shared(t)
+	e := &edge{world: w, namespace: "edge-missing", class: streamClass("missing", "edge-missing")}
+	s := sti("missing/s", of("missing"), tcp(1000))
+	w.create(namespace("edge-missing"), namespace("missing"), e.class)
+	w.classHas(e.class, v1beta1.ConditionProgrammed, "False ServiceNotFound")
+	w.create(s)
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceNotFound")
+	w.has(s, v1beta1.ConditionAccepted, "True Accepted")
+	e.leads(TCP, 1000, "no port: missing/web:80")
+
+	t.Log("a Service that appears is used, one that is replaced too")
+	e.create(e.proxy())
+	e.leads(TCP, 1000, "missing/web:80")
+	e.programmed(s)
+	w.classHas(e.class, v1beta1.ConditionProgrammed, "True Programmed")
+	e.delete(e.proxy())
+	e.has(s, v1beta1.ConditionProgrammed, "False ServiceNotFound")
+	e.create(e.proxy())
+	e.leads(TCP, 1000, "missing/web:80")
+	e.programmed(s)
+
+	t.Log("addresses are those of the Service")
+	lb := e.proxy()
+	edit(w, lb, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer })
+	lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.com"}}
+	w.eventually("the status to be written", func() error {
+		err := w.Client.Status().Update(t.Context(), lb)
+		if err != nil {
+			w.get(lb)
+			lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.com"}}
+		}
+		return err
+	})
+	w.eventually("the addresses to be told", func() error {
+		w.get(s)
+		return is(strings.Join(s.Status.Addresses, " "), "192.0.2.1 lb.example.com")
+	})
+
+	t.Log("a ConfigMap that is deleted is made again")
+	w.delete(configMap("edge-missing/tcp-services", nil))
+	e.leads(TCP, 1000, "missing/web:80")
+}
+
+func TestConfigMapThatCannotBeWritten(t *testing.T) {
+	e := shared(t).newEdge("immutable")
+	before := sti("immutable/before", of("immutable"), tcp(1000))
+	e.create(namespace("immutable"), before)
+	e.programmed(before)
+	cm := configMap(e.namespace+"/tcp-services", nil)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
+
+	after, other := sti("immutable/after", of("immutable"), tcp(1001)), sti("immutable/other", of("immutable"), udp(1001))
+	e.create(after, other)
+	e.programmed(other)
+	e.has(after, v1beta1.ConditionProgrammed, "False ConfigMapRefused")
+	e.has(after, v1beta1.ConditionAccepted, "True Accepted")
+	e.classHas(e.class, v1beta1.ConditionProgrammed, "False ConfigMapRefused")
+	mustContain(t, messageOf(after.Status.Conditions, v1beta1.ConditionProgrammed), "edge-immutable/tcp-services", "field is immutable when `immutable` is set")
+	e.programmed(before)
+	e.leads(TCP, 1001, "closed")
+
+	t.Log("a new ConfigMap takes all of them")
+	e.delete(cm)
+	e.leads(TCP, 1000, "immutable/web:80")
+	e.leads(TCP, 1001, "immutable/web:80")
+	e.programmed(before, after)
+	e.classHas(e.class, v1beta1.ConditionProgrammed, "True Programmed")
+}
+
+// messageOf is the message of a condition.
+func messageOf(conditions []metav1.Condition, kind string) string {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func TestFullConfigMap(t *testing.T) {
+	e := shared(t).newEdge("full")
+	first := sti("full/first", of("full"), tcp(1001))
+	e.create(namespace("full"), first)
+	e.programmed(first)
+	cm := configMap(e.namespace+"/tcp-services", nil)
+	// Room for one more entry like the first.
+	filler := strings.Repeat("x", 1<<20-len("filler")-3*len("1001full/web:80")+2)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["filler"] = filler })
+	second, third := sti("full/second", of("full"), tcp(1002)), sti("full/third", of("full"), tcp(1000))
+	e.create(second)
+	e.programmed(second)
+	e.create(third)
+	e.has(third, v1beta1.ConditionProgrammed, "False ConfigMapFull")
+	mustContain(t, messageOf(third.Status.Conditions, v1beta1.ConditionProgrammed), "edge-full/tcp-services has no room for another entry", "the API server stores no larger one")
+	e.classHas(e.class, v1beta1.ConditionProgrammed, "False ConfigMapFull")
+	e.programmed(first, second)
+	e.leads(TCP, 1000, "closed")
+
+	t.Log("room is used when it appears")
+	edit(e.world, cm, func(cm *corev1.ConfigMap) {
+		if cm.Data["filler"] != filler {
+			t.Error("the foreign key was changed")
+		}
+		delete(cm.Data, "filler")
+	})
+	e.leads(TCP, 1000, "full/web:80")
+	e.programmed(first, second, third)
+	e.classHas(e.class, v1beta1.ConditionProgrammed, "True Programmed")
+}

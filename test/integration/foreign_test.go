@@ -1,0 +1,308 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+const (
+	// manual is an entry that was made before Portcullis came.
+	manual = "default/manual:80"
+	// owners is the manifest from which the proxy's owner applies its Service.
+	owners = `{apiVersion: v1, kind: Service, metadata: {name: proxy, namespace: %s}, spec: {ports: [
+  {name: http, port: 80, targetPort: http}, {name: https, port: 443, targetPort: https}]}}`
+)
+
+// newManualEdge makes a class whose proxy had entries and ports before it: kubectl applied its Service, and wrote 9000
+// (and a note) into tcp-services.
+func (w *world) newManualEdge(name string, options ...classOption) *edge {
+	w.t.Helper()
+	e := &edge{world: w, namespace: "edge-" + name}
+	w.create(namespace(e.namespace), namespace(name))
+	e.applyOwners()
+	w.mustKubectl("", "create", "configmap", "tcp-services", "-n", e.namespace, "--from-literal=9000="+manual, "--from-literal=note=keep me")
+	e.class = streamClass(name, e.namespace, options...)
+	w.create(e.class)
+	return e
+}
+
+// applyOwners applies the Service as its owner does, from its manifest.
+func (e *edge) applyOwners() {
+	e.t.Helper()
+	e.mustKubectl(fmt.Sprintf(owners, e.namespace), "apply", "-f", "-")
+}
+
+// intact checks that all that is foreign stands as it was.
+func (e *edge) intact() {
+	e.t.Helper()
+	cm, svc := configMap(e.namespace+"/tcp-services", nil), service(e.namespace+"/proxy")
+	e.get(cm, svc)
+	if cm.Data["9000"] != manual || cm.Data["note"] != "keep me" {
+		e.t.Errorf("tcp-services has %v", cm.Data)
+	}
+	for _, want := range []corev1.ServicePort{port("http", 80), port("https", 443)} {
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return p.Name == want.Name && p.Port == want.Port && p.Protocol == want.Protocol && p.TargetPort.StrVal == want.Name
+		}) {
+			e.t.Errorf("%s is missing in %v", want.Name, svc.Spec.Ports)
+		}
+	}
+}
+
+func TestForeignEntriesConflictInline(t *testing.T) {
+	w := shared(t)
+	e := &edge{world: w, namespace: "edge-inline", class: streamClass("inline", "edge-inline")}
+	w.create(namespace(e.namespace), namespace("inline"), e.proxy(), configMap("edge-inline/tcp-services", map[string]string{"9000": manual}))
+	w.create(e.class)
+	t.Log("before anything is entered into the ledger, or just when it is")
+	w.eventually("the class to be seen", func() error {
+		err := w.Client.Create(t.Context(), sti("inline/probe", of("inline"), udp(1)), client.DryRunAll)
+		return err
+	})
+	for number, holder := range map[int32]string{9000: "ConfigMap edge-inline/tcp-services", 80: "Service edge-inline/proxy", 443: "Service edge-inline/proxy"} {
+		s := sti("inline/s", of("inline"), tcp(number))
+		mustContain(t, w.refusal(w.try(s.DeepCopy())).Error(), "spec.listen: Duplicate value", "held by "+holder, "nearby: ")
+		e.heldBy("inline", TCP, number, holder)
+		mustContain(t, w.refusal(w.try(s.DeepCopy())).Error(), "held by "+holder+" since", "nearby: ")
+		if err := w.Client.Create(t.Context(), s, client.DryRunAll); err == nil {
+			t.Errorf("a dry run of %d was accepted", number)
+		}
+	}
+	w.create(sti("inline/udp", of("inline"), udp(9000)))
+	e.leads(UDP, 9000, "inline/web:80")
+
+	t.Log("an entry that is made later holds its port, and frees it when it goes")
+	cm := configMap("edge-inline/tcp-services", nil)
+	edit(w, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = "default/later:80" })
+	e.heldBy("inline", TCP, 9001, "ConfigMap edge-inline/tcp-services")
+	mustContain(t, w.refusal(w.try(sti("inline/later", of("inline"), tcp(9001)))).Error(), "held by ConfigMap edge-inline/tcp-services since")
+	edit(w, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9001") })
+	e.heldBy("inline", TCP, 9001, "")
+	w.create(sti("inline/later", of("inline"), tcp(9001)))
+	e.leads(TCP, 9001, "inline/web:80")
+	proxy := e.proxy()
+	edit(w, proxy, func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, port("extra", 9002)) })
+	e.heldBy("inline", TCP, 9002, "Service edge-inline/proxy")
+	edit(w, proxy, func(s *corev1.Service) {
+		s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 9002 })
+	})
+	e.heldBy("inline", TCP, 9002, "")
+	w.create(sti("inline/extra", of("inline"), tcp(9002)))
+	e.leads(TCP, 9002, "inline/web:80")
+}
+
+func TestForeignEntriesSurviveEverything(t *testing.T) {
+	e := shared(t).newManualEdge("survive")
+	s, u := sti("survive/s", of("survive"), tcp(5432)), sti("survive/u", of("survive"), udp(5432))
+	e.eventually("the class to be seen", func() error { return e.try(s) })
+	e.create(u)
+	standing := func() {
+		t.Helper()
+		e.leads(TCP, 5432, "survive/web:80")
+		e.leads(UDP, 5432, "survive/web:80")
+		e.intact()
+	}
+	standing()
+	cm, svc := configMap(e.namespace+"/tcp-services", nil), service(e.namespace+"/proxy")
+
+	t.Log("the owner applies its manifest again, and changes it")
+	e.applyOwners()
+	standing()
+	changed := strings.Replace(fmt.Sprintf(owners, e.namespace), "targetPort: http}", "targetPort: http, appProtocol: http}", 1)
+	e.mustKubectl(changed, "apply", "-f", "-")
+	standing()
+
+	t.Log("our key is edited by hand")
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["5432"] = "default/evil:1" })
+	standing()
+	e.mustKubectl("", "patch", "configmap", "tcp-services", "-n", e.namespace, "--type=merge", "-p", `{"data":{"5432":"default/evil:2"}}`)
+	standing()
+	if got := e.holder("survive", TCP, 5432); got != "StreamIngress survive/s" {
+		t.Errorf("the port is now held by %q", got)
+	}
+
+	t.Log("our key and our ports are deleted by hand")
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "5432") })
+	standing()
+	edit(e.world, svc, func(s *corev1.Service) {
+		s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 5432 })
+	})
+	standing()
+	e.mustKubectl(fmt.Sprintf(owners, e.namespace), "replace", "-f", "-")
+	standing()
+
+	t.Log("our port's target is edited by hand")
+	edit(e.world, svc, func(s *corev1.Service) {
+		for i := range s.Spec.Ports {
+			if s.Spec.Ports[i].Port == 5432 {
+				s.Spec.Ports[i].TargetPort.IntVal = 1
+			}
+		}
+	})
+	e.eventually("the target to be set right", func() error {
+		e.get(svc)
+		for _, p := range svc.Spec.Ports {
+			if p.Port == 5432 && p.TargetPort.IntVal != 5432 {
+				return fmt.Errorf("%s leads to %s", p.Name, p.TargetPort.String())
+			}
+		}
+		return nil
+	})
+	standing()
+
+	t.Log("the labels are taken off by hand")
+	for _, object := range []client.Object{cm, svc} {
+		edit(e.world, object, func(o client.Object) { o.SetLabels(nil) })
+		e.eventually("the label to come back", func() error {
+			e.get(object)
+			return is(object.GetLabels()[v1beta1.LabelClass], "survive")
+		})
+	}
+	standing()
+
+	t.Log("streams and class go")
+	e.delete(s, u)
+	e.leads(TCP, 5432, "closed")
+	e.intact()
+	e.delete(e.class)
+	e.eventually("the labels to go", func() error {
+		e.get(cm, svc)
+		return is(cm.Labels[v1beta1.LabelClass]+svc.Labels[v1beta1.LabelClass], "")
+	})
+	e.intact()
+}
+
+func TestAdoption(t *testing.T) {
+	e := shared(t).newManualEdge("adopt")
+	e.heldBy("adopt", TCP, 9000, "ConfigMap edge-adopt/tcp-services")
+	e.create(service("default/manual", port("http", 80)), grant("default/adopt", "adopt"))
+	differs := func(why string, options ...streamOption) {
+		t.Helper()
+		err := e.try(sti("adopt/s", append([]streamOption{of("adopt"), tcp(9000)}, options...)...))
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("%s: got %v", why, err)
+		}
+	}
+	differs("another Service", to("default/other", 80))
+	differs("another namespace", to("manual", 80))
+	differs("another port", to("default/manual", 81))
+	differs("PROXY", to("default/manual", 80), proxyProtocol(true, false))
+
+	s := sti("adopt/s", of("adopt"), tcp(9000), to("default/manual", "http"))
+	e.eventually("the grant and the Service to be seen", func() error { return e.try(s) })
+	e.programmed(s)
+	e.heldBy("adopt", TCP, 9000, "StreamIngress adopt/s")
+	e.leads(TCP, 9000, manual)
+	e.intact()
+	mustContain(t, e.refusal(e.try(sti("adopt/rival", of("adopt"), tcp(9000)))).Error(), "held by StreamIngress adopt/s")
+
+	t.Log("without the stream, all is as it was")
+	e.delete(s)
+	e.heldBy("adopt", TCP, 9000, "ConfigMap edge-adopt/tcp-services")
+	e.leads(TCP, 9000, "no port: "+manual)
+	e.intact()
+	differs("another Service, again", to("default/other", 80))
+
+	t.Log("an entry that names the port is left as it is")
+	cm := configMap(e.namespace+"/tcp-services", nil)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = "default/manual:http" })
+	e.heldBy("adopt", TCP, 9001, "ConfigMap edge-adopt/tcp-services")
+	named := sti("adopt/named", of("adopt"), tcp(9001), to("default/manual", 80))
+	e.create(named)
+	e.programmed(named)
+	e.leads(TCP, 9001, "default/manual:http")
+	e.delete(named)
+	e.heldBy("adopt", TCP, 9001, "ConfigMap edge-adopt/tcp-services")
+	e.leads(TCP, 9001, "no port: default/manual:http")
+
+	t.Log("adopted once more, the entry can be removed at its source, and is the stream's alone")
+	s = sti("adopt/s", of("adopt"), tcp(9000), to("default/manual", 80))
+	e.create(s)
+	e.programmed(s)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9000") })
+	e.leads(TCP, 9000, manual)
+	e.delete(s)
+	e.leads(TCP, 9000, "closed")
+	e.heldBy("adopt", TCP, 9000, "")
+}
+
+// TestPairsOfPortsAndClientSideAppliers: a strategic merge patch knows the ports of a Service by their number alone, so
+// it can't tell TCP from UDP.
+func TestPairsOfPortsAndClientSideAppliers(t *testing.T) {
+	e := shared(t).newManualEdge("pairs")
+	e.eventually("the class to be seen", func() error { return e.try(sti("pairs/t", of("pairs"), tcp(53))) })
+	e.create(sti("pairs/u", of("pairs"), udp(53)), sti("pairs/u443", of("pairs"), udp(443)))
+	standing := func(after string) {
+		t.Helper()
+		begin := time.Now()
+		e.leads(TCP, 53, "pairs/web:80")
+		e.leads(UDP, 53, "pairs/web:80")
+		e.leads(UDP, 443, "pairs/web:80")
+		t.Logf("%s: right after %s", after, time.Since(begin).Round(time.Millisecond))
+		e.intact()
+	}
+	standing("created")
+	for _, patch := range []string{
+		`{"spec":{"ports":[{"port":53,"$patch":"delete"}]}}`,
+		`{"spec":{"ports":[{"port":53,"protocol":"UDP","$patch":"delete"}]}}`,
+		`{"spec":{"ports":[{"port":53,"protocol":"TCP","name":"tcp-53"}]}}`,
+		`{"spec":{"ports":[{"port":443,"name":"https","protocol":"TCP","targetPort":"https"}]}}`,
+	} {
+		out, err := e.kubectl("", "patch", "service", "proxy", "-n", e.namespace, "--type=strategic", "-p", patch)
+		t.Logf("%s: %s (%v)", patch, strings.TrimSpace(out), err)
+		standing(patch)
+	}
+
+	t.Log("an owner that opens one of a pair of its own, and takes it away again")
+	with := strings.Replace(fmt.Sprintf(owners, e.namespace), "]}}", ", {name: quic, port: 444, protocol: UDP}]}}", 1)
+	e.mustKubectl(with, "apply", "-f", "-")
+	e.heldBy("pairs", UDP, 444, "Service edge-pairs/proxy")
+	e.create(sti("pairs/t444", of("pairs"), tcp(444)))
+	e.leads(TCP, 444, "pairs/web:80")
+	e.mustKubectl(strings.Replace(with, "port: 444", "port: 444, targetPort: 4444", 1), "apply", "-f", "-")
+	e.leads(TCP, 444, "pairs/web:80")
+	e.applyOwners()
+	e.heldBy("pairs", UDP, 444, "")
+	e.leads(TCP, 444, "pairs/web:80")
+	standing("the owner's own pair")
+}
+
+func TestUninstallation(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	e := w.newManualEdge("uninstall")
+	s := sti("uninstall/s", of("uninstall"), tcp(5432))
+	w.eventually("the class to be seen", func() error { return w.try(s) })
+	w.create(sti("uninstall/u", of("uninstall"), udp(443)), sti("uninstall/out", of("uninstall"), tcp(1), outside("192.0.2.1", 1)))
+	e.leads(TCP, 5432, "uninstall/web:80")
+	e.leads(UDP, 443, "uninstall/web:80")
+
+	for _, kind := range []string{"streamingresses", "streamingressclasses", "edgeclaims"} {
+		w.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--timeout=60s")
+	}
+	e.leads(TCP, 5432, "closed")
+	e.leads(UDP, 443, "closed")
+	e.intact()
+	cm, svc := configMap(e.namespace+"/tcp-services", nil), service(e.namespace+"/proxy")
+	w.eventually("the labels to go", func() error {
+		w.get(cm, svc)
+		return is(cm.Labels[v1beta1.LabelClass]+svc.Labels[v1beta1.LabelClass], "")
+	})
+	if keys := slices.Sorted(maps.Keys(cm.Data)); !slices.Equal(keys, []string{"9000", "note"}) {
+		t.Errorf("left in tcp-services: %v", keys)
+	}
+	if got := names(svc); got != "http,https" {
+		t.Errorf("left on the Service: %s", got)
+	}
+}
