@@ -34,7 +34,10 @@ type Ledger struct {
 	Store Store
 	// Cached reads a claim from a cache that may lag behind; nil where there is none.
 	Cached func(name string) *v1beta1.EdgeClaim
-	Clock  clock.PassiveClock
+	// Seen says whether an object of the claimant's UID is known to have been stored at any time, so that no creation of
+	// it is in flight; nil where nothing is known. It may err towards no.
+	Seen  func(ctx context.Context, by Claimant) bool
+	Clock clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
 }
@@ -62,7 +65,7 @@ const attempts = 8
 // A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil.
 // Other errors are those of the store.
 func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
-	renewed := metav1.NewMicroTime(l.Clock.Now())
+	renewed := metav1.NewMicroTime(l.Clock.Now().Truncate(time.Microsecond)) // as it is stored
 	_, err := l.acquire(ctx, at, by, &renewed, mayTake)
 	return err
 }
@@ -92,6 +95,7 @@ func (l *Ledger) acquire(
 		case HolderOf(found) == by.Holder || mayTake.yields(found):
 			next = found.DeepCopy()
 			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
+			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
 		default:
 			return nil, &HeldError{Claim: found}
@@ -108,6 +112,25 @@ func (l *Ledger) acquire(
 		}
 	}
 	return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}
+
+// keepPromises carries over what an earlier promise to the same holder still binds. The admission that made it may be in
+// flight yet, and the new promise must not let the claim settle, or its grace end, any earlier than the old one did.
+func (l *Ledger) keepPromises(ctx context.Context, before, next *v1beta1.EdgeClaim) {
+	if HolderOf(before) != HolderOf(next) || l.GraceLeft(before) == 0 {
+		return
+	}
+	if !next.Spec.Renewed.After(before.Spec.Renewed.Time) { // by a clock that is behind, or late
+		next.Spec.Renewed = &metav1.MicroTime{Time: before.Spec.Renewed.Add(time.Microsecond)}
+	}
+	was, is := before.Spec.Holder, &next.Spec.Holder
+	switch {
+	case was.UID == is.UID:
+		is.Generation = max(is.Generation, was.Generation)
+	case was.UID == "" || l.Seen == nil || !l.Seen(ctx, Claimant{HolderOf(before), was.UID, was.Generation}):
+		// Two creations of one name: either may be stored yet. Without a UID only time settles the claim.
+		is.UID, is.Generation = "", 0
+	}
 }
 
 // Peek says what Promise would, from what is stored now, and writes nothing.

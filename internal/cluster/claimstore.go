@@ -32,6 +32,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 		}
 		return c
 	}
+	ledger.Seen = view.Seen
 	return &ledger
 }
 

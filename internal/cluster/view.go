@@ -35,6 +35,8 @@ type View struct {
 	warm      func() bool
 	entries   observations[stream.Standing]
 	ports     observations[stream.Front]
+
+	departures *departures
 }
 
 var _ rules.View = &View{}
@@ -49,7 +51,11 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
-	return &View{Reader: cached, Occupancy: occupancy, live: live, warm: warm}, nil
+	departures, err := newDepartures(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	return &View{Reader: cached, Occupancy: occupancy, live: live, warm: warm, departures: departures}, nil
 }
 
 // Synced says whether everything that decisions are made from has been read. Before that, every port would look free.

@@ -1,0 +1,164 @@
+package claim
+
+import (
+	"context"
+	"flag"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// histories is how many histories are played for each protocol; a broken one has to be found out within them. For more
+// of them: go test ./internal/claim -args -histories=10000000
+var histories = flag.Uint64("histories", 20_000, "histories to play for each protocol")
+
+// variant is the protocol, or a broken one.
+type variant struct {
+	// breaks changes the ledger of a replica.
+	breaks func(*Ledger)
+	// looksFirst has a release read the holder before it reads the claim.
+	looksFirst bool
+	// twiceOnly looks for two objects that were told yes, and lets lost claims pass.
+	twiceOnly bool
+}
+
+// explore plays histories, and tells the first one that goes wrong.
+func explore(v variant) (wrong string, trace []string) {
+	var seed, found atomic.Uint64
+	found.Store(*histories)
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			for n := seed.Add(1); n < found.Load(); n = seed.Add(1) {
+				if newWorld(v, n).run() == "" {
+					continue
+				}
+				for old := found.Load(); n < old && !found.CompareAndSwap(old, n); {
+					old = found.Load()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if found.Load() == *histories {
+		return "", nil
+	}
+	w := newWorld(v, found.Load())
+	w.verbose = true
+	return w.run(), w.trace
+}
+
+func TestNoHistoryBreaksTheProtocol(t *testing.T) {
+	if wrong, trace := explore(variant{}); wrong != "" {
+		t.Errorf("%s\n%s", wrong, strings.Join(trace, "\n"))
+	}
+}
+
+func TestEveryPartOfTheProtocolIsNeeded(t *testing.T) {
+	const (
+		twice = "were told yes"
+		lost  = "has lost its claim"
+		leaks = "orphaned"
+	)
+	for name, tc := range map[string]struct {
+		variant
+		finds string
+	}{
+		"without a grace, a claim goes while its stream is being stored": {
+			variant{breaks: func(l *Ledger) { l.Grace = 0 }}, twice},
+		"with a grace as long as a request lives, clocks that differ cut it short": {
+			variant{breaks: func(l *Ledger) { l.Grace = requestLife }}, twice},
+		"with a grace that never ends, nothing is ever free again": {
+			variant{breaks: func(l *Ledger) { l.Grace = 1000 * time.Hour }}, leaks},
+		"deleting whatever version there is takes a claim that was renewed": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, deletesAny: true} }}, twice},
+		"renewing whatever version there is takes a claim from its new holder": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, updatesAny: true} }}, twice},
+		"creating over what exists takes a claim from its holder": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, createsOver: true} }}, twice},
+		"trusting a claim that is held already, without renewing it, loses it": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, trusts: true} }}, twice},
+		"without the time of the promise, every promise counts as kept": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, forgetsTime: true} }}, twice},
+		"without the generation of the promise, an older one settles it": {
+			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, forgetsGeneration: true} }}, twice},
+		"of two creations of one name, the one that is stored does not settle the other": {
+			variant{breaks: func(l *Ledger) { l.Seen = func(context.Context, Claimant) bool { return true } }}, twice},
+		"looking at the holder before reading the claim misses a stream stored between": {
+			variant{looksFirst: true}, lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.twiceOnly = tc.finds == twice
+			if wrong, _ := explore(tc.variant); !strings.Contains(wrong, tc.finds) {
+				t.Errorf("found %q, want one that says %q", wrong, tc.finds)
+			}
+		})
+	}
+}
+
+// broken is a Store for a protocol that leaves something out.
+type broken struct {
+	Store
+	deletesAny, updatesAny, createsOver, trusts, forgetsTime, forgetsGeneration bool
+}
+
+// forget drops what the protocol does not write down.
+func (b broken) forget(c *v1beta1.EdgeClaim) {
+	if b.forgetsTime {
+		c.Spec.Renewed = nil
+	}
+	if b.forgetsGeneration {
+		c.Spec.Holder.Generation = 0
+	}
+}
+
+// Create implements Store.
+func (b broken) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	b.forget(c)
+	err := b.Store.Create(ctx, c)
+	if b.createsOver && apierrors.IsAlreadyExists(err) {
+		return b.any(ctx, c, b.Store.Update)
+	}
+	return err
+}
+
+// Update implements Store.
+func (b broken) Update(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	b.forget(c)
+	switch {
+	case b.trusts:
+		return nil
+	case b.updatesAny:
+		return b.any(ctx, c, b.Store.Update)
+	default:
+		return b.Store.Update(ctx, c)
+	}
+}
+
+// Delete implements Store.
+func (b broken) Delete(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	if b.deletesAny {
+		return b.any(ctx, c, b.Store.Delete)
+	}
+	return b.Store.Delete(ctx, c)
+}
+
+// any writes without comparing versions.
+func (b broken) any(ctx context.Context, c *v1beta1.EdgeClaim, write func(context.Context, *v1beta1.EdgeClaim) error) error {
+	for {
+		now, err := b.Get(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		c.UID, c.ResourceVersion = now.UID, now.ResourceVersion
+		if err := write(ctx, c); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}

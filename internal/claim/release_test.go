@@ -1,0 +1,144 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// TestRelease covers each state in which a claim and its holder can be found, at a minute after the promise unless it
+// says otherwise.
+func TestRelease(t *testing.T) {
+	type answer struct {
+		Keep     time.Duration
+		Released bool
+	}
+	free, stays := answer{Released: true}, answer{}
+	minute := answer{Keep: time.Minute}
+	for name, tc := range map[string]struct {
+		claim *v1beta1.EdgeClaim
+		seen  Sighting
+		gone  types.UID
+		after time.Duration
+		want  answer
+	}{
+		"no claim": {
+			want: stays},
+		"the holder wants it": {
+			claim: held(tcp(80), alice, "a1", 1, start), seen: Sighting{true, "a1", 1, true}, want: stays},
+		"the holder wants it, in a later life and long after": {
+			claim: held(tcp(80), alice, "a1", 7, start), seen: Sighting{true, "a2", 1, true}, gone: "a1", after: time.Hour, want: stays},
+		"the holder has moved on, and what was promised is stored": {
+			claim: held(tcp(80), alice, "a1", 2, start), seen: Sighting{true, "a1", 2, false}, want: free},
+		"the holder has moved on since": {
+			claim: held(tcp(80), alice, "a1", 2, start), seen: Sighting{true, "a1", 3, false}, want: free},
+		"the holder is about to move here": {
+			claim: held(tcp(80), alice, "a1", 3, start), seen: Sighting{true, "a1", 2, false}, want: minute},
+		"the holder never moved here": {
+			claim: held(tcp(80), alice, "a1", 3, start), seen: Sighting{true, "a1", 2, false}, after: time.Hour, want: free},
+		"the holder lives another life than the one promised to": {
+			claim: held(tcp(80), alice, "a1", 1, start), seen: Sighting{true, "a2", 9, false}, want: minute},
+		"no holder has been stored yet": {
+			claim: held(tcp(80), alice, "a1", 1, start), want: minute},
+		"no holder was stored within the grace": {
+			claim: held(tcp(80), alice, "a1", 1, start), after: DefaultGrace, want: free},
+		"a moment before the end of the grace": {
+			claim: held(tcp(80), alice, "a1", 1, start), after: DefaultGrace - time.Microsecond, want: answer{Keep: time.Microsecond}},
+		"the holder was seen stored and then deleted": {
+			claim: held(tcp(80), alice, "a1", 4, start), gone: "a1", want: free},
+		"an earlier life of the holder was deleted": {
+			claim: held(tcp(80), alice, "a2", 1, start), gone: "a1", want: minute},
+		"two creations of the name were in flight, one is gone": {
+			claim: held(tcp(80), alice, "", 0, start), gone: "a1", want: minute},
+		"two creations of the name were in flight, and nothing is known of either": {
+			claim: held(tcp(80), alice, "", 0, start), want: minute},
+		"two creations of the name were in flight, one is stored elsewhere": {
+			claim: held(tcp(80), alice, "", 0, start), seen: Sighting{true, "a1", 5, false}, want: minute},
+		"the claim was made for a stored object that is gone": {
+			claim: held(tcp(80), old, "c1", 0, time.Time{}), want: free},
+		"the claim was made for a stored object that wants it no more": {
+			claim: held(tcp(80), alice, "a1", 1, time.Time{}), seen: Sighting{true, "a2", 1, false}, want: free},
+		"a promise from a clock that is ahead is kept no longer than the grace from now": {
+			claim: held(tcp(80), alice, "a1", 1, start.Add(10*time.Minute)), want: answer{Keep: DefaultGrace}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{}
+			if tc.claim != nil {
+				m = storeWith(tc.claim)
+			}
+			if tc.after == 0 {
+				tc.after = time.Minute
+			}
+			look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return tc.seen, nil }
+			keep, released, err := ledgerAt(m, start.Add(tc.after)).Release(t.Context(), tcp(80).Name(), look, tc.gone)
+			if got := (answer{keep, released}); err != nil || got != tc.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+			}
+			if _, still := m.stored[tcp(80).Name()]; still != (tc.claim != nil && !tc.want.Released) {
+				t.Errorf("the claim is stored: %v", still)
+			}
+		})
+	}
+}
+
+func TestReleaseLosesAgainstARenewal(t *testing.T) {
+	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	l := ledgerAt(m, start.Add(time.Hour))
+	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (Sighting, error) {
+		return Sighting{}, l.Promise(ctx, tcp(80), Claimant{alice, "a2", 1}, nil)
+	}
+	_, released, err := l.Release(t.Context(), tcp(80).Name(), look, "a1")
+	if !apierrors.IsConflict(err) || released || m.stored[tcp(80).Name()] == nil {
+		t.Errorf("got released=%v, %v", released, err)
+	}
+}
+
+func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
+	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) {
+		delete(m.stored, tcp(80).Name())
+		return Sighting{}, nil
+	}
+	keep, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), tcp(80).Name(), look, "")
+	if keep != 0 || released || err != nil {
+		t.Errorf("got %v, %v, %v", keep, released, err)
+	}
+}
+
+func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
+	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, errors.New("away") }
+	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), tcp(80).Name(), look, "a1")
+	if want := "looking for StreamIngress shop/alice: away"; released || err == nil || err.Error() != want {
+		t.Errorf("got released=%v, %v, want %s", released, err, want)
+	}
+	if m.stored[tcp(80).Name()] == nil {
+		t.Error("the claim is gone")
+	}
+}
+
+func TestGraceLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		promised time.Time
+		want     time.Duration
+	}{
+		"no promise":                    {time.Time{}, 0},
+		"promised now":                  {start, DefaultGrace},
+		"promised half a minute ago":    {start.Add(-30 * time.Second), DefaultGrace - 30*time.Second},
+		"promised a grace ago":          {start.Add(-DefaultGrace), 0},
+		"promised long ago":             {start.Add(-time.Hour), 0},
+		"promised by a clock far ahead": {start.Add(time.Hour), DefaultGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ledgerAt(nil, start).GraceLeft(held(tcp(80), alice, "a1", 1, tc.promised)); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

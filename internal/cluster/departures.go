@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// remembered is how long a departure is remembered at least. It matters to claims in their grace only.
+const remembered = 5 * time.Minute
+
+// departures remember the StreamIngresses that were seen stored and then deleted. A name that is created anew while the
+// claim of its former life is still there would else look like two creations in flight at once.
+type departures struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	// since is when the first UID of recent came. When it is old, recent becomes past, and what was past is forgotten.
+	since        time.Time
+	recent, past map[types.UID]bool
+}
+
+// newDepartures makes departures that follow a cache.
+func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
+	d := &departures{clock: clock.RealClock{}}
+	informer, err := c.GetInformer(ctx, &v1beta1.StreamIngress{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching StreamIngresses: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: d.replaced,
+		DeleteFunc: d.deleted,
+	})
+	return d, err
+}
+
+// replaced notices that an object was deleted and created anew between two looks of the cache.
+func (d *departures) replaced(before, after any) {
+	was, ok := before.(*v1beta1.StreamIngress)
+	is, okay := after.(*v1beta1.StreamIngress)
+	if ok && okay && was.UID != is.UID {
+		d.add(was.UID)
+	}
+}
+
+func (d *departures) deleted(obj any) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if s, ok := obj.(*v1beta1.StreamIngress); ok {
+		d.add(s.UID)
+	}
+}
+
+func (d *departures) add(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.clock.Now(); now.Sub(d.since) > remembered {
+		d.since, d.recent, d.past = now, map[types.UID]bool{}, d.recent
+	}
+	d.recent[uid] = true
+}
+
+func (d *departures) has(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.recent[uid] || d.past[uid]
+}
+
+// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses are
+// known.
+func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
+	if !by.IsStream() || by.UID == "" {
+		return false
+	}
+	s, err := v.Stream(ctx, by.Key())
+	return err == nil && s != nil && s.UID == by.UID || v.departures.has(by.UID)
+}
