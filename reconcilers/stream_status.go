@@ -62,7 +62,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	case standing != entry.String() && refused != nil:
 		return no(refused.Reason, refused.Message)
 	case standing != entry.String():
-		return no(v1beta1.ReasonPending, fmt.Sprintf("ConfigMap %s/%s is about to be written", ref.Namespace, ref.Name))
+		return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
 	}
 	return r.opened(ctx, v, port, refused)
 }
@@ -100,7 +100,13 @@ func (r *streamReconciler) opened(
 	if refused != nil {
 		return no(refused.Reason, refused.Message)
 	}
-	return no(v1beta1.ReasonPending, fmt.Sprintf("Service %s/%s is about to be written", ref.Namespace, ref.Name))
+	return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+}
+
+// aboutToBeTold is one message for the time until the ConfigMap is written and for that until the Service is, so that a
+// new stream's status is written twice at most.
+func aboutToBeTold(class *v1beta1.StreamIngressClass) string {
+	return fmt.Sprintf("the proxy of class %s is about to be told", class.Name)
 }
 
 // refusalOf finds out why a port could not be programmed, nil when nothing is known. The status of a class lists only
