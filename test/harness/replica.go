@@ -130,6 +130,19 @@ func (r *Replica) end(signal syscall.Signal) error {
 	return nil
 }
 
+// Freeze stops the process in the middle of whatever it does, as a machine that hangs would, and takes it out of the share
+// of requests. Thaw lets it go on; it gets requests again after AwaitReady.
+func (r *Replica) Freeze() error {
+	r.front.remove(r.webhook)
+	return r.cmd.Process.Signal(syscall.SIGSTOP)
+}
+
+// Thaw lets a frozen process go on.
+func (r *Replica) Thaw() error { return r.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Ended is closed when the process is gone.
+func (r *Replica) Ended() <-chan struct{} { return r.done }
+
 // PID of the process.
 func (r *Replica) PID() int { return r.cmd.Process.Pid }
 
