@@ -26,8 +26,8 @@ import (
 // User is the name under which the replicas speak to the API server.
 const User = "system:serviceaccount:portcullis-system:portcullis"
 
-// groups are those of a ServiceAccount in portcullis-system.
-var groups = []string{"system:serviceaccounts", "system:serviceaccounts:portcullis-system", "system:authenticated"}
+// Groups are those of User, a ServiceAccount in portcullis-system.
+var Groups = []string{"system:serviceaccounts", "system:serviceaccounts:portcullis-system", "system:authenticated"}
 
 // Options say how Portcullis is run.
 type Options struct {

@@ -47,7 +47,7 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 		return nil, err
 	}
 	name := "replica-" + strconv.Itoa(len(h.Replicas))
-	kubeconfig, err := h.KubeconfigFor(filepath.Join(h.dir, name+".kubeconfig"), User, groups...)
+	kubeconfig, err := h.KubeconfigFor(filepath.Join(h.dir, name+".kubeconfig"), User, Groups...)
 	if err != nil {
 		return nil, err
 	}
