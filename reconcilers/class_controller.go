@@ -74,7 +74,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	if len(taken) > 0 {
-		return reconcile.Result{}, r.reportConflict(ctx, class, taken)
+		return later(r.reportConflict(ctx, class, taken))
 	}
 	report, err := r.program(ctx, class)
 	r.pacer.done(req.Name, report.wrote)
@@ -88,7 +88,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	if err := r.report(ctx, class, report); err != nil {
-		return reconcile.Result{}, err
+		return later(err)
 	}
 	return reconcile.Result{RequeueAfter: report.again()}, nil
 }

@@ -98,7 +98,7 @@ func (r *classReconciler) writeStatus(
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
 	}
-	if err := r.writer.Status().Patch(ctx, next, client.MergeFrom(class), client.FieldOwner(stream.FieldManager)); err != nil {
+	if err := r.writer.Status().Patch(ctx, next, ofVersion(class), client.FieldOwner(stream.FieldManager)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for _, c := range changed {

@@ -6,9 +6,11 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
@@ -53,3 +55,14 @@ func (b base) remove(ctx context.Context, obj client.Object) error {
 
 // refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.
 const refusedRetry = time.Minute
+
+// cacheLag is how long a cache is given to show what somebody else has written meanwhile.
+const cacheLag = 100 * time.Millisecond
+
+// later ends a reconciliation. One that met a version it had not seen is done again when the cache shows it.
+func later(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	}
+	return reconcile.Result{}, err
+}

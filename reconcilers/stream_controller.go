@@ -29,7 +29,7 @@ type streamReconciler struct {
 func setupStream(mgr manager.Manager, b base) error {
 	r := &streamReconciler{base: b}
 	return builder.ControllerManagedBy(mgr).Named("streamingress").
-		For(&v1beta1.StreamIngress{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1beta1.StreamIngress{}, builder.WithPredicates(verdictChanged())).
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
@@ -61,7 +61,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, err
 	}
 	if err := r.report(ctx, si, v); err != nil {
-		return reconcile.Result{}, err
+		return later(err)
 	}
 	if v.programmed.Reason == v1beta1.ReasonPending {
 		return reconcile.Result{RequeueAfter: pendingRetry}, nil

@@ -146,7 +146,8 @@ func failed(problems rules.Problems) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: problems.ErrorList().ToAggregate().Error()}
 }
 
-// report writes the status of a stream, if it changed, and tells what changed by events.
+// report writes the status of a stream, if it changed, and tells what changed by events. A Conflict error says that the
+// stream is no longer what was judged.
 func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
 	next := si.DeepCopy()
 	status := &next.Status
@@ -165,7 +166,7 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil
 	}
-	if err := r.writer.Status().Patch(ctx, next, client.MergeFrom(si), client.FieldOwner(stream.FieldManager)); err != nil {
+	if err := r.writer.Status().Patch(ctx, next, ofVersion(si), client.FieldOwner(stream.FieldManager)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for _, c := range changed {
@@ -175,6 +176,12 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 		}
 	}
 	return nil
+}
+
+// ofVersion makes a patch apply to the version that it was computed from only. A cache that lags would otherwise have the
+// same status written, and the same events told, twice.
+func ofVersion(obj client.Object) client.Patch {
+	return client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
 }
 
 // isNews says whether a condition is worth an event. That a new stream resolves, and that it is about to be programmed,

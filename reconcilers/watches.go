@@ -35,6 +35,16 @@ func streamChanged() predicate.Predicate {
 	}}
 }
 
+// verdictChanged leaves out changes of a stream's metadata. Changes of its status count: whatever somebody else writes
+// there is set right.
+func verdictChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status)
+	}}
+}
+
 // serviceChanged leaves out changes of a Service that concern no proxy.
 func serviceChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
