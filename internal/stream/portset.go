@@ -37,15 +37,16 @@ func (s *PortSet) Len() int {
 
 // AddRange adds the ports from..to, both included.
 func (s *PortSet) AddRange(from, to int32) {
-	for word := max(from, 1) / 64; word <= min(to, maxPort)/64; word++ {
+	from, to = max(from, 1), min(to, maxPort)
+	for word := from / 64; word <= to/64; word++ {
 		s[word] |= mask(word, from, to)
 	}
-	s[0] &^= 1 // 0 is no port
 }
 
 // RemoveRange removes the ports from..to, both included.
 func (s *PortSet) RemoveRange(from, to int32) {
-	for word := max(from, 1) / 64; word <= min(to, maxPort)/64; word++ {
+	from, to = max(from, 1), min(to, maxPort)
+	for word := from / 64; word <= to/64; word++ {
 		s[word] &^= mask(word, from, to)
 	}
 }
