@@ -143,7 +143,16 @@ func (cp *ControlPlane) Dir() string {
 
 // RestartAPIServer stops the API server and starts it again on the same port, with the same data and the same flags.
 func (cp *ControlPlane) RestartAPIServer(ctx context.Context) error {
-	if err := cp.apiServer.Stop(stopTimeout); err != nil {
+	return cp.restartAPIServer(ctx, stopTimeout)
+}
+
+// CrashAPIServer kills the API server and starts it again on the same port, with the same data and the same flags.
+func (cp *ControlPlane) CrashAPIServer(ctx context.Context) error {
+	return cp.restartAPIServer(ctx, 0)
+}
+
+func (cp *ControlPlane) restartAPIServer(ctx context.Context, patience time.Duration) error {
+	if err := cp.apiServer.Stop(patience); err != nil {
 		return err
 	}
 	return cp.startAPIServer(ctx)
