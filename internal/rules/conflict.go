@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,17 +32,18 @@ func Conflict(
 	if since := held.CreationTimestamp; !since.IsZero() {
 		text += " since " + since.UTC().Format(time.RFC3339)
 	}
+	text += fmt.Sprintf(" on class %q", at.Class())
 	leaving, err := isLeaving(ctx, v, holder, at)
 	if err != nil {
 		return nil, err
 	}
 	if leaving {
-		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
-			holder, soon(graceLeft))
+		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
+			holder, at.Class(), soon(graceLeft))
 	}
 	return one(v1beta1.ReasonPortConflict, &field.Error{
 		Type: field.ErrorTypeDuplicate, Field: listenPath.String(), BadValue: at.Point(),
-		Detail: fmt.Sprintf("%s on class %q; %s", text, at.Class(), suggestion),
+		Detail: text + "; " + suggestion,
 	}), nil
 }
 
@@ -54,7 +56,8 @@ func isLeaving(ctx context.Context, v View, holder claim.Holder, at claim.Coordi
 	if err != nil || s == nil {
 		return err == nil, err
 	}
-	return s.Spec.Listen != nil && Wanted(s, at.Class(), nil) != at, nil
+	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName, at.Class())
+	return class != at.Class() || s.Spec.Listen != nil && Wanted(s, at.Class(), nil) != at, nil
 }
 
 func soon(left time.Duration) string {
@@ -74,8 +77,10 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 	if err != nil {
 		return "", err
 	}
+	claimed := v.Claimed(class.Name, at.Protocol())
 	free := stream.Permitted(class, at.Protocol(), namespace)
-	free.Subtract(v.Claimed(class.Name, at.Protocol()))
+	free.Subtract(claimed)
+	free.Remove(at.Port()) // what was there before may not be in the ledger yet
 	nearest := free.Nearest(at.Port(), suggestions)
 	if len(nearest) == 0 {
 		return fmt.Sprintf("no port of this class is free for namespace %q", s.Namespace), nil
@@ -85,7 +90,9 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 		numbers[i] = stream.Key(port)
 	}
 	text := fmt.Sprintf("free for namespace %q nearby: %s", s.Namespace, strings.Join(numbers, ", "))
-	if class.Spec.AutoAssign != nil {
+	drawn := stream.Automatic(class, at.Protocol(), namespace)
+	drawn.Subtract(claimed)
+	if drawn.Next(1) != 0 {
 		text += "; or leave listen out to be given a port"
 	}
 	return text, nil

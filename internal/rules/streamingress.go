@@ -230,6 +230,9 @@ func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, 
 		}
 		ports = append(ports, text)
 	}
+	if len(ports) == 0 {
+		ports = []string{"none"}
+	}
 	value := any(port.IntVal)
 	if port.Type == intstr.String {
 		value = port.StrVal

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,10 +42,10 @@ func ClassTargets(
 			continue
 		}
 		theirs := targets(other)
-		for t, name := range targets(class) {
-			if _, taken := theirs[t]; taken {
+		for _, t := range targets(class) {
+			if slices.ContainsFunc(theirs, t.sameObject) {
 				problems = append(problems, Problem{Reason: v1beta1.ReasonTargetConflict, Err: &field.Error{
-					Type: field.ErrorTypeDuplicate, Field: specPath.Child(name).String(), BadValue: refText(&t.ref),
+					Type: field.ErrorTypeDuplicate, Field: specPath.Child(t.field).String(), BadValue: refText(&t.ref),
 					Detail: fmt.Sprintf("held by StreamIngressClass %s; two classes can't share it, their ports would collide", other.Name),
 				}})
 			}
@@ -72,18 +73,20 @@ func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.P
 	return problems
 }
 
-// target is an object that a class writes to. It is comparable.
+// target is an object that a class writes to, and the field that names it.
 type target struct {
-	kind string
-	ref  v1beta1.ObjectReference
+	kind, field string
+	ref         v1beta1.ObjectReference
 }
 
-// targets are the objects that a class writes to, with the field that names each.
-func targets(class *v1beta1.StreamIngressClass) map[target]string {
-	all := map[target]string{}
+func (t target) sameObject(other target) bool { return t.kind == other.kind && t.ref == other.ref }
+
+// targets are the objects that a class writes to.
+func targets(class *v1beta1.StreamIngressClass) []target {
+	var all []target
 	add := func(kind, field string, ref *v1beta1.ObjectReference) {
 		if ref != nil {
-			all[target{kind: kind, ref: *ref}] = field
+			all = append(all, target{kind: kind, field: field, ref: *ref})
 		}
 	}
 	add("ConfigMap", "tcpConfigMap", class.Spec.TCPConfigMap)

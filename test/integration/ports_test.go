@@ -111,7 +111,7 @@ func TestAllowRules(t *testing.T) {
 		"allow-a/above":    {tcp(5011), `does not give TCP/5011 to namespace "allow-a"; free for namespace "allow-a" nearby: 5008, 5009, 5010`},
 		"allow-a/dns":      {tcp(53), `does not give TCP/53 to namespace "allow-a"`},
 		"allow-b/udp":      {udp(6001), `does not give UDP/6001 to namespace "allow-b"`},
-		"allow-b/others":   {tcp(5001), `does not give TCP/5001 to namespace "allow-b"; free for namespace "allow-b" nearby: 6001;`},
+		"allow-b/others":   {tcp(5001), `does not give TCP/5001 to namespace "allow-b"; free for namespace "allow-b" nearby: 6001`},
 		"allow-c/nothing":  {tcp(5001), `no port of this class is free for namespace "allow-c"`},
 		"allow-c/dns2":     {udp(53), `held by StreamIngress allow-c/dns`},
 		"allow-b/undrawn":  {auto(TCP), `has no free TCP port left for namespace "allow-b"`},

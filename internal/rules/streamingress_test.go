@@ -1,0 +1,283 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+var me = claim.StreamHolder("shop", "postgres")
+
+func TestClassOf(t *testing.T) {
+	internal := func(port int32) claim.Coordinate { return claim.Stream("internal", v1beta1.TCP, port) }
+	for name, tc := range map[string]struct {
+		world world
+		in    *v1beta1.StreamIngress
+		class string
+		want  []verdict
+	}{
+		"the one it names": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			in:    sti(of("internal")), class: "internal",
+		},
+		"the one it names, even when another serves it": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			in:    sti(of("internal"), servedBy("public", 80)), class: "internal",
+		},
+		"the default class": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			in:    sti(of("")), class: "public",
+		},
+		"the one that serves it, when another is the default now": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			in:    sti(of(""), servedBy("internal", 80)), class: "internal",
+		},
+		"the one it holds a port of, when its status is not written yet": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}, claims: claims(me, internal(80))},
+			in:    sti(of("")), class: "internal",
+		},
+		"the one that serves it, when there are several defaults": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal", isDefault), class("public", isDefault)}},
+			in:    sti(of(""), servedBy("public", 80)), class: "public",
+		},
+		"none of that name": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			in:    sti(of("nosuch")),
+			want: []verdict{{v1beta1.ReasonClassNotFound,
+				`spec.className: Not found: "nosuch": there is no StreamIngressClass of this name; name one of internal, public`}},
+		},
+		"none at all": {
+			in: sti(of("nosuch")),
+			want: []verdict{{v1beta1.ReasonClassNotFound,
+				`spec.className: Not found: "nosuch": there is no StreamIngressClass of this name; there are no classes yet`}},
+		},
+		"the one that served it is gone": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("public", isDefault)}},
+			in:    sti(of(""), servedBy("internal", 80)),
+			want: []verdict{{v1beta1.ReasonClassNotFound,
+				`spec.className: Not found: "internal": there is no StreamIngressClass of this name; name one of public`}},
+		},
+		"no default": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			in:    sti(of("")),
+			want: []verdict{{v1beta1.ReasonClassNotFound,
+				`spec.className: Required value: no class is named, and no StreamIngressClass is annotated ` +
+					`nginx-stream.jeffthecoder.xyz/is-default-class: "true"; name one of internal, public`}},
+		},
+		"several defaults": {
+			world: world{classes: []*v1beta1.StreamIngressClass{class("a", isDefault), class("b"), class("c", isDefault)}},
+			in:    sti(of("")),
+			want: []verdict{{v1beta1.ReasonClassAmbiguous,
+				`spec.className: Required value: no class is named, and several are marked as default: name one of a, c`}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var found *v1beta1.StreamIngressClass
+			judge(t, &tc.world, func(v View) (p Problems, err error) {
+				c, p, err := ClassOf(t.Context(), v, tc.in)
+				if err == nil {
+					found = c
+				}
+				return p, err
+			}, tc.want...)
+			if got := nameOf(found); got != tc.class {
+				t.Errorf("class %q, want %q", got, tc.class)
+			}
+		})
+	}
+}
+
+func nameOf(c *v1beta1.StreamIngressClass) string {
+	if c == nil {
+		return ""
+	}
+	return c.Name
+}
+
+func TestWanted(t *testing.T) {
+	elsewhere := claim.Stream("internal", v1beta1.TCP, 20001)
+	for name, tc := range map[string]struct {
+		in   *v1beta1.StreamIngress
+		held []claim.Coordinate
+		want claim.Coordinate
+	}{
+		"the port it names":                         {sti(listen(80)), nil, tcp(80)},
+		"the port it names, whatever it holds":      {sti(listen(80)), []claim.Coordinate{tcp(20001)}, tcp(80)},
+		"the UDP port it names":                     {sti(listen(53), isUDP), nil, udp(53)},
+		"nothing, when it names and holds none":     {sti(), nil, claim.Coordinate{}},
+		"the port it was given":                     {sti(), []claim.Coordinate{tcp(20001)}, tcp(20001)},
+		"the port its status tells, of several":     {sti(servedBy("public", 20002)), []claim.Coordinate{tcp(20001), tcp(20002)}, tcp(20002)},
+		"the first of several, when it tells none":  {sti(), []claim.Coordinate{tcp(20001), tcp(20002)}, tcp(20001)},
+		"nothing that lies in another class":        {sti(), []claim.Coordinate{elsewhere}, claim.Coordinate{}},
+		"nothing of the other protocol":             {sti(), []claim.Coordinate{udp(20001)}, claim.Coordinate{}},
+		"the first, when it has lost what it tells": {sti(servedBy("public", 20009)), []claim.Coordinate{tcp(20001)}, tcp(20001)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Wanted(tc.in, "public", tc.held); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPort leaves out who holds a port: that is for the ledger to say.
+func TestPort(t *testing.T) {
+	noUDP := func(c *v1beta1.StreamIngressClass) { c.Spec.UDPConfigMap = nil }
+	data := map[string]labels.Set{"shop": {"team": "data"}}
+	for name, tc := range map[string]struct {
+		world world
+		class *v1beta1.StreamIngressClass
+		in    *v1beta1.StreamIngress
+		at    claim.Coordinate
+		free  []int32
+		want  []verdict
+	}{
+		"any port, where the class has no policy": {
+			class: class("public"), in: sti(listen(8080)), at: tcp(8080),
+		},
+		"the same port again is nobody's business but the ledger's": {
+			world: world{claims: claims(me, tcp(8080))}, class: class("public"), in: sti(listen(8080)), at: tcp(8080),
+		},
+		"UDP, where the class has none": {
+			class: class("public", noUDP), in: sti(listen(53), isUDP),
+			want: []verdict{{v1beta1.ReasonProtocolNotSupported,
+				`spec.protocol: Invalid value: "UDP": class "public" has no UDP ports: its udpConfigMap is not set`}},
+		},
+		"a reserved port": {
+			class: class("public", reserved(8080, 8089), autoAssign(20000, 20002)), in: sti(listen(8081)), at: tcp(8081),
+			want: []verdict{{v1beta1.ReasonPortReserved,
+				`spec.listen: Invalid value: 8081: class "public" reserves this port for itself; ` +
+					`free for namespace "shop" nearby: 8077, 8078, 8079; or leave listen out to be given a port`}},
+		},
+		"a port that no rule gives, and some that one does": {
+			world: world{namespaces: data}, class: class("public", allow(1, 99, "web"), allow(5000, 5009, "data")), in: sti(listen(80)), at: tcp(80),
+			want: []verdict{{v1beta1.ReasonPortNotAllowed,
+				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; ` +
+					`free for namespace "shop" nearby: 5000, 5001, 5002`}},
+		},
+		"a port that no rule gives, nor any other": {
+			class: class("public", allow(1, 99, "web"), autoAssign(1, 99)), in: sti(listen(80)), at: tcp(80),
+			want: []verdict{{v1beta1.ReasonPortNotAllowed,
+				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; no port of this class is free for namespace "shop"`}},
+		},
+		"claimed ports are not free, and a range that is not for the namespace is no advice": {
+			world: world{namespaces: data, claims: claims(claim.StreamHolder("a", "b"), tcp(5000), tcp(5002), udp(5001))},
+			class: class("public", allow(5000, 5009, "data"), autoAssign(20000, 20999)), in: sti(listen(80)), at: tcp(80),
+			want: []verdict{{v1beta1.ReasonPortNotAllowed,
+				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; ` +
+					`free for namespace "shop" nearby: 5001, 5003, 5004`}},
+		},
+		"a port to be drawn": {
+			world: world{claims: claims(claim.StreamHolder("a", "b"), tcp(20001), udp(20000))},
+			class: class("public", autoAssign(20000, 20003), reserved(20003, 0)), in: sti(), free: []int32{20000, 20002},
+		},
+		"the port that was drawn before is not drawn again": {
+			world: world{claims: claims(me, tcp(20001))}, class: class("public", autoAssign(20000, 20003)), in: sti(), at: tcp(20001),
+		},
+		"the port that was drawn before is kept when the range is gone": {
+			world: world{claims: claims(me, tcp(20001))}, class: class("public"), in: sti(), at: tcp(20001),
+		},
+		"no range to draw from": {
+			class: class("public"), in: sti(),
+			want: []verdict{{v1beta1.ReasonAutoAssignDisabled,
+				`spec.listen: Required value: class "public" has no autoAssign range to draw a port from, so the port must be named`}},
+		},
+		"a range that is used up": {
+			world: world{claims: claims(claim.StreamHolder("a", "b"), tcp(20000), tcp(20001))},
+			class: class("public", autoAssign(20000, 20001)), in: sti(),
+			want: []verdict{{v1beta1.ReasonNoFreePort,
+				`spec.listen: Required value: the autoAssign range 20000-20001 of class "public" has no free TCP port left for namespace "shop"; ` +
+					`name a port, or delete a stream`}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.world.classes = []*v1beta1.StreamIngressClass{tc.class}
+			var req Request
+			judge(t, &tc.world, func(v View) (Problems, error) {
+				r, p, err := Port(t.Context(), v, tc.in, tc.class)
+				if err == nil {
+					req = r
+				}
+				return p, err
+			}, tc.want...)
+			if req.At != tc.at || req.Class != tc.class {
+				t.Errorf("asks for %v of %s, want %v", req.At, nameOf(req.Class), tc.at)
+			}
+			if diff := cmp.Diff(tc.free, listed(req.Free)); len(tc.want) == 0 && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func listed(s *stream.PortSet) []int32 {
+	if s == nil {
+		return nil
+	}
+	return s.Nearest(1, s.Len())
+}
+
+func TestConsent(t *testing.T) {
+	const noGrant = `spec.upstream.namespace: Invalid value: "data": namespace "data" has not consented: ` +
+		`create a ReferenceGrant (gateway.networking.k8s.io) there, from group nginx-stream.jeffthecoder.xyz, kind StreamIngress, ` +
+		`namespace "shop", to kind Service, name "db"`
+	for name, tc := range map[string]struct {
+		grants map[string]bool
+		class  *v1beta1.StreamIngressClass
+		in     *v1beta1.StreamIngress
+		want   []verdict
+	}{
+		"the own namespace":           {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti()},
+		"the own namespace, by name":  {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("shop", "db", "5432"))},
+		"an upstream outside":         {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(outside("db.example.com"))},
+		"any namespace, on All":       {class: class("public", upstreams(v1beta1.UpstreamAll)), in: sti(to("data", "db", "5432"))},
+		"another one, with a grant":   {grants: map[string]bool{"shop -> data/db": true}, class: class("public"), in: sti(to("data", "db", "5432"))},
+		"another one, without":        {class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"a grant for another Service": {grants: map[string]bool{"shop -> data/x": true}, class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"another one, on Same": {
+			grants: map[string]bool{"shop -> data/db": true}, class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("data", "db", "5432")),
+			want: []verdict{{v1beta1.ReasonRefNotPermitted,
+				`spec.upstream.namespace: Invalid value: "data": class "public" lets streams send their traffic to their own namespace only (upstreamNamespaces: Same)`}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judge(t, &world{grants: tc.grants}, func(v View) (Problems, error) { return Consent(t.Context(), v, tc.in, tc.class) }, tc.want...)
+		})
+	}
+}
+
+func TestUpstream(t *testing.T) {
+	has := map[string]*corev1.Service{"shop/db": db, "shop/none": {}}
+	for name, tc := range map[string]struct {
+		in   *v1beta1.StreamIngress
+		want []verdict
+	}{
+		"a port by number": {in: sti()},
+		"a port by name":   {in: sti(to("", "db", "sql"))},
+		"outside":          {in: sti(outside("192.0.2.7"))},
+		"no such Service": {sti(to("", "nosuch", "80")), []verdict{{v1beta1.ReasonBackendNotFound,
+			`spec.upstream.service: Not found: "nosuch": there is no Service shop/nosuch yet; the port answers once there is`}}},
+		"no such Service, in the older spelling": {
+			sti(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Host, s.Spec.Upstream.Service = "some-tcp-port", "" }),
+			[]verdict{{v1beta1.ReasonBackendNotFound,
+				`spec.upstream.host: Not found: "some-tcp-port": there is no Service shop/some-tcp-port yet; the port answers once there is`}}},
+		"no such number": {sti(to("", "db", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+			`spec.upstream.port: Not found: 80: Service shop/db has no such TCP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
+		"no such name": {sti(to("", "db", "http")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+			`spec.upstream.port: Not found: "http": Service shop/db has no such TCP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
+		"the other protocol": {sti(to("", "db", "sql"), isUDP), []verdict{{v1beta1.ReasonBackendPortNotFound,
+			`spec.upstream.port: Not found: "sql": Service shop/db has no such UDP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
+		"a Service without ports": {sti(to("", "none", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+			`spec.upstream.port: Not found: 80: Service shop/none has no such TCP port yet, it has none`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judge(t, &world{services: has}, func(v View) (Problems, error) { return Upstream(t.Context(), v, tc.in) }, tc.want...)
+		})
+	}
+}
