@@ -2,6 +2,7 @@ package reconcilers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,7 +104,7 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		return nil
 	}
 	fresh := !labeled || len(plan.Stale) > 0
-	refused, err := r.probe.open(s.class.Name, plan, fresh, attempt)
+	refused, err := r.probe.open(s.class.Name, circumstances(s), plan, fresh, attempt)
 	if err != nil {
 		return fmt.Errorf("applying Service %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
@@ -111,6 +112,21 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("Service %s/%s: %s", ref.Namespace, ref.Name, refused[port]))
 	}
 	return nil
+}
+
+// circumstances are what others decide about the Service of a class. When that changes, the API server may grant what it
+// has refused.
+func circumstances(s *scene) string {
+	spec := s.service.Spec
+	spec.Ports = nil
+	for _, key := range slices.SortedFunc(maps.Keys(s.front.Foreign), stream.ComparePorts) {
+		spec.Ports = append(spec.Ports, s.front.Foreign[key])
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err.Error() // it can always be marshaled
+	}
+	return string(text)
 }
 
 // serviceWith is what we apply to a Service.

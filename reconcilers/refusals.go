@@ -22,7 +22,14 @@ const probes = 64
 type refusals struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
-	known map[string]map[stream.PortKey]refusal
+	known map[string]memory
+}
+
+// memory is what the API server has refused on the Service of a class.
+type memory struct {
+	// circumstances are those under which it did.
+	circumstances string
+	ports         map[stream.PortKey]refusal
 }
 
 type refusal struct {
@@ -31,26 +38,37 @@ type refusal struct {
 }
 
 func newRefusals(c clock.PassiveClock) *refusals {
-	return &refusals{clock: c, known: map[string]map[stream.PortKey]refusal{}}
+	return &refusals{clock: c, known: map[string]memory{}}
 }
 
 // open applies the ports of a plan through attempt, which applies exactly the ports it is given. It returns the ports
 // that were refused, each with the words of the API server. An error is one that says nothing about the ports. With
-// force it applies at least once, even when all that is missing has been refused a moment ago.
+// force it applies at least once, even when all that is missing has been refused a moment ago. Under new circumstances,
+// or when ports go, all are tried anew.
 func (r *refusals) open(
-	class string, plan stream.PortPlan, force bool, attempt func([]stream.PortKey) error,
+	class, circumstances string, plan stream.PortPlan, force bool, attempt func([]stream.PortKey) error,
 ) (map[stream.PortKey]string, error) {
+	r.under(class, circumstances, len(plan.Stale) > 0)
 	refused, missing := r.recall(class, plan.Missing)
 	if len(missing) == 0 && !force {
 		return refused, nil
 	}
 	search := &search{attempt: attempt, budget: probes, good: slices.Clone(plan.Standing), refused: map[stream.PortKey]string{}}
-	if err := search.admit(missing); err != nil {
+	if err := search.run(missing, force); err != nil {
 		return nil, err
 	}
 	r.remember(class, search.refused)
 	maps.Copy(refused, search.refused)
 	return refused, nil
+}
+
+// under forgets what was refused under other circumstances.
+func (r *refusals) under(class, circumstances string, anew bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.known[class]; !ok || anew || known.circumstances != circumstances {
+		r.known[class] = memory{circumstances: circumstances, ports: map[stream.PortKey]refusal{}}
+	}
 }
 
 // recall splits ports into those that were refused a moment ago and the others.
@@ -60,7 +78,7 @@ func (r *refusals) recall(class string, ports []stream.PortKey) (refused map[str
 	refused = map[stream.PortKey]string{}
 	now := r.clock.Now()
 	for _, port := range ports {
-		if known, ok := r.known[class][port]; ok && now.Before(known.until) {
+		if known, ok := r.known[class].ports[port]; ok && now.Before(known.until) {
 			refused[port] = known.message
 		} else {
 			others = append(others, port)
@@ -73,15 +91,11 @@ func (r *refusals) remember(class string, refused map[stream.PortKey]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
-	known := r.known[class]
+	known := r.known[class].ports
 	maps.DeleteFunc(known, func(_ stream.PortKey, old refusal) bool { return !now.Before(old.until) })
 	for port, message := range refused {
-		if known == nil {
-			known = map[stream.PortKey]refusal{}
-		}
 		known[port] = refusal{message: message, until: now.Add(refusedRetry - time.Second)}
 	}
-	r.known[class] = known
 }
 
 // search finds by halves which of many ports the API server refuses.
@@ -90,6 +104,23 @@ type search struct {
 	budget  int
 	good    []stream.PortKey
 	refused map[stream.PortKey]string
+}
+
+// run opens as many of the ports as it can. With force it applies at least once.
+func (s *search) run(missing []stream.PortKey, force bool) error {
+	if !force || len(missing) == 0 {
+		return s.admit(missing)
+	}
+	all := slices.Concat(s.good, missing)
+	slices.SortFunc(all, stream.ComparePorts)
+	if err := s.attempt(all); err == nil || !isRefusal(err) {
+		return err
+	}
+	// First let go of what goes: it makes room for what comes, and it goes whatever is refused.
+	if err := s.admit(nil); err != nil {
+		return err
+	}
+	return s.admit(missing)
 }
 
 // admit opens as many of the ports as it can, beside those that are known to be good.
