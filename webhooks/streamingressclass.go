@@ -64,7 +64,7 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		return d, err
 	}
 	d.problems = rules.Class(class)
-	clashes, err := rules.ClassTargets(ctx, v.view, class, nil)
+	clashes, err := rules.ClassTargets(ctx, v.view, rules.NewTargets(before, class), nil)
 	if err != nil {
 		return d, err
 	}

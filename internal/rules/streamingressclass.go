@@ -54,6 +54,26 @@ func ClassTargets(
 	return problems, nil
 }
 
+// NewTargets is a class with those targets only that it did not have before: what it has already is not judged again.
+// before is nil for a new class.
+func NewTargets(before, after *v1beta1.StreamIngressClass) *v1beta1.StreamIngressClass {
+	if before == nil {
+		return after
+	}
+	had := targets(before)
+	added := func(kind string, ref *v1beta1.ObjectReference) *v1beta1.ObjectReference {
+		if ref == nil || slices.ContainsFunc(had, target{kind: kind, ref: *ref}.sameObject) {
+			return nil
+		}
+		return ref
+	}
+	next := after.DeepCopy()
+	next.Spec.TCPConfigMap = added("ConfigMap", after.Spec.TCPConfigMap)
+	next.Spec.UDPConfigMap = added("ConfigMap", after.Spec.UDPConfigMap)
+	next.Spec.Service = added("Service", after.Spec.Service)
+	return next
+}
+
 // ClassChange decides whether a change of a class would take the door away from streams that are behind it. served is
 // the number of streams that hold a port of the class.
 func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.Protocol]int) Problems {
