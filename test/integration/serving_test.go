@@ -1,0 +1,208 @@
+package integration
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// fetch reads a URL of a replica: its status code and its text. A replica that does not listen yet is code 0.
+func (w *world) fetch(url string) (code int, text string) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(body)
+}
+
+// ready waits until a replica's readiness is as wanted, each check with + or -, for example "+caches -certificate".
+func (w *world) ready(r *harness.Replica, want string) {
+	w.t.Helper()
+	w.eventually("the readiness "+want, func() error {
+		if code, text := w.fetch(r.Health + "/healthz"); code != http.StatusOK {
+			return fmt.Errorf("health: %d %s", code, text)
+		}
+		code, text := w.fetch(r.Health + "/readyz?verbose")
+		if (code == http.StatusOK) == strings.Contains(want, "-") {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		for _, check := range strings.Fields(want) {
+			if !strings.Contains(text, fmt.Sprintf("[%c]%s ", check[0], check[1:])) {
+				return fmt.Errorf("want %s in %d %s", check, code, text)
+			}
+		}
+		return nil
+	})
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 0}))
+
+	t.Log("not before the ledger is known")
+	role := &rbacv1.ClusterRole{}
+	role.Name = "portcullis"
+	var rules []rbacv1.PolicyRule
+	edit(w, role, func(r *rbacv1.ClusterRole) {
+		rules = r.Rules
+		r.Rules = nil
+		for _, rule := range rules {
+			if !strings.Contains(strings.Join(rule.Resources, ","), "edgeclaims") {
+				r.Rules = append(r.Rules, rule)
+			}
+		}
+		if len(r.Rules) == len(rules) {
+			t.Fatal("no rule is about claims")
+		}
+	})
+	first, err := w.SpawnReplica()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ready(first, "-caches -webhook")
+	edit(w, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
+	w.ready(first, "+certificate +caches +webhook")
+	if err := first.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Log("not before there is a certificate")
+	certs := t.TempDir()
+	second, err := w.SpawnReplica("--self-signed-certs=false", "--cert-dir="+certs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ready(second, "-certificate +caches -webhook")
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = "portcullis-system", "portcullis-webhook-cert"
+	w.get(secret)
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.WriteFile(filepath.Join(certs, name), secret.Data[name], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ready(second, "+certificate +caches +webhook")
+}
+
+func TestMetrics(t *testing.T) {
+	e := shared(t).newEdge("metrics")
+	e.create(namespace("metrics"))
+	s, u := sti("metrics/some-stream", of("metrics"), tcp(1000)), sti("metrics/other-stream", of("metrics"), udp(1000))
+	e.create(s, u)
+	e.programmed(s, u)
+	e.refusal(e.try(sti("metrics/rival", of("metrics"), tcp(1000))))
+	for _, want := range []string{
+		`portcullis_admission_decisions_total{decision="allowed",kind="StreamIngress",operation="create",reason=""}`,
+		`portcullis_admission_decisions_total{decision="allowed",kind="StreamIngressClass",operation="create",reason=""}`,
+		`portcullis_admission_decisions_total{decision="denied",kind="StreamIngress",operation="create",reason="PortConflict"}`,
+		`portcullis_admission_duration_seconds_bucket{kind="StreamIngress",operation="create",le="+Inf"}`,
+		`portcullis_conflicts_total{source="admission"}`,
+		`portcullis_claims{scope="stream/metrics"} 4`,
+		`portcullis_streams{class="metrics",state="programmed"} 2`,
+		`portcullis_configmap_entries{class="metrics",protocol="TCP"} 1`,
+		`portcullis_configmap_entries{class="metrics",protocol="UDP"} 1`,
+		`portcullis_configmap_bytes{class="metrics",protocol="TCP"} ` + fmt.Sprint(len("1000metrics/web:80")),
+		`portcullis_stream_programming_seconds_count`,
+		`portcullis_webhook_certificate_expiry_timestamp_seconds`,
+	} {
+		e.measures(want)
+	}
+	for _, r := range e.Replicas {
+		_, text := e.fetch(r.Metrics + "/metrics")
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "portcullis_") && strings.Contains(line, "-stream") {
+				t.Errorf("labeled by object: %s", line)
+			}
+		}
+	}
+	e.delete(s, u)
+	e.measures(`portcullis_configmap_entries{class="metrics",protocol="UDP"} 0`)
+}
+
+// measures waits until one of the replicas has a metric.
+func (w *world) measures(want string) {
+	w.t.Helper()
+	w.eventually("the metric "+want, func() error {
+		for _, r := range w.Replicas {
+			if _, text := w.fetch(r.Metrics + "/metrics"); strings.Contains(text, "\n"+want) {
+				return nil
+			}
+		}
+		return is("not measured", want)
+	})
+}
+
+// TestReferenceGrantsInstalledLater: without the Gateway API nothing is granted, and nothing waits for it.
+func TestReferenceGrantsInstalledLater(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 0}))
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetName("referencegrants.gateway.networking.k8s.io")
+	w.get(crd)
+	w.delete(crd)
+	w.eventually("the kind to be gone", func() error {
+		err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd.DeepCopy())
+		return is(client.IgnoreNotFound(err) == nil && err != nil, true)
+	})
+	for range 2 {
+		if _, err := w.StartReplica(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := w.newEdge("late")
+	w.create(namespace("shop"), namespace("data"))
+	own := sti("shop/own", of("late"), tcp(1))
+	w.eventually("the webhooks to be called", func() error {
+		err := w.Client.Create(t.Context(), sti("shop/probe", of("none")), client.DryRunAll)
+		return is(err != nil && strings.Contains(err.Error(), "there is no StreamIngressClass"), true)
+	})
+	w.create(own)
+	e.leads(TCP, 1, "shop/web:80")
+	cross := func() *v1beta1.StreamIngress { return sti("shop/cross", of("late"), tcp(2), to("data/redis", 6379)) }
+	mustContain(t, w.refusal(w.try(cross())).Error(), `namespace "data" has not consented`)
+
+	again := crd.DeepCopy()
+	again.SetResourceVersion("")
+	again.SetUID("")
+	delete(again.Object, "status")
+	w.create(again)
+	w.eventually("the grant to be stored", func() error { return w.try(grant("data/all", "shop")) })
+	w.eventually("the grant to be seen by both replicas", func() error {
+		for range 4 {
+			if err := w.Client.Create(t.Context(), cross(), client.DryRunAll); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.create(cross())
+	e.leads(TCP, 2, "data/redis:6379")
+
+	t.Log("and what is withdrawn is noticed")
+	w.delete(grant("data/all", "shop"))
+	e.leads(TCP, 2, "closed")
+}
