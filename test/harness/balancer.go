@@ -36,6 +36,16 @@ func (h *Harness) DisturbAnswers(fate func() Fate) {
 	h.front.fate = fate
 }
 
+// Reconnect cuts all connections of the API server, so that its next requests go to other replicas: with few requests at
+// once, it keeps to one connection, and so to one replica. No request should be under way.
+func (h *Harness) Reconnect() {
+	h.front.mu.Lock()
+	defer h.front.mu.Unlock()
+	for conn := range h.front.open {
+		_ = conn.Close()
+	}
+}
+
 func newBalancer() (*balancer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// leader waits until one of the replicas leads.
+func leader(w *world, of ...*harness.Replica) *harness.Replica {
+	w.t.Helper()
+	var found *harness.Replica
+	w.eventually("a leader", func() error {
+		for _, r := range of {
+			for name, value := range metrics(w, r.Metrics+"/metrics", http.DefaultClient) {
+				if strings.HasPrefix(name, "leader_election_master_status{") && value == 1 {
+					found = r
+					return nil
+				}
+			}
+		}
+		return is(len(of), -1)
+	})
+	return found
+}
+
+func others(all []*harness.Replica, without *harness.Replica) (rest []*harness.Replica) {
+	for _, r := range all {
+		if r != without {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// TestLeaderChanges lets one leader die, and the next one hang until it has long been replaced: it wakes up with
+// everything in its head that was true half a minute ago.
+func TestLeaderChanges(t *testing.T) {
+	t.Parallel()
+	h := start(t, raceOptions())
+	w, history := inWorld(t, h), chronicled(t, h)
+	e := w.newEdge("leaders", autoAssign(30000, 30999))
+	c := e.churning("leaders", 2)
+	c.live(0, 50, 8)
+
+	dead := leader(w, h.Replicas...)
+	must(w, dead.Kill())
+	c.live(50, 100, 8)
+	w.delete(c.stream(3), c.stream(8))
+	e.isExact()
+
+	third, err := h.StartReplica(t.Context())
+	must(w, err)
+	frozen := leader(w, others(h.Replicas, dead)...)
+	if frozen == third {
+		t.Log("the replica that was started last leads already")
+	}
+	must(w, frozen.Freeze())
+	c.live(100, 150, 8)
+	w.delete(c.stream(13), c.stream(18))
+	alive := others(others(h.Replicas, dead), frozen)
+	leader(w, alive...)
+	e.isExact()
+	must(w, frozen.Thaw())
+	w.delete(c.stream(103), c.stream(108))
+	c.live(150, 200, 8)
+	select {
+	case <-frozen.Ended():
+	case <-time.After(patience):
+		t.Error("a leader that has lost its lease goes on")
+	}
+	e.isExact()
+	e.nobodyWasLiedTo()
+	history.mustHold(w)
+}
