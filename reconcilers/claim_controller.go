@@ -49,7 +49,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
 		Watches(&corev1.ConfigMap{}, r.onTarget(claim.ConfigMapHolder)).
 		Watches(&corev1.Service{}, r.onTarget(claim.ServiceHolder)).
-		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8}).
+		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest]()}).
 		WithLogConstructor(func(req *claimRequest) logr.Logger {
 			if req == nil {
 				return logger
@@ -71,6 +71,9 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	wanted, err := r.wants(ctx, r.view.Stream, c)
 	if err != nil || wanted.Wants {
 		return reconcile.Result{}, err
+	}
+	if req.Gone == "" && r.view.Departed(c.Spec.Holder.UID) {
+		req.Gone = c.Spec.Holder.UID
 	}
 	if req.Gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settling {
 		return reconcile.Result{RequeueAfter: min(settling, r.ledger.Grace)}, nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -44,6 +45,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.allClasses), predicate.ResourceVersionChangedPredicate{})).
+		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -84,13 +86,10 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.letGo(ctx, class.Name, class); err != nil {
-		return reconcile.Result{}, err
-	}
 	if err := r.report(ctx, class, report); err != nil {
 		return later(err)
 	}
-	return reconcile.Result{RequeueAfter: report.again()}, nil
+	return reconcile.Result{RequeueAfter: report.again()}, r.letGo(ctx, class.Name, class)
 }
 
 // program enters what is foreign into the ledger, and writes what the streams of the class need.

@@ -8,12 +8,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -38,7 +41,7 @@ func (r *classReconciler) programConfigMap(
 		apply := corev1ac.ConfigMap(cm.ref.Name, cm.ref.Namespace).
 			WithLabels(map[string]string{v1beta1.LabelClass: class.Name}).WithData(plan.Data)
 		if cm.object != nil {
-			apply.WithResourceVersion(cm.object.ResourceVersion)
+			apply.WithUID(cm.object.UID).WithResourceVersion(cm.object.ResourceVersion)
 		}
 		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
 			return r.configMapRefused(cm, wanted, report, err)
@@ -105,6 +108,14 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 	}
 	fresh := !labeled || len(plan.Stale) > 0
 	refused, err := r.probe.open(s.class.Name, circumstances(s), plan, fresh, attempt)
+	var closing *closingError
+	if errors.As(err, &closing) {
+		for _, port := range plan.Stale {
+			report.refuse(port, v1beta1.ReasonPortRefused,
+				fmt.Sprintf("Service %s/%s: the port can't be closed: %s", ref.Namespace, ref.Name, closing))
+		}
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("applying Service %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
@@ -136,7 +147,7 @@ func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey)
 		spec.WithPorts(corev1ac.ServicePort().WithName(port.Name()).WithProtocol(corev1.Protocol(port.Protocol)).
 			WithPort(port.Port).WithTargetPort(intstr.FromInt32(port.Port)))
 	}
-	svc := corev1ac.Service(existing.Name, existing.Namespace).WithLabels(map[string]string{v1beta1.LabelClass: class})
+	svc := corev1ac.Service(existing.Name, existing.Namespace).WithUID(existing.UID).WithLabels(map[string]string{v1beta1.LabelClass: class})
 	if len(ports) > 0 {
 		svc.WithSpec(spec)
 	}
@@ -148,46 +159,49 @@ func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey)
 func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1.StreamIngressClass) error {
 	labeled := client.MatchingLabels{v1beta1.LabelClass: name}
 	var configMaps corev1.ConfigMapList
-	if err := r.view.Reader.List(ctx, &configMaps, labeled); err != nil {
-		return err
-	}
-	for i := range configMaps.Items {
-		cm := &configMaps.Items[i]
-		if names(class, cm, true) {
-			continue
-		}
-		if err := r.writer.Apply(ctx, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithResourceVersion(cm.ResourceVersion), asOwner...); err != nil && !isRefusal(err) {
-			return fmt.Errorf("letting go of ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
-		}
-	}
 	var services corev1.ServiceList
-	if err := r.view.Reader.List(ctx, &services, labeled); err != nil {
+	if err := errors.Join(r.view.Reader.List(ctx, &configMaps, labeled), r.view.Reader.List(ctx, &services, labeled)); err != nil {
 		return err
+	}
+	var errs []error
+	for i := range configMaps.Items {
+		if cm := &configMaps.Items[i]; cluster.Applied(cm) && !names(class, cm) {
+			apply := corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion)
+			errs = append(errs, r.letGoOf(ctx, cm, apply))
+		}
 	}
 	for i := range services.Items {
-		svc := &services.Items[i]
-		if names(class, svc, false) {
-			continue
-		}
-		if err := r.writer.Apply(ctx, corev1ac.Service(svc.Name, svc.Namespace).WithResourceVersion(svc.ResourceVersion), asOwner...); err != nil {
-			if !isRefusal(err) {
-				return fmt.Errorf("letting go of Service %s/%s: %w", svc.Namespace, svc.Name, err)
-			}
-			log.FromContext(ctx).Info("ports stay open: the API server refuses to close them",
-				"service", client.ObjectKeyFromObject(svc), "error", err.Error())
+		if svc := &services.Items[i]; cluster.Applied(svc) && !names(class, svc) {
+			apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion)
+			errs = append(errs, r.letGoOf(ctx, svc, apply))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// letGoOf applies nothing at all to an object, and so takes back all that was applied before.
+func (r *classReconciler) letGoOf(ctx context.Context, obj client.Object, nothing runtime.ApplyConfiguration) error {
+	err := r.writer.Apply(ctx, nothing, asOwner...)
+	switch {
+	case err == nil || apierrors.IsConflict(err): // in a conflict, the change of the object brings us back
+		return nil
+	case isRefusal(err):
+		log.FromContext(ctx).Info("entries or ports stay: the API server refuses to let go of them",
+			"object", client.ObjectKeyFromObject(obj), "error", err.Error())
+		return nil
+	default:
+		return fmt.Errorf("letting go of %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+	}
 }
 
 // names says whether a class names an object as its ConfigMap or Service.
-func names(class *v1beta1.StreamIngressClass, obj client.Object, isConfigMap bool) bool {
+func names(class *v1beta1.StreamIngressClass, obj client.Object) bool {
 	if class == nil {
 		return false
 	}
-	refs := []*v1beta1.ObjectReference{class.Spec.Service}
-	if isConfigMap {
-		refs = []*v1beta1.ObjectReference{class.Spec.TCPConfigMap, class.Spec.UDPConfigMap}
+	refs := []*v1beta1.ObjectReference{class.Spec.TCPConfigMap, class.Spec.UDPConfigMap}
+	if _, isService := obj.(*corev1.Service); isService {
+		refs = []*v1beta1.ObjectReference{class.Spec.Service}
 	}
 	return slices.ContainsFunc(refs, func(ref *v1beta1.ObjectReference) bool {
 		return ref != nil && ref.Namespace == obj.GetNamespace() && ref.Name == obj.GetName()

@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ type classReport struct {
 
 func (r *classReport) refuse(port stream.PortKey, reason, message string) {
 	if len(message) > maxMessage {
-		message = message[:maxMessage-3] + "..."
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..." // the cut may go through a letter
 	}
 	r.refused = append(r.refused, v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: message})
 }

@@ -24,8 +24,9 @@ type pacer struct {
 }
 
 type pace struct {
-	next     time.Time
-	interval time.Duration
+	// next is when the next look may be, wrote when the last write was.
+	next, wrote time.Time
+	interval    time.Duration
 }
 
 func newPacer(c clock.PassiveClock) *pacer { return &pacer{clock: c, state: map[string]pace{}} }
@@ -47,12 +48,12 @@ func (p *pacer) done(class string, wrote bool) {
 		p.state[class] = last
 		return
 	}
-	if last.interval == 0 || now.Sub(last.next) > 2*last.interval {
+	if last.interval == 0 || now.Sub(last.wrote) > 3*last.interval {
 		last.interval = paceFirst
 	} else {
 		last.interval = min(2*last.interval, paceLongest)
 	}
-	last.next = now.Add(last.interval)
+	last.next, last.wrote = now.Add(last.interval), now
 	p.state[class] = last
 }
 

@@ -98,6 +98,14 @@ func (r *refusals) remember(class string, refused map[stream.PortKey]string) {
 	}
 }
 
+// closingError says that the API server refuses to close ports, though nothing is opened.
+type closingError struct {
+	error
+}
+
+// Unwrap returns the words of the API server.
+func (e *closingError) Unwrap() error { return e.error }
+
 // search finds by halves which of many ports the API server refuses.
 type search struct {
 	attempt func([]stream.PortKey) error
@@ -132,8 +140,10 @@ func (s *search) admit(ports []stream.PortKey) error {
 	case err == nil:
 		s.good = all
 		return nil
-	case !isRefusal(err) || len(ports) == 0:
+	case !isRefusal(err):
 		return err
+	case len(ports) == 0:
+		return &closingError{err}
 	case len(ports) == 1 || s.budget <= 0:
 		for _, port := range ports {
 			s.refused[port] = err.Error()

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -51,6 +52,13 @@ func Setup(mgr manager.Manager, o Options) error {
 func (b base) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	return client.IgnoreNotFound(b.writer.Delete(ctx, obj, client.Preconditions{UID: &uid}))
+}
+
+// backOff says how long to wait before a look that failed is tried again. The longest wait is what a user has to bear
+// after an outage is over.
+func backOff[request comparable]() workqueue.TypedRateLimiter[request] {
+	const shortest, longest = 5 * time.Millisecond, 30 * time.Second
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[request](shortest, longest)
 }
 
 // refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.

@@ -62,7 +62,8 @@ func (r *streamReconciler) draw(
 		}
 		return err == nil, err
 	}
-	if before := claim.Stream(req.Class.Name, si.ProtocolOrDefault(), si.Status.Listen); !before.IsZero() {
+	before := claim.Stream(req.Class.Name, si.ProtocolOrDefault(), si.Status.Listen)
+	if !before.IsZero() && (si.Status.ClassName == req.Class.Name || req.Free.Has(before.Port())) {
 		if got, err := take(before); got || err != nil {
 			return before, nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,13 +29,21 @@ type verdict struct {
 	addresses  []string
 }
 
+// unusable are the reasons for which nothing is programmed: the upstream may not be used, or is not there and will not
+// be.
+var unusable = map[string]bool{
+	v1beta1.ReasonRefNotPermitted:  true,
+	v1beta1.ReasonBackendNameTaken: true,
+	v1beta1.ReasonBackendRefused:   true,
+}
+
 // programmed finds out whether the proxy has been told about a stream that holds its point.
 func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (metav1.Condition, error) {
 	no := func(reason, message string) (metav1.Condition, error) {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
 	}
 	for _, p := range v.resolved {
-		if p.Reason == v1beta1.ReasonRefNotPermitted || p.Reason == v1beta1.ReasonBackendNameTaken {
+		if unusable[p.Reason] {
 			return no(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
 		}
 	}
@@ -88,9 +97,7 @@ func (r *streamReconciler) opened(
 		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf(
 			"the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
 	}
-	for _, ingress := range svc.Status.LoadBalancer.Ingress {
-		v.addresses = append(v.addresses, ingress.IP+ingress.Hostname)
-	}
+	v.addresses = addressesOf(svc)
 	for _, p := range svc.Spec.Ports {
 		if p.Port == port.Port && v1beta1.Protocol(p.Protocol) == port.Protocol {
 			return yes, nil
@@ -101,6 +108,22 @@ func (r *streamReconciler) opened(
 		return no(refused.Reason, refused.Message)
 	}
 	return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+}
+
+// maxAddresses is how many addresses the status of a stream has room for.
+const maxAddresses = 64
+
+// addressesOf are the addresses and host names at which a Service can be reached from outside.
+func addressesOf(svc *corev1.Service) []string {
+	var addresses []string
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		for _, address := range []string{ingress.IP, ingress.Hostname} {
+			if address != "" && len(addresses) < maxAddresses {
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	return addresses
 }
 
 // aboutToBeTold is one message for the time until the ConfigMap is written and for that until the Service is, so that a

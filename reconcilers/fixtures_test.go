@@ -1,0 +1,82 @@
+package reconcilers
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// cached is a cache of what is in a client.
+type cached struct {
+	*informertest.FakeInformers
+	client client.Client
+}
+
+var _ cache.Cache = cached{}
+
+func (c cached) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if _, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		obj = &corev1.Namespace{} // the fake knows typed objects only
+	}
+	return c.FakeInformers.GetInformer(ctx, obj, opts...)
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.client.Get(ctx, key, obj, opts...)
+}
+
+func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.client.List(ctx, list, opts...)
+}
+
+// indexer hands indexes on to a client that is being built.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, obj client.Object, name string, value client.IndexerFunc) error {
+	i.WithIndex(obj, name, value)
+	return nil
+}
+
+func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1beta1.AddToScheme, gatewayv1beta1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := cluster.AddIndexes(t.Context(), indexer{b}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// baseWith is what reconcilers need, on a client, whose cache never lags.
+func baseWith(t testing.TB, c client.Client) base {
+	t.Helper()
+	v, err := cluster.NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base{view: v, ledger: cluster.NewLedger(c, c, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: c, live: c}
+}
+
+// baseOf is what reconcilers need, in a cluster with these objects.
+func baseOf(t testing.TB, objects ...client.Object) base {
+	t.Helper()
+	return baseWith(t, clusterOf(t, objects...).Build())
+}

@@ -1,0 +1,262 @@
+package reconcilers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+var at = claim.Stream("public", v1beta1.TCP, 5432)
+
+func problem(reason, text string) rules.Problems {
+	return rules.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// TestConditions has the three conditions of a stream, in full, for each verdict that there can be.
+func TestConditions(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	open := condition("", yes, "Programmed", "TCP/5432 of class public is open")
+	for name, tc := range map[string]struct {
+		verdict verdict
+		want    [3]metav1.Condition
+	}{
+		"all is well": {
+			verdict{at: at, programmed: open},
+			[3]metav1.Condition{
+				condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
+				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
+			},
+		},
+		"it is refused": {
+			verdict{refusal: problem(v1beta1.ReasonPortConflict, "held by somebody")},
+			[3]metav1.Condition{
+				condition("Accepted", no, "PortConflict", "spec: Forbidden: held by somebody"),
+				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+			},
+		},
+		"it is refused for two reasons": {
+			verdict{refusal: append(problem(v1beta1.ReasonPortReserved, "a"), problem(v1beta1.ReasonRefNotPermitted, "b")...)},
+			[3]metav1.Condition{
+				condition("Accepted", no, "PortReserved", "[spec: Forbidden: a, spec: Forbidden: b]"),
+				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+			},
+		},
+		"its upstream is away": {
+			verdict{at: at, resolved: problem(v1beta1.ReasonBackendNotFound, "no Service"), programmed: open},
+			[3]metav1.Condition{
+				condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
+				condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
+				condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
+			},
+		},
+		"it is refused, and its upstream is away": {
+			verdict{refusal: problem(v1beta1.ReasonClassNotFound, "no class"), resolved: problem(v1beta1.ReasonBackendNotFound, "no Service")},
+			[3]metav1.Condition{
+				condition("Accepted", no, "ClassNotFound", "spec: Forbidden: no class"),
+				condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
+				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want[:], tc.verdict.conditions()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestIsNews(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	for name, tc := range map[string]struct {
+		before *metav1.Condition
+		now    metav1.Condition
+		want   bool
+	}{
+		"a new stream is accepted":       {nil, condition("Accepted", yes, "Accepted", ""), true},
+		"a new stream is refused":        {nil, condition("Accepted", no, "PortConflict", ""), true},
+		"a new stream resolves":          {nil, condition("ResolvedRefs", yes, "ResolvedRefs", ""), false},
+		"a new stream does not resolve":  {nil, condition("ResolvedRefs", no, "BackendNotFound", ""), true},
+		"a new stream is pending":        {nil, condition("Programmed", no, "Pending", ""), false},
+		"a refused one is not accepted":  {nil, condition("Programmed", no, "NotAccepted", ""), false},
+		"a new stream is open":           {nil, condition("Programmed", yes, "Programmed", ""), true},
+		"it is open now":                 {&metav1.Condition{Status: no, Reason: "Pending"}, condition("Programmed", yes, "Programmed", ""), true},
+		"it is open still":               {&metav1.Condition{Status: yes, Reason: "Programmed"}, condition("Programmed", yes, "Programmed", ""), false},
+		"it is closed for other reasons": {&metav1.Condition{Status: no, Reason: "Pending"}, condition("Programmed", no, "PortRefused", ""), true},
+		"only the words differ":          {&metav1.Condition{Status: no, Reason: "PortRefused", Message: "a"}, condition("Programmed", no, "PortRefused", "b"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := isNews(tc.before, tc.now); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// public is a class whose objects are there, and say that shop/postgres is open at TCP/5432.
+func public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) {
+	ref := func(name string) *v1beta1.ObjectReference {
+		return &v1beta1.ObjectReference{Namespace: "edge", Name: name}
+	}
+	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
+	class.Spec.TCPConfigMap, class.Spec.Service = ref("tcp-services"), ref("proxy")
+	labels := map[string]string{v1beta1.LabelClass: "public"}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "tcp-services", Labels: labels}}
+	cm.Data = map[string]string{"5432": "shop/db:5432"}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "proxy", Labels: labels}}
+	svc.Spec.Ports = []corev1.ServicePort{
+		{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80},
+		{Name: "tcp-5432", Protocol: corev1.ProtocolTCP, Port: 5432, TargetPort: intstr.FromInt32(5432)},
+	}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.com"}}
+	return class, cm, svc
+}
+
+func postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
+	si := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres", UID: "uid-of-postgres"}}
+	si.Spec.Listen = new(int32(5432))
+	si.Spec.Upstream = v1beta1.StreamUpstream{Service: "db", Port: intstr.FromInt32(5432)}
+	for _, f := range change {
+		f(si)
+	}
+	return si
+}
+
+// TestProgrammed finds out whether a stream that holds its port is open, in each state in which its proxy can be.
+func TestProgrammed(t *testing.T) {
+	refused := func(c *v1beta1.StreamIngressClass) {
+		c.Status.Refused = []v1beta1.RefusedPort{{Protocol: v1beta1.TCP, Port: 5432, Reason: v1beta1.ReasonPortRefused, Message: "no node ports"}}
+	}
+	no := func(reason, message string) metav1.Condition {
+		return condition("", metav1.ConditionFalse, reason, message)
+	}
+	yes := condition("", metav1.ConditionTrue, "Programmed", "TCP/5432 of class public is open")
+	addresses := []string{"192.0.2.1", "lb.example.com"}
+	for name, tc := range map[string]struct {
+		change    func(*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service)
+		si        *v1beta1.StreamIngress
+		resolved  rules.Problems
+		want      metav1.Condition
+		addresses []string
+	}{
+		"it is open": {want: yes, addresses: addresses},
+		"it is open, though its upstream is away": {
+			resolved: problem(v1beta1.ReasonBackendNotFound, ""), want: yes, addresses: addresses},
+		"there is no Service in front of the proxy": {
+			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) { c.Spec.Service = nil }, want: yes},
+		"it has no address yet": {
+			change: func(_ *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, svc *corev1.Service) {
+				svc.Status = corev1.ServiceStatus{}
+			}, want: yes},
+		"the Service of the class is missing": {
+			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) {
+				c.Spec.Service.Name = "nosuch"
+			},
+			want: no("ServiceNotFound", "the entry is written, but there is no Service edge/nosuch to open the port on")},
+		"the entry is not written yet": {
+			change: func(_ *v1beta1.StreamIngressClass, cm *corev1.ConfigMap, _ *corev1.Service) { cm.Data = nil },
+			want:   no("Pending", "the proxy of class public is about to be told")},
+		"another entry stands there": {
+			change: func(_ *v1beta1.StreamIngressClass, cm *corev1.ConfigMap, _ *corev1.Service) {
+				cm.Data["5432"] = "shop/other:1"
+			},
+			want: no("Pending", "the proxy of class public is about to be told")},
+		"the entry was refused": {
+			change: func(c *v1beta1.StreamIngressClass, cm *corev1.ConfigMap, _ *corev1.Service) {
+				cm.Data = nil
+				refused(c)
+			},
+			want: no("PortRefused", "no node ports")},
+		"the port is not open yet": {
+			change: func(_ *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, svc *corev1.Service) {
+				svc.Spec.Ports = svc.Spec.Ports[:1]
+			},
+			want: no("Pending", "the proxy of class public is about to be told")},
+		"only the UDP port of that number is open": {
+			change: func(_ *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, svc *corev1.Service) {
+				svc.Spec.Ports[1].Protocol = corev1.ProtocolUDP
+			},
+			want: no("Pending", "the proxy of class public is about to be told")},
+		"the port was refused": {
+			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, svc *corev1.Service) {
+				svc.Spec.Ports = svc.Spec.Ports[:1]
+				refused(c)
+			},
+			want: no("PortRefused", "no node ports")},
+		"the port was refused before, and is open now": {
+			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) { refused(c) }, want: yes, addresses: addresses},
+		"the class no longer serves the protocol": {
+			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) { c.Spec.TCPConfigMap = nil },
+			want:   no("Pending", "class public has no ConfigMap for TCP")},
+		"its upstream may not be used": {
+			resolved: problem(v1beta1.ReasonRefNotPermitted, ""),
+			want:     no("UnresolvedRefs", "the upstream may not be used, so nothing is programmed; the port stays claimed")},
+		"somebody else has the name of its upstream": {
+			resolved: problem(v1beta1.ReasonBackendNameTaken, ""),
+			want:     no("UnresolvedRefs", "the upstream may not be used, so nothing is programmed; the port stays claimed")},
+		"the number of its port is not known": {
+			change: func(_ *v1beta1.StreamIngressClass, cm *corev1.ConfigMap, _ *corev1.Service) { cm.Data = nil },
+			si:     postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }),
+			want:   no("UnresolvedRefs", "the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")},
+		"the number of its port is not known any more": {
+			si: postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }), want: yes, addresses: addresses},
+	} {
+		t.Run(name, func(t *testing.T) {
+			class, cm, svc := public()
+			if tc.change != nil {
+				tc.change(class, cm, svc)
+			}
+			if tc.si == nil {
+				tc.si = postgres()
+			}
+			r := &streamReconciler{base: baseOf(t, cm, svc)}
+			v := &verdict{class: class, at: at, resolved: tc.resolved}
+			got, err := r.programmed(t.Context(), tc.si, v)
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Error(err, diff)
+			}
+			if diff := cmp.Diff(tc.addresses, v.addresses); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRefusalOf(t *testing.T) {
+	port := tcpPorts(5432)[0]
+	mine := v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: 5432, Reason: "PortRefused", Message: "mine"}
+	others := make([]v1beta1.RefusedPort, maxRefused)
+	ofClass := []metav1.Condition{condition("Programmed", metav1.ConditionFalse, "PortRefused", "129 port(s) could not be programmed")}
+	for name, tc := range map[string]struct {
+		status v1beta1.StreamIngressClassStatus
+		want   *v1beta1.RefusedPort
+	}{
+		"none":                           {v1beta1.StreamIngressClassStatus{}, nil},
+		"this one":                       {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.TCP, Port: 1}, mine}}, &mine},
+		"the other protocol":             {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.UDP, Port: 5432}}}, nil},
+		"more than a status lists":       {v1beta1.StreamIngressClassStatus{Refused: others, Conditions: ofClass}, &v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: 5432, Reason: "PortRefused", Message: "129 port(s) could not be programmed"}},
+		"almost as many, and not it":     {v1beta1.StreamIngressClassStatus{Refused: others[1:], Conditions: ofClass}, nil},
+		"a full list without conditions": {v1beta1.StreamIngressClassStatus{Refused: others}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, refusalOf(&v1beta1.StreamIngressClass{Status: tc.status}, port)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
