@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var compareOptions = cmp.Options{cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "zap")}
+
+// defaults are the options without any flag.
+func defaults() options {
+	return options{
+		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
+		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
+		claimGrace: 2 * time.Minute,
+	}
+}
+
+// TestEveryFlag sets one flag after the other, and notices a flag without a row.
+func TestEveryFlag(t *testing.T) {
+	rows := map[string]struct {
+		value string
+		sets  func(*options)
+	}{
+		"version":                   {"true", func(o *options) { o.version = true }},
+		"namespace":                 {"edge", func(o *options) { o.namespace = "edge" }},
+		"leader-elect":              {"false", func(o *options) { o.leaderElect = false }},
+		"metrics-bind-address":      {"0", func(o *options) { o.metricsAddress = "0" }},
+		"metrics-secure":            {"false", func(o *options) { o.metricsSecure = false }},
+		"health-probe-bind-address": {":1", func(o *options) { o.probeAddress = ":1" }},
+		"webhook-host":              {"127.0.0.1", func(o *options) { o.webhookHost = "127.0.0.1" }},
+		"webhook-port":              {"65535", func(o *options) { o.webhookPort = 65535 }},
+		"cert-dir":                  {"/tls", func(o *options) { o.certDir = "/tls" }},
+		"self-signed-certs":         {"true", func(o *options) { o.selfSigned = true }},
+		"cert-secret":               {"s", func(o *options) { o.certSecret = "s" }},
+		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},
+		"webhook-dns-names":         {"a,b", func(o *options) { o.dnsNames = "a,b" }},
+		"claim-grace":               {"1m", func(o *options) { o.claimGrace = time.Minute }},
+	}
+	t.Setenv("POD_NAMESPACE", "")
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			got, err := parseOptions("portcullis", []string{"--" + name + "=" + row.value}, &out)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			want := defaults()
+			row.sets(&want)
+			if diff := cmp.Diff(want, *got, compareOptions); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	(&options{}).bind(flags)
+	flags.VisitAll(func(f *flag.Flag) {
+		if _, ok := rows[f.Name]; !ok && !strings.HasPrefix(f.Name, "zap-") {
+			t.Errorf("no row for --%s", f.Name)
+		}
+		if !strings.HasSuffix(f.Usage, ".") && !strings.HasPrefix(f.Name, "zap-") {
+			t.Errorf("--%s is not described in a sentence: %q", f.Name, f.Usage)
+		}
+	})
+}
+
+func TestNamespaceOfThePod(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "edge")
+	got, err := parseOptions("portcullis", nil, &bytes.Buffer{})
+	want := defaults()
+	want.namespace = "edge"
+	if diff := cmp.Diff(want, *got, compareOptions); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if got.logger().GetSink() == nil {
+		t.Error("no logger")
+	}
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	for name, tc := range map[string]struct {
+		args string
+		want string
+	}{
+		"an argument":                {"serve now", "unexpected arguments: serve now"},
+		"no grace":                   {"--claim-grace=0", "--claim-grace must be positive"},
+		"a negative grace":           {"--claim-grace=-1s", "--claim-grace must be positive"},
+		"port 0":                     {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
+		"a port that is too high":    {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
+		"no namespace":               {"--namespace=", "--namespace must not be empty"},
+		"several at once":            {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
+		"a flag that is not known":   {"--nosuch", "flag provided but not defined: -nosuch"},
+		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			got, err := parseOptions("portcullis", strings.Fields(tc.args), &out)
+			if err == nil || got != nil {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			if err.Error() != tc.want || !strings.Contains(out.String(), tc.want) {
+				t.Errorf("it says %q and writes\n%s", err, out.String())
+			}
+		})
+	}
+}
+
+func TestHelpListsEveryFlag(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := parseOptions("portcullis", []string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range []string{"Usage of portcullis:", "-claim-grace", "-kubeconfig", "-zap-log-level"} {
+		if !strings.Contains(out.String(), name) {
+			t.Errorf("%s is not in\n%s", name, out.String())
+		}
+	}
+}
+
+func TestServerNames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   options
+		want []string
+	}{
+		"the Service":   {options{namespace: "edge"}, []string{"portcullis-webhook.edge.svc"}},
+		"what is named": {options{namespace: "edge", dnsNames: "localhost,a.example.com"}, []string{"localhost", "a.example.com"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.in.serverNames()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
