@@ -63,10 +63,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if err := r.report(ctx, si, v); err != nil {
 		return later(err)
 	}
-	if v.programmed.Reason == v1beta1.ReasonPending {
-		return reconcile.Result{RequeueAfter: pendingRetry}, nil
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: v.again()}, nil
 }
 
 // pendingRetry is when to look again at a stream that is about to be programmed. The write is an event that brings it

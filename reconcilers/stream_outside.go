@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -40,19 +41,59 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	if !si.Outside() {
 		return nil, r.dropOutside(ctx, si, svc, slice)
 	}
+	if svc, err = r.dropPredecessor(ctx, si, svc); err != nil {
+		return nil, err
+	}
+	if slice != nil && !metav1.IsControlledBy(slice, si) {
+		if err := r.dropOwnedByName(ctx, si, slice); err != nil {
+			return nil, err
+		}
+		slice = nil
+	}
 	path := field.NewPath("spec", "upstream", "host")
+	taken := rules.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
+		"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; "+
+			"rename the StreamIngress or delete that Service", key))}}
 	if svc != nil && !metav1.IsControlledBy(svc, si) {
-		return rules.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
-			"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; "+
-				"rename the StreamIngress or delete that Service", key))}}, nil
+		return taken, nil
 	}
 	if err := r.writeOutside(ctx, si, svc, slice); err != nil {
+		if apierrors.IsConflict(err) {
+			return taken, nil
+		}
 		if !isRefusal(err) {
 			return nil, err
 		}
 		return rules.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
 	}
 	return nil, nil
+}
+
+// dropPredecessor deletes the Service of a stream of the same name that is gone; the garbage collector would, in time.
+// It returns the Service that is left, nil for none.
+func (r *streamReconciler) dropPredecessor(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service) (*corev1.Service, error) {
+	if svc == nil || !isOfPredecessor(si, svc) {
+		return svc, nil
+	}
+	if err := r.remove(ctx, svc); err != nil {
+		return nil, fmt.Errorf("deleting the Service of a former StreamIngress of this name: %w", err)
+	}
+	return nil, nil
+}
+
+// dropOwnedByName deletes an EndpointSlice of a stream of the same name that is gone. One of somebody else stays.
+func (r *streamReconciler) dropOwnedByName(ctx context.Context, si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) error {
+	if !isOfPredecessor(si, slice) {
+		return nil
+	}
+	return r.remove(ctx, slice)
+}
+
+// isOfPredecessor says whether an object belongs to a StreamIngress that had the name of this one.
+func isOfPredecessor(si *v1beta1.StreamIngress, obj metav1.Object) bool {
+	owner := metav1.GetControllerOf(obj)
+	return owner != nil && owner.Kind == "StreamIngress" && owner.APIVersion == v1beta1.GroupVersion.String() &&
+		owner.Name == si.Name && owner.UID != si.UID
 }
 
 // dropOutside deletes what an upstream that is no longer outside has left.
@@ -97,10 +138,19 @@ func (r *streamReconciler) writeOutside(
 	if !isAddress || isSliceOf(si, slice) {
 		return nil
 	}
-	if err := r.writer.Apply(ctx, outsideSlice(si, addressType), asOwner...); err != nil {
+	if err := r.writer.Apply(ctx, outsideSlice(si, addressType), ownerOf(slice != nil)...); err != nil {
 		return fmt.Errorf("applying the EndpointSlice of the upstream: %w", err)
 	}
 	return nil
+}
+
+// ownerOf applies by force only to what is ours already. Where nothing was, somebody else may have put something
+// meanwhile, or where the cache does not look; that is a Conflict then.
+func ownerOf(ours bool) []client.ApplyOption {
+	if ours {
+		return asOwner
+	}
+	return []client.ApplyOption{client.FieldOwner(stream.FieldManager)}
 }
 
 func isAsOutside(si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) bool {
@@ -129,7 +179,7 @@ func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool
 // apply would leave a port of another number that somebody has put there, so that the API server refuses both.
 func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) error {
 	if svc == nil {
-		return r.writer.Apply(ctx, outsideService(si, isAddress), asOwner...)
+		return r.writer.Apply(ctx, outsideService(si, isAddress), ownerOf(false)...)
 	}
 	next := svc.DeepCopy()
 	port := si.Spec.Upstream.Port.IntVal

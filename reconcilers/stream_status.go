@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,6 +28,19 @@ type verdict struct {
 	// programmed is the condition of that type, unless the stream is refused.
 	programmed metav1.Condition
 	addresses  []string
+}
+
+// again is when to look again without being told, 0 for never.
+func (v *verdict) again() time.Duration {
+	for _, p := range v.resolved {
+		if p.Reason == v1beta1.ReasonBackendRefused || p.Reason == v1beta1.ReasonBackendNameTaken {
+			return refusedRetry
+		}
+	}
+	if v.programmed.Reason == v1beta1.ReasonPending {
+		return pendingRetry
+	}
+	return 0
 }
 
 // unusable are the reasons for which nothing is programmed: the upstream may not be used, or is not there and will not

@@ -28,6 +28,8 @@ var (
 	streamKind = schema.GroupKind{Group: v1beta1.GroupName, Kind: "StreamIngress"}
 )
 
+func (v *streamValidator) fresh() cluster.Fresh { return cluster.Fresh{View: v.view} }
+
 // ValidateCreate claims the port of a new stream.
 func (v *streamValidator) ValidateCreate(ctx context.Context, s *v1beta1.StreamIngress) (admission.Warnings, error) {
 	return answer(ctx, streamKind, s.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, s) })
@@ -52,7 +54,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	class, problems, err := rules.ClassOf(ctx, v.view, s)
+	class, problems, err := rules.ClassOf(ctx, v.fresh(), s)
 	if err != nil || len(problems) > 0 {
 		return decision{problems: problems}, err
 	}
@@ -62,7 +64,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	}
 	req := rules.Request{}
 	if moves {
-		if req, d.problems, err = rules.Port(ctx, v.view, s, class); err != nil {
+		if req, d.problems, err = rules.Port(ctx, v.fresh(), s, class); err != nil {
 			return d, err
 		}
 	}
@@ -78,7 +80,7 @@ func (v *streamValidator) judgeUpstream(
 	ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, d *decision,
 ) error {
 	if before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName {
-		problems, err := rules.Consent(ctx, v.view, s, class)
+		problems, err := rules.Consent(ctx, v.fresh(), s, class)
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func (v *streamValidator) moves(ctx context.Context, before, s *v1beta1.StreamIn
 	if before == nil || !rules.Moves(before, s) {
 		return before == nil, nil
 	}
-	was, problems, err := rules.ClassOf(ctx, v.view, before)
+	was, problems, err := rules.ClassOf(ctx, v.fresh(), before)
 	if err != nil || len(problems) > 0 {
 		return true, err
 	}
@@ -116,7 +118,7 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if req.At.IsZero() {
 		return v.draw(ctx, s, by, req)
 	}
-	mayTake, problems, err := rules.Adoption(ctx, v.view, s, req.Class, req.At)
+	mayTake, problems, err := rules.Adoption(ctx, v.fresh(), s, req.Class, req.At)
 	if err != nil || len(problems) > 0 {
 		return problems, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -43,12 +44,15 @@ func (v *classValidator) ValidateUpdate(ctx context.Context, before, class *v1be
 func (v *classValidator) ValidateDelete(ctx context.Context, class *v1beta1.StreamIngressClass) (admission.Warnings, error) {
 	return answer(ctx, classKind, class.Name, func(ctx context.Context) (decision, error) {
 		served, err := v.served(ctx, class.Name)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not count the streams of a class that is deleted")
+		}
 		if n := served[v1beta1.TCP] + served[v1beta1.UDP]; n > 0 {
 			return decision{warnings: admission.Warnings{fmt.Sprintf(
 				"class %s serves %d stream(s): their ports are closed now, and opened again when a class of this name returns",
-				class.Name, n)}}, err
+				class.Name, n)}}, nil
 		}
-		return decision{}, err
+		return decision{}, nil
 	})
 }
 
@@ -73,7 +77,16 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		return d, nil
 	}
 	served, err := v.served(ctx, class.Name)
+	if err != nil {
+		return d, err
+	}
 	d.problems = append(d.problems, rules.ClassChange(before, class, served)...)
+	streams, err := v.view.StreamsOf(ctx, class.Name)
+	if err != nil {
+		return d, err
+	}
+	cut, err := rules.ClassConsent(ctx, v.view, before, class, streams)
+	d.problems = append(d.problems, cut...)
 	return d, err
 }
 

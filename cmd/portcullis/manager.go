@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -67,6 +70,10 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
 		c.NextProtos = []string{"http/1.1"}
 	}}
+	webhookTLS, err := withClientCA(tlsOpts, o.clientCA)
+	if err != nil {
+		return nil, err
+	}
 	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
 	if o.metricsSecure {
 		metrics.TLSOpts = tlsOpts
@@ -81,12 +88,30 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		LeaderElectionID:              "portcullis",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: tlsOpts}),
+		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: webhookTLS}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	return mgr, nil
+}
+
+// withClientCA lets in only clients with a certificate of a CA, where a file names one.
+func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config), error) {
+	if file == "" {
+		return tlsOpts, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("client CA of the webhook: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("client CA of the webhook: %s holds no certificate", file)
+	}
+	return append(slices.Clone(tlsOpts), func(c *tls.Config) {
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	}), nil
 }
 
 // setup adds everything that the manager runs.

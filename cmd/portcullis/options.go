@@ -29,6 +29,7 @@ type options struct {
 	webhookHost          string
 	webhookPort          int
 	certDir              string
+	clientCA             string
 	selfSigned           bool
 	certSecret           string
 	webhookConfiguration string
@@ -70,6 +71,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "Address that the webhook server listens on; empty for all.")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "Port that the webhook server listens on.")
 	flags.StringVar(&o.certDir, "cert-dir", "/certs", "Directory with tls.crt and tls.key of the webhook server; changes are picked up.")
+	flags.StringVar(&o.clientCA, "webhook-client-ca", "",
+		"File with the CA of the API server's webhook client certificate. With it, nobody else can ask for a decision.")
 	flags.BoolVar(&o.selfSigned, "self-signed-certs", false,
 		"Make, inject and rotate a CA and a certificate of our own, instead of waiting for mounted ones.")
 	flags.StringVar(&o.certSecret, "cert-secret", "portcullis-webhook-cert", "Secret that keeps the self-signed certificate.")

@@ -38,6 +38,7 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-host":              {"127.0.0.1", func(o *options) { o.webhookHost = "127.0.0.1" }},
 		"webhook-port":              {"65535", func(o *options) { o.webhookPort = 65535 }},
 		"cert-dir":                  {"/tls", func(o *options) { o.certDir = "/tls" }},
+		"webhook-client-ca":         {"ca.crt", func(o *options) { o.clientCA = "ca.crt" }},
 		"self-signed-certs":         {"true", func(o *options) { o.selfSigned = true }},
 		"cert-secret":               {"s", func(o *options) { o.certSecret = "s" }},
 		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},

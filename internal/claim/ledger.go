@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,9 @@ type MayTake func(*v1beta1.EdgeClaim) bool
 
 func (m MayTake) yields(c *v1beta1.EdgeClaim) bool { return m != nil && m(c) }
 
+// errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
+var errMayBeGone = errors.New("the claim may be gone")
+
 // attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
 // than two are rare.
 const attempts = 8
@@ -82,6 +86,7 @@ func (l *Ledger) acquire(
 	ctx context.Context, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
 ) (*v1beta1.EdgeClaim, error) {
 	found := l.cached(at.Name())
+	fresh := false
 	for range attempts {
 		var next *v1beta1.EdgeClaim
 		var err error
@@ -97,16 +102,19 @@ func (l *Ledger) acquire(
 			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
 			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
-		default:
+		case fresh:
 			return nil, &HeldError{Claim: found}
+		default:
+			err = errMayBeGone
 		}
 		if err == nil {
 			return next, nil
 		}
-		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("claiming %s: %w", at, err)
 		}
-		// The cache lagged, or somebody else was faster: look again at what is stored.
+		// The cache lags, or somebody else was faster: look at what is stored.
+		fresh = true
 		if found, err = l.live(ctx, at.Name()); err != nil {
 			return nil, fmt.Errorf("claiming %s: %w", at, err)
 		}

@@ -63,15 +63,15 @@ func settled(c *v1beta1.EdgeClaim, seen Sighting, gone types.UID) bool {
 	switch {
 	case c.Spec.Renewed == nil:
 		return true // made for an object that was already stored
-	case seen.Exists:
-		return seen.UID == promised.UID && seen.Generation >= promised.Generation
+	case gone != "" && gone == promised.UID:
+		return true // it was stored and is gone, whoever bears its name now
 	default:
-		return gone != "" && gone == promised.UID
+		return seen.Exists && seen.UID == promised.UID && seen.Generation >= promised.Generation
 	}
 }
 
-// GraceLeft is how long an unsettled claim is still kept, 0 when its grace is over. A claim from a clock that is ahead
-// is never kept longer than the grace from now.
+// GraceLeft is how long an unsettled claim is still kept, 0 when its grace is over. A claim from a clock that is ahead is
+// kept for the whole grace from when that time comes; to the caller it is never more than the grace.
 func (l *Ledger) GraceLeft(c *v1beta1.EdgeClaim) time.Duration {
 	if c.Spec.Renewed == nil {
 		return 0

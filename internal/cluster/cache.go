@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -14,6 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // The indexes of the cache.
@@ -45,7 +47,7 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labeled)},
+			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labeled), Transform: slimConfigMap},
 			&corev1.Service{}:            {Transform: slimService},
 			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: EndpointSliceManager})},
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
@@ -53,6 +55,23 @@ func CacheOptions() cache.Options {
 			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
 		},
 	}
+}
+
+// slimConfigMap drops the data of ConfigMaps that bear the label but that Portcullis has not written to: anybody may set
+// a label, on as many and as large ConfigMaps as they like.
+func slimConfigMap(obj any) (any, error) {
+	if cm, ok := obj.(*corev1.ConfigMap); ok && !Applied(cm) {
+		cm.Data, cm.BinaryData, cm.ManagedFields = nil, nil, nil
+		delete(cm.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return obj, nil
+}
+
+// Applied says whether Portcullis has applied anything to an object.
+func Applied(obj metav1.Object) bool {
+	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == stream.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // slimService drops the managed fields of Services that no class writes to; those of the others tell who owns a port.

@@ -75,6 +75,9 @@ func (d *departures) has(uid types.UID) bool {
 	return d.recent[uid] || d.past[uid]
 }
 
+// Departed says whether a StreamIngress of that UID was seen stored, and then deleted, a moment ago.
+func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.has(uid) }
+
 // Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses are
 // known.
 func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {

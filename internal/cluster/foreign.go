@@ -15,12 +15,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// ConfigMap reads a ConfigMap of a class, nil when there is none. Only labeled ones are cached, so one that no class
-// has written to yet is read live.
+// ConfigMap reads a ConfigMap of a class, nil when there is none. Only those that a class has written to are cached with
+// their data, so any other is read live.
 func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	found, err := v.get(ctx, keyOf(ref), cm)
-	if !found && err == nil {
+	if err == nil && (!found || !Applied(cm)) {
+		cm = &corev1.ConfigMap{}
 		err = v.live.Get(ctx, keyOf(ref), cm)
 	}
 	if err != nil {
@@ -110,10 +111,11 @@ func keyOf(ref v1beta1.ObjectReference) types.NamespacedName {
 // time that grows with the number of entries, and several callers want the same answer.
 type observations[T any] struct {
 	mu   sync.Mutex
-	last map[types.UID]observation[T]
+	last map[types.NamespacedName]observation[T]
 }
 
 type observation[T any] struct {
+	uid     types.UID
 	version string
 	value   T
 }
@@ -122,15 +124,16 @@ type observation[T any] struct {
 func (o *observations[T]) of(obj metav1.Object, read func() (T, error)) (T, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if last, ok := o.last[obj.GetUID()]; ok && last.version == obj.GetResourceVersion() {
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if last, ok := o.last[key]; ok && last.uid == obj.GetUID() && last.version == obj.GetResourceVersion() {
 		return last.value, nil
 	}
 	value, err := read()
 	if err == nil {
 		if o.last == nil {
-			o.last = map[types.UID]observation[T]{}
+			o.last = map[types.NamespacedName]observation[T]{}
 		}
-		o.last[obj.GetUID()] = observation[T]{version: obj.GetResourceVersion(), value: value}
+		o.last[key] = observation[T]{uid: obj.GetUID(), version: obj.GetResourceVersion(), value: value}
 	}
 	return value, err
 }

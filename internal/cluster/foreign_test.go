@@ -121,7 +121,7 @@ func TestManagedFieldsAreReadOnceAVersion(t *testing.T) {
 		want    int
 	}{{"a", "1", 1}, {"a", "1", 1}, {"b", "1", 2}, {"a", "2", 3}, {"b", "1", 2}, {"a", "2", 3}, {"a", "1", 4}} {
 		cm := &corev1.ConfigMap{}
-		cm.UID, cm.ResourceVersion = step.uid, step.version
+		cm.Name, cm.UID, cm.ResourceVersion = string(step.uid), step.uid, step.version
 		if got, err := o.of(cm, read); err != nil || got != step.want {
 			t.Errorf("%s in version %s: %d, %v, want %d", step.uid, step.version, got, err, step.want)
 		}

@@ -9,7 +9,7 @@ import (
 // object that got past admission.
 var Conflicts = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "portcullis_conflicts_total",
-	Help: "Requests for a point of the edge that another object holds, by source (admission, reconciler).",
+	Help: "Verdicts that another object holds the point that is asked for, by source: admission counts requests, reconciler counts looks at objects that wait.",
 }, []string{"source"})
 
 func init() { metrics.Registry.MustRegister(Conflicts) }

@@ -81,8 +81,12 @@ func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressCl
 
 // Classes implements rules.View.
 func (v *View) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	return classesOf(ctx, v.Reader)
+}
+
+func classesOf(ctx context.Context, reader client.Reader) ([]v1beta1.StreamIngressClass, error) {
 	var list v1beta1.StreamIngressClassList
-	if err := v.Reader.List(ctx, &list); err != nil {
+	if err := reader.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b v1beta1.StreamIngressClass) int {
@@ -128,6 +132,13 @@ func (v *View) Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.S
 	return s, nil
 }
 
+// StreamsOf lists the streams that name a class, or that it serves.
+func (v *View) StreamsOf(ctx context.Context, class string) ([]v1beta1.StreamIngress, error) {
+	var list v1beta1.StreamIngressList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexClass: class})
+	return list.Items, err
+}
+
 // Granted implements rules.View. Where the Gateway API is not installed, nothing is granted.
 func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
 	var grants gatewayv1beta1.ReferenceGrantList
@@ -137,9 +148,11 @@ func (v *View) Granted(ctx context.Context, from string, service types.Namespace
 		}
 		return false, fmt.Errorf("listing ReferenceGrants of namespace %s: %w", service.Namespace, err)
 	}
-	return slices.ContainsFunc(grants.Items, func(g gatewayv1beta1.ReferenceGrant) bool {
-		return permits(g.Spec, from, service.Name)
-	}), nil
+	return anyPermits(grants.Items, from, service.Name), nil
+}
+
+func anyPermits(grants []gatewayv1beta1.ReferenceGrant, from, service string) bool {
+	return slices.ContainsFunc(grants, func(g gatewayv1beta1.ReferenceGrant) bool { return permits(g.Spec, from, service) })
 }
 
 func permits(spec gatewayv1beta1.ReferenceGrantSpec, from, service string) bool {

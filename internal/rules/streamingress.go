@@ -103,7 +103,7 @@ func Wanted(s *v1beta1.StreamIngress, class string, held []claim.Coordinate) cla
 		if at.Port() == s.Status.Listen {
 			return at
 		}
-		if first.IsZero() {
+		if first.IsZero() || claim.Compare(at, first) < 0 {
 			first = at
 		}
 	}

@@ -128,3 +128,36 @@ func refText(ref *v1beta1.ObjectReference) string {
 	}
 	return ref.Namespace + "/" + ref.Name
 }
+
+// ClassConsent decides whether a change of upstreamNamespaces would cut streams off from upstreams in other namespaces.
+// streams are those of the class.
+func ClassConsent(
+	ctx context.Context, v View, before, after *v1beta1.StreamIngressClass, streams []v1beta1.StreamIngress,
+) (Problems, error) {
+	if before.Spec.UpstreamNamespaces == after.Spec.UpstreamNamespaces {
+		return nil, nil
+	}
+	var cut []string
+	for i := range streams {
+		s := &streams[i]
+		had, err := Consent(ctx, v, s, before)
+		if err != nil {
+			return nil, err
+		}
+		has, err := Consent(ctx, v, s, after)
+		if err != nil {
+			return nil, err
+		}
+		if len(had) == 0 && len(has) > 0 {
+			cut = append(cut, s.Namespace+"/"+s.Name)
+		}
+	}
+	if len(cut) == 0 {
+		return nil, nil
+	}
+	slices.Sort(cut)
+	return one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("upstreamNamespaces"), fmt.Sprintf(
+		"can't be changed from %s to %s while %d stream(s) send their traffic to namespaces that have not consented, the first is %s: "+
+			"have ReferenceGrants created there, or delete the streams first",
+		before.Spec.UpstreamNamespaces, after.Spec.UpstreamNamespaces, len(cut), cut[0]))), nil
+}

@@ -241,6 +241,12 @@ func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (e
 	if err != nil || before.Namespace != entry.Namespace || before.Service != entry.Service {
 		return entry, false
 	}
+	if svc != nil {
+		// The Service has a port of that number under another name: the stream does not mean that one.
+		if _, other := FindPort(svc, intstr.Parse(before.Port), s.ProtocolOrDefault()); other {
+			return entry, false
+		}
+	}
 	entry.Port = before.Port
 	return entry, true
 }

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Fresh is a view for admission: what the cache does not have, and a stream would be refused for, it looks for live. A
+// manifest may hold a namespace, a class or a consent, and right behind it the stream that needs it; the cache learns of
+// them a moment later.
+type Fresh struct {
+	*View
+}
+
+// Class implements rules.View.
+func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
+	class, err := f.View.Class(ctx, name)
+	if class != nil || err != nil {
+		return class, err
+	}
+	class = &v1beta1.StreamIngressClass{}
+	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return class, nil
+}
+
+// Classes implements rules.View. It looks live while there is no default class.
+func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	classes, err := f.View.Classes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		if classes[i].IsDefault() {
+			return classes, nil
+		}
+	}
+	return classesOf(ctx, f.live)
+}
+
+// NamespaceLabels implements rules.View.
+func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	ns := NamespaceObject()
+	found, err := f.get(ctx, types.NamespacedName{Name: name}, ns)
+	if found || err != nil {
+		return ns.Labels, err
+	}
+	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, ns); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return ns.Labels, nil
+}
+
+// Granted implements rules.View.
+func (f Fresh) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
+	granted, err := f.View.Granted(ctx, from, service)
+	if granted || err != nil {
+		return granted, err
+	}
+	var grants gatewayv1beta1.ReferenceGrantList
+	if err := f.live.List(ctx, &grants, client.InNamespace(service.Namespace)); err != nil {
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	return anyPermits(grants.Items, from, service.Name), nil
+}

@@ -1,0 +1,165 @@
+package reconcilers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+var me = claim.StreamHolder("shop", "postgres")
+
+// claimed is a claim that was promised a while ago; by the zero time it was made for a stored object.
+func claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int64, promised time.Time) *v1beta1.EdgeClaim {
+	c := claim.New(at, claim.Claimant{Holder: by, UID: uid, Generation: generation})
+	if !promised.IsZero() {
+		c.Spec.Renewed = &metav1.MicroTime{Time: promised}
+	}
+	return c
+}
+
+// life is shop/postgres in one of its lives.
+func life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
+	si := postgres(change...)
+	si.UID, si.Generation = uid, generation
+	return si
+}
+
+func listen(port int32) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Spec.Listen = &port }
+}
+
+func servedBy(class string, port int32) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
+}
+
+func of(class string) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Spec.ClassName = class }
+}
+
+func drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
+
+// TestWants looks whether a stream wants the point of a claim on TCP/5432 of class public.
+func TestWants(t *testing.T) {
+	other := claimed(claim.Stream("public", v1beta1.TCP, 5431), me, "u", 1, noon)
+	for name, tc := range map[string]struct {
+		si   *v1beta1.StreamIngress
+		also *v1beta1.EdgeClaim
+		want claim.Sighting
+	}{
+		"it is not there":                {nil, nil, claim.Sighting{}},
+		"it names the port":              {life("u", 2, of("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names the port, and a class": {life("u", 2), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names another port":          {life("u", 2, listen(5431)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"it names another class":         {life("u", 2, of("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"another class serves it":        {life("u", 2, servedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"it was given the port":          {life("u", 1, drawn), nil, claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
+		"it was given two, and told the other": {life("u", 1, drawn, servedBy("public", 5431)), other,
+			claim.Sighting{Exists: true, UID: "u", Generation: 1}},
+		"it was given two, and told this one": {life("u", 1, drawn, servedBy("public", 5432)), other,
+			claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
+		"it was given two, and told none": {life("u", 1, drawn), other, claim.Sighting{Exists: true, UID: "u", Generation: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := claimed(at, me, "u", 1, noon)
+			objects := []client.Object{c}
+			if tc.si != nil {
+				objects = append(objects, tc.si)
+			}
+			if tc.also != nil {
+				objects = append(objects, tc.also)
+			}
+			r := &claimReconciler{base: baseOf(t, objects...)}
+			got, err := r.wants(t.Context(), r.streamLive, c)
+			if err != nil || got != tc.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestWantsOfWhatIsForeign(t *testing.T) {
+	class, cm, svc := public()
+	mapHolder, serviceHolder := claim.ConfigMapHolder(*class.Spec.TCPConfigMap), claim.ServiceHolder(*class.Spec.Service)
+	http := claim.Stream("public", v1beta1.TCP, 80)
+	for name, tc := range map[string]struct {
+		c     *v1beta1.EdgeClaim
+		class *v1beta1.StreamIngressClass
+		wants bool
+	}{
+		"a key that stands":               {claimed(at, mapHolder, "", 0, time.Time{}), class, true},
+		"a port that is open":             {claimed(http, serviceHolder, "", 0, time.Time{}), class, true},
+		"a key that is gone":              {claimed(claim.Stream("public", v1beta1.TCP, 1), mapHolder, "", 0, time.Time{}), class, false},
+		"a key that another has":          {claimed(at, serviceHolder, "", 0, time.Time{}), class, false},
+		"a class that is gone":            {claimed(at, mapHolder, "", 0, time.Time{}), nil, false},
+		"a claim of another scope stands": {&v1beta1.EdgeClaim{ObjectMeta: metav1.ObjectMeta{Name: "addr.192-0-2-1"}}, class, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{cm.DeepCopy(), svc.DeepCopy()}
+			if tc.class != nil {
+				objects = append(objects, tc.class.DeepCopy())
+			}
+			r := &claimReconciler{base: baseOf(t, objects...)}
+			got, err := r.wants(t.Context(), r.streamLive, tc.c)
+			if err != nil || got.Wants != tc.wants {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestReconcileClaim looks at a claim that was promised to the first generation of a stream of UID u at noon.
+func TestReconcileClaim(t *testing.T) {
+	for name, tc := range map[string]struct {
+		si    *v1beta1.StreamIngress
+		after time.Duration
+		gone  types.UID
+		again time.Duration
+		stays bool
+	}{
+		"its stream is there":                         {si: life("u", 1), after: time.Hour, stays: true},
+		"its stream is about to be stored":            {after: time.Second, again: settling, stays: true},
+		"its stream is not stored yet":                {after: 30 * time.Second, again: 90 * time.Second, stays: true},
+		"its stream was never stored":                 {after: claim.DefaultGrace},
+		"its stream was deleted":                      {after: time.Second, gone: "u"},
+		"an earlier stream of its name was deleted":   {after: 10 * time.Second, gone: "t", again: 110 * time.Second, stays: true},
+		"its stream has moved":                        {si: life("u", 2, listen(1)), after: time.Second},
+		"its stream is about to move here":            {si: life("u", 0, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
+		"another stream of its name is there instead": {si: life("v", 1, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := claimed(at, me, "u", 1, noon)
+			objects := []client.Object{c}
+			if tc.si != nil {
+				objects = append(objects, tc.si)
+			}
+			r := &claimReconciler{base: baseOf(t, objects...)}
+			r.ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
+			got, err := r.Reconcile(t.Context(), claimRequest{Name: c.Name, Gone: tc.gone})
+			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
+			}
+			if left, err := r.view.Claim(t.Context(), c.Name); err != nil || (left != nil) != tc.stays {
+				t.Errorf("the claim stays: %v, %v", left != nil, err)
+			}
+		})
+	}
+}
+
+func TestGoneBy(t *testing.T) {
+	if got := goneBy(event.UpdateEvent{ObjectOld: life("a", 1), ObjectNew: life("b", 1)}); got != "a" {
+		t.Errorf("of a stream that was created anew: %q", got)
+	}
+	if got := goneBy(event.UpdateEvent{ObjectOld: &corev1.Service{}, ObjectNew: &corev1.Service{}}); got != "" {
+		t.Errorf("of one that was changed: %q", got)
+	}
+}

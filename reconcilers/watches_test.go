@@ -1,0 +1,100 @@
+package reconcilers
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// TestStreamPredicates changes one thing about a stream after the other.
+func TestStreamPredicates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change          func(*v1beta1.StreamIngress)
+		stream, verdict bool
+	}{
+		"nothing":           {func(*v1beta1.StreamIngress) {}, false, false},
+		"a label":           {func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} }, false, false},
+		"the spec":          {func(s *v1beta1.StreamIngress) { s.Generation++ }, true, true},
+		"another life":      {func(s *v1beta1.StreamIngress) { s.UID = "other" }, true, true},
+		"the class":         {func(s *v1beta1.StreamIngress) { s.Status.ClassName = "x" }, true, true},
+		"the port":          {func(s *v1beta1.StreamIngress) { s.Status.Listen = 1 }, true, true},
+		"the addresses":     {func(s *v1beta1.StreamIngress) { s.Status.Addresses = []string{"192.0.2.1"} }, false, true},
+		"a condition":       {func(s *v1beta1.StreamIngress) { s.Status.Conditions = []metav1.Condition{{Type: "Accepted"}} }, false, true},
+		"the version alone": {func(s *v1beta1.StreamIngress) { s.ResourceVersion = "2" }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := event.UpdateEvent{ObjectOld: postgres(), ObjectNew: postgres(tc.change)}
+			if got := streamChanged().Update(e); got != tc.stream {
+				t.Errorf("it concerns the proxy: %v", got)
+			}
+			if got := verdictChanged().Update(e); got != tc.verdict {
+				t.Errorf("it concerns the verdict: %v", got)
+			}
+		})
+	}
+}
+
+func TestServiceChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		want   bool
+	}{
+		"nothing":              {func(*corev1.Service) {}, false},
+		"a port":               {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true},
+		"a port goes":          {func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }, true},
+		"who owns what":        {func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}} }, true},
+		"the label of a class": {func(s *corev1.Service) { s.Labels = nil }, true},
+		"another life":         {func(s *corev1.Service) { s.UID = "other" }, true},
+		"an annotation":        {func(s *corev1.Service) { s.Annotations = map[string]string{"a": "b"} }, false},
+		"the status":           {func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, before := public()
+			_, _, after := public()
+			tc.change(after)
+			if got := serviceChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	service := func(ports ...corev1.ServicePort) *corev1.Service {
+		return &corev1.Service{Spec: corev1.ServiceSpec{Ports: ports}}
+	}
+	tcp := func(n int32) corev1.ServicePort { return corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: n} }
+	udp53 := corev1.ServicePort{Protocol: corev1.ProtocolUDP, Port: 53}
+	renamed := tcp(80)
+	renamed.Name = "web"
+	for name, tc := range map[string]struct {
+		before, after *corev1.Service
+		want          []string
+	}{
+		"the same":           {service(tcp(80)), service(tcp(80)), nil},
+		"another order":      {service(tcp(80), tcp(443)), service(tcp(443), tcp(80)), nil},
+		"another name":       {service(tcp(80)), service(renamed), nil},
+		"one more":           {service(tcp(80)), service(tcp(80), tcp(81)), []string{"TCP/81"}},
+		"one less":           {service(tcp(80), tcp(81)), service(tcp(80)), []string{"TCP/81"}},
+		"one for another":    {service(tcp(80)), service(tcp(81)), []string{"TCP/80", "TCP/81"}},
+		"one of a pair goes": {service(tcp(53), udp53), service(udp53), []string{"TCP/53"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, key := range slices.SortedFunc(maps.Keys(differing(tc.before, tc.after)), stream.ComparePorts) {
+				got = append(got, key.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
