@@ -77,6 +77,15 @@ func Decode(r io.Reader) ([]*unstructured.Unstructured, error) {
 // PointWebhooks makes the webhook configurations among objects call https://host:port instead of a Service in the cluster, of
 // which the path is kept.
 func PointWebhooks(objects []*unstructured.Unstructured, hostPort string) error {
+	return EachWebhook(objects, func(webhook map[string]any) error {
+		path, _, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+		webhook["clientConfig"] = map[string]any{"url": "https://" + hostPort + path}
+		return err
+	})
+}
+
+// EachWebhook changes every webhook of the webhook configurations among objects.
+func EachWebhook(objects []*unstructured.Unstructured, change func(webhook map[string]any) error) error {
 	for _, object := range objects {
 		if !strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
 			continue
@@ -90,11 +99,9 @@ func PointWebhooks(objects []*unstructured.Unstructured, hostPort string) error 
 			if !ok {
 				return fmt.Errorf("%s %s: a webhook is no map", object.GetKind(), object.GetName())
 			}
-			path, _, err := unstructured.NestedString(fields, "clientConfig", "service", "path")
-			if err != nil {
+			if err := change(fields); err != nil {
 				return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 			}
-			fields["clientConfig"] = map[string]any{"url": "https://" + hostPort + path}
 		}
 		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
 			return err

@@ -37,6 +37,9 @@ type Options struct {
 	Replicas int
 	// Flags are added to those of every replica.
 	Flags []string
+	// WebhookTimeout is how many seconds the API server waits for an answer; 0 for as long as config/ says. A machine that
+	// is shared with others can stand still for longer than that.
+	WebhookTimeout int64
 	// Binary is an already built one; empty to build it.
 	Binary string
 }
@@ -129,6 +132,14 @@ func (h *Harness) install(ctx context.Context) error {
 	}
 	if err := controlplane.PointWebhooks(objects, h.front.address()); err != nil {
 		return err
+	}
+	if h.opts.WebhookTimeout > 0 {
+		if err := controlplane.EachWebhook(objects, func(webhook map[string]any) error {
+			webhook["timeoutSeconds"] = h.opts.WebhookTimeout
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	grants, err := referenceGrants(ctx)
 	if err != nil {
