@@ -144,9 +144,15 @@ func TestUpstreamNamespacesOfTheClass(t *testing.T) {
 	mustContain(t, redirected.Error(), "own namespace only")
 	same.leads(TCP, 1, "upstream-shop/redis:6379")
 
-	t.Log("a class that closes its borders takes the entry, not the port")
-	edit(w, all.class, func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamSame })
+	t.Log("a class can't close its borders to streams that cross them")
+	closed := func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamSame }
+	cut := w.refusal(tryEdit(w, all.class, closed))
+	mustContain(t, cut.Error(), "spec.upstreamNamespaces: Forbidden: can't be changed from All to Same while 1 stream(s)", "upstream-shop/all")
+	edit(w, all.class, func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamGranted })
+	all.leads(TCP, 1, "upstream-data/redis:6379")
+	w.delete(grant("upstream-data/all", "upstream-shop"))
 	all.leads(TCP, 1, "closed")
+	w.eventually("the grant to be gone for both replicas", func() error { return tryEdit(w, all.class, closed) })
 	all.heldBy("upstream-all", TCP, 1, "StreamIngress upstream-shop/all")
 	edit(w, all.class, func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamAll })
 	all.leads(TCP, 1, "upstream-data/redis:6379")

@@ -3,6 +3,7 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -17,7 +18,14 @@ import (
 // binary is the program under test, built once for all tests.
 var binary string
 
+// atOnce is how many tests may run beside each other, whatever the number of processors: they mostly wait.
+const atOnce = "4"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err) // it is a flag of package testing
+	}
 	// What clients of the tests have to say is in their errors.
 	log.SetLogger(logr.Discard())
 	os.Exit(func() int {
