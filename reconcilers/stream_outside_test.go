@@ -240,13 +240,31 @@ func TestOutsideTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
+// TestOutsideReplacesWhatAFormerStreamHasLeft has the Service and the EndpointSlice of a stream of the same name, which
+// is gone, before the garbage collector has seen to them.
+func TestOutsideReplacesWhatAFormerStreamHasLeft(t *testing.T) {
+	former := postgres(to("192.0.2.9", 5432))
+	former.UID = "former"
+	svc, slice := serviceOf(t, former, true), sliceOf(t, former)
+	c := record(t, svc, slice)
+	problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), postgres(to("192.0.2.7", 5432)))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	want := []string{"delete Service", "delete EndpointSlice", "apply Service", "apply EndpointSlice"}
+	if diff := cmp.Diff(want, c.writes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestOutsideWhenTheAPIServerRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
 		reason string
 	}{
-		"it refuses": {apierrors.NewForbidden(corev1.Resource("services"), "sti-postgres", fmt.Errorf("quota")), v1beta1.ReasonBackendRefused},
-		"it is away": {apierrors.NewServiceUnavailable("away"), ""},
+		"it refuses":          {apierrors.NewForbidden(corev1.Resource("services"), "sti-postgres", fmt.Errorf("quota")), v1beta1.ReasonBackendRefused},
+		"somebody was faster": {apierrors.NewConflict(corev1.Resource("services"), "sti-postgres", nil), v1beta1.ReasonBackendNameTaken},
+		"it is away":          {apierrors.NewServiceUnavailable("away"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := record(t)

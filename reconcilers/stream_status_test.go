@@ -2,6 +2,7 @@ package reconcilers
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,26 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want[:], tc.verdict.conditions()); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestVerdictAgain(t *testing.T) {
+	pending := condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")
+	for name, tc := range map[string]struct {
+		verdict verdict
+		want    time.Duration
+	}{
+		"all is well":                       {verdict{at: at}, 0},
+		"it is about to be programmed":      {verdict{at: at, programmed: pending}, pendingRetry},
+		"its upstream is away":              {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNotFound, "")}, 0},
+		"its outside upstream was refused":  {verdict{at: at, resolved: problem(v1beta1.ReasonBackendRefused, ""), programmed: pending}, refusedRetry},
+		"the name of its upstream is taken": {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNameTaken, "")}, refusedRetry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.verdict.again(); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -33,6 +33,12 @@ func TestACacheThatLagsCostsNoVerdict(t *testing.T) {
 			cached: held(tcp(80), alice, "a1", 1, start), stored: held(tcp(80), bob, "b1", 1, start),
 			want: held(tcp(80), bob, "b1", 1, start), refused: true,
 		},
+		"it shows the claim of another, and the point is free now": {
+			cached: held(tcp(80), bob, "b1", 1, start), want: held(tcp(80), alice, "a1", 1, now),
+		},
+		"it shows the claim of another, and the point is our own now": {
+			cached: held(tcp(80), bob, "b1", 1, start), stored: held(tcp(80), alice, "a1", 1, start), want: held(tcp(80), alice, "a1", 1, now),
+		},
 		"it shows a foreign claim to adopt, and another stream has adopted it": {
 			cached: held(tcp(80), old, "c1", 0, time.Time{}), stored: held(tcp(80), bob, "b1", 1, start),
 			want: held(tcp(80), bob, "b1", 1, start), refused: true,

@@ -47,6 +47,9 @@ func TestSeen(t *testing.T) {
 	seen("missed", true)
 	v.departures.deleted(toolscache.DeletedFinalStateUnknown{Key: "shop/postgres"})
 	seen("never", false)
+	if !v.Departed("before") || v.Departed("now") || v.Departed("never") || v.Departed("") {
+		t.Error("it does not tell those that are gone from those that are there")
+	}
 
 	others := claim.Claimant{Holder: claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "postgres"}), UID: "now"}
 	if v.Seen(t.Context(), others) {

@@ -140,6 +140,37 @@ func TestClassChange(t *testing.T) {
 	})
 }
 
+func TestClassConsent(t *testing.T) {
+	const same, granted, all = v1beta1.UpstreamSame, v1beta1.UpstreamGranted, v1beta1.UpstreamAll
+	inside, across := *sti(named("a", "inside"), to("", "db", "1")), *sti(named("a", "across"), to("data", "db", "1"))
+	across2, consented := *sti(named("a", "across2"), to("data", "db", "1")), *sti(named("b", "consented"), to("data", "db", "1"))
+	cut := func(was, is v1beta1.UpstreamNamespaces, n, first string) []verdict {
+		return []verdict{{v1beta1.ReasonClassInUse, "spec.upstreamNamespaces: Forbidden: can't be changed from " + string(was) + " to " + string(is) +
+			" while " + n + " stream(s) send their traffic to namespaces that have not consented, the first is " + first +
+			": have ReferenceGrants created there, or delete the streams first"}}
+	}
+	for name, tc := range map[string]struct {
+		was, is v1beta1.UpstreamNamespaces
+		streams []v1beta1.StreamIngress
+		want    []verdict
+	}{
+		"no change":                    {all, all, []v1beta1.StreamIngress{across}, nil},
+		"wider":                        {same, all, []v1beta1.StreamIngress{across}, nil},
+		"narrower, and no streams":     {all, same, nil, nil},
+		"narrower, and all stay":       {all, same, []v1beta1.StreamIngress{inside}, nil},
+		"narrower, and some are cut":   {all, granted, []v1beta1.StreamIngress{inside, across2, across, consented}, cut(all, granted, "2", "a/across")},
+		"to Same, and all are cut":     {granted, same, []v1beta1.StreamIngress{consented, across}, cut(granted, same, "1", "b/consented")},
+		"what was cut before may stay": {granted, same, []v1beta1.StreamIngress{across}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{grants: map[string]bool{"b -> data/db": true}}
+			judge(t, w, func(v View) (Problems, error) {
+				return ClassConsent(t.Context(), v, class("public", upstreams(tc.was)), class("public", upstreams(tc.is)), tc.streams)
+			}, tc.want...)
+		})
+	}
+}
+
 func TestErrorList(t *testing.T) {
 	problems := Class(class("public", func(c *v1beta1.StreamIngressClass) {
 		bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Likes"}}}

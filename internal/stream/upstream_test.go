@@ -66,6 +66,8 @@ func TestEntryFor(t *testing.T) {
 			spec: to("db", "sql"), standing: "shop/db:5432", want: "shop/db:5432"},
 		"a port by name keeps its number while the Service has no such port": {
 			spec: to("db", "http"), svc: postgres, standing: "shop/db:8080", want: "shop/db:8080"},
+		"a port by name takes no number that the Service has under another name": {
+			spec: to("db", "http"), svc: postgres, standing: "shop/db:5432"},
 		"a port by name takes no number of another Service": {
 			spec: to("db", "sql"), standing: "shop/other:5432"},
 		"a port by name takes no number of another namespace": {
