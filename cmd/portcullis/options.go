@@ -86,8 +86,9 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
 	o.podToIP = podtoip.Labeled
-	flags.Var(&o.podToIP, "pod-to-ip", "Which Pods get a PodToIP: those of namespaces labeled "+v1beta1.LabelPodToIP+"="+v1beta1.PodToIPEnabled+
-		" (labelled), all of them (all), or none (off, which also deletes those that are there).")
+	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
+		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
+		podtoip.Labeled, v1beta1.LabelPodToIP, v1beta1.PodToIPEnabled, podtoip.All, podtoip.Off))
 	o.zap.BindFlags(flags)
 }
 

@@ -140,14 +140,18 @@ func owner(uids ...types.UID) entryOption {
 }
 
 func TestPlan(t *testing.T) {
-	pod := running(ips("10.0.3.7"))
-	successor := running(ips("10.0.3.9"), uid("two"))
+	pod, moved := running(ips("10.0.3.7")), running(ips("10.0.3.8"))
+	successor, sameIP := running(ips("10.0.3.9"), uid("two")), running(ips("10.0.3.7"), uid("two"))
 	wanted := func(p *corev1.Pod) *v1beta1.PodToIPSpec { spec, _ := Wanted(p); return &spec }
 	apply := Change{Apply: wanted(pod), Owner: "one"}
 	remove := Change{Delete: "entry"}
-	edited := func(edit func(*v1beta1.PodToIPSpec)) *v1beta1.PodToIP {
+	replace := func(by *corev1.Pod) Change { return Change{Delete: "entry", Apply: wanted(by), Owner: "two"} }
+	type spec = v1beta1.PodToIPSpec
+	edited := func(edit func(*spec)) *v1beta1.PodToIP {
 		return entry(func(p *v1beta1.PodToIP) { edit(&p.Spec) })
 	}
+	twoIPs := edited(func(s *spec) { s.PodAddresses = []string{s.PodAddress, "fd00::1"} })
+	vanishing := entry(func(p *v1beta1.PodToIP) { p.DeletionTimestamp = &metav1.Time{} })
 	for name, c := range map[string]struct {
 		standing *v1beta1.PodToIP
 		pod      *corev1.Pod
@@ -164,18 +168,18 @@ func TestPlan(t *testing.T) {
 		"the Pod terminates":                {standing: entry(), pod: running(ips("10.0.3.7"), terminating), want: remove},
 		"the Pod has finished":              {standing: entry(), pod: running(ips("10.0.3.7"), phase(corev1.PodSucceeded)), want: remove},
 		"the Pod has lost its IP":           {standing: entry(), pod: running(), want: remove},
-		"the Pod has another IP":            {standing: entry(), pod: running(ips("10.0.3.8")), want: Change{Apply: wanted(running(ips("10.0.3.8"))), Owner: "one"}},
+		"the Pod has another IP":            {standing: entry(), pod: moved, want: Change{Apply: wanted(moved), Owner: "one"}},
 		"made by hand for nobody":           {standing: entry(owner()), want: remove},
-		"its IP was edited":                 {standing: edited(func(s *v1beta1.PodToIPSpec) { s.PodAddress = "10.0.0.1" }), pod: pod, want: apply},
-		"its IPs were edited":               {standing: edited(func(s *v1beta1.PodToIPSpec) { s.PodAddresses = append(s.PodAddresses, "fd00::1") }), pod: pod, want: apply},
-		"its node was edited":               {standing: edited(func(s *v1beta1.PodToIPSpec) { s.NodeName = "" }), pod: pod, want: apply},
-		"its host network was edited":       {standing: edited(func(s *v1beta1.PodToIPSpec) { s.HostNetwork = true }), pod: pod, want: apply},
+		"its IP was edited":                 {standing: edited(func(s *spec) { s.PodAddress = "10.0.0.1" }), pod: pod, want: apply},
+		"its IPs were edited":               {standing: twoIPs, pod: pod, want: apply},
+		"its node was edited":               {standing: edited(func(s *spec) { s.NodeName = "" }), pod: pod, want: apply},
+		"its host network was edited":       {standing: edited(func(s *spec) { s.HostNetwork = true }), pod: pod, want: apply},
 		"its owner was taken out":           {standing: entry(owner()), pod: pod, want: apply},
 		"another owner was put in":          {standing: entry(owner("one", "other")), pod: pod},
-		"it is about to vanish":             {standing: entry(func(p *v1beta1.PodToIP) { p.DeletionTimestamp = &metav1.Time{} }), pod: successor},
+		"it is about to vanish":             {standing: vanishing, pod: successor},
 		"a successor without an IP":         {standing: entry(), pod: running(uid("two")), want: remove},
-		"a successor with another IP":       {standing: entry(), pod: successor, want: Change{Delete: "entry", Apply: wanted(successor), Owner: "two"}},
-		"a successor with the same IP":      {standing: entry(), pod: running(ips("10.0.3.7"), uid("two")), want: Change{Delete: "entry", Apply: wanted(pod), Owner: "two"}},
+		"a successor with another IP":       {standing: entry(), pod: successor, want: replace(successor)},
+		"a successor with the same IP":      {standing: entry(), pod: sameIP, want: replace(sameIP)},
 		"a successor in a namespace let go": {standing: entry(), pod: successor, bare: true, want: remove},
 	} {
 		t.Run(name, func(t *testing.T) {

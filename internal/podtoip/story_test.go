@@ -24,6 +24,7 @@ func tell(events []Event) string {
 func TestStory(t *testing.T) {
 	pending := running(node(""), phase(corev1.PodPending))
 	serving := running(ips("10.0.3.7"), ready(corev1.ConditionTrue))
+	done := running(ips("10.0.3.7"), ready(corev1.ConditionFalse), phase(corev1.PodSucceeded))
 	for name, c := range map[string]struct {
 		before, after *corev1.Pod
 		want          string
@@ -41,7 +42,7 @@ func TestStory(t *testing.T) {
 		"not ready":                    {serving, running(ips("10.0.3.7"), ready(corev1.ConditionFalse)), "not_ready"},
 		"terminating":                  {serving, running(ips("10.0.3.7"), ready(corev1.ConditionTrue), terminating), "terminating"},
 		"not ready as it terminates":   {serving, running(ips("10.0.3.7"), ready(corev1.ConditionFalse), terminating), "terminating"},
-		"completed":                    {serving, running(ips("10.0.3.7"), ready(corev1.ConditionFalse), phase(corev1.PodSucceeded)), "completed"},
+		"completed":                    {serving, done, "completed"},
 		"evicted":                      {serving, running(ips("10.0.3.7"), phase(corev1.PodFailed)), "completed"},
 		"it ends as it terminates":     {running(terminating), running(terminating, phase(corev1.PodFailed)), "completed"},
 		"gone":                         {serving, nil, "gone"},

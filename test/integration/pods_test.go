@@ -233,16 +233,14 @@ func TestPodToIPSchema(t *testing.T) {
 		"another address":         {func(s *v1beta1.PodToIPSpec) { s.PodAddress = "10.1.6.2" }, "must be the first of podAddresses"},
 		"a node name without end": {func(s *v1beta1.PodToIPSpec) { s.NodeName = strings.Repeat("n", 254) }, "Too long"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := &v1beta1.PodToIP{ObjectMeta: metav1.ObjectMeta{Namespace: "pod-schema", Name: "web"}, Spec: *good.DeepCopy()}
-			c.change(&p.Spec)
-			switch err := w.Client.Create(t.Context(), p, client.DryRunAll); {
-			case c.want == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
+		p := &v1beta1.PodToIP{ObjectMeta: metav1.ObjectMeta{Namespace: "pod-schema", Name: "web"}, Spec: *good.DeepCopy()}
+		c.change(&p.Spec)
+		switch err := w.Client.Create(t.Context(), p, client.DryRunAll); {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: refused: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func podLines(w *world, r *harness.Replica) []podLine {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	var lines []podLine
 	for in := bufio.NewScanner(file); in.Scan(); {
 		var line podLine
