@@ -61,8 +61,8 @@ const (
 	retryLongest = time.Minute
 )
 
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=podtoips,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=podtoips,verbs=list;watch;create;patch;delete
 
 // Reconcile keeps the PodToIP of one name.
 func (r *podReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
