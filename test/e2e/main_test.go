@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // root is the root of the repository.
@@ -97,7 +98,8 @@ func up(script string) (down func() error, err error) {
 
 // buildImage builds Portcullis, loads it into the cluster as an image, and returns the image's name.
 func buildImage(script string) (string, error) {
-	const image = "localhost/portcullis:e2e"
+	// A name of its own, so that a cluster that is up already does not go on with the image of an earlier run.
+	image := fmt.Sprintf("localhost/portcullis:e2e-%d", time.Now().Unix())
 	dir, err := os.MkdirTemp("", "portcullis-e2e-")
 	if err != nil {
 		return "", err
