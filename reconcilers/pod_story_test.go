@@ -13,8 +13,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
-// recorded is a logger, and the lines that it has written.
-func recorded(t *testing.T, verbosity int) (logr.Logger, *[]map[string]any) {
+// logged is a logger, and the lines that it has written.
+func logged(t *testing.T, verbosity int) (logr.Logger, *[]map[string]any) {
 	t.Helper()
 	lines := &[]map[string]any{}
 	return funcr.NewJSON(func(line string) {
@@ -37,7 +37,7 @@ func storyPod() *corev1.Pod {
 }
 
 func TestStoryIsLoggedAndCounted(t *testing.T) {
-	log, lines := recorded(t, 0)
+	log, lines := logged(t, 0)
 	before := counterOf(t, podtoip.IPChanged)
 	evicted := storyPod()
 	evicted.Spec.HostNetwork = true
@@ -66,7 +66,7 @@ func TestStoryIsLoggedAndCounted(t *testing.T) {
 }
 
 func TestFoundPodsAreLoggedOnRequest(t *testing.T) {
-	log, lines := recorded(t, 1)
+	log, lines := logged(t, 1)
 	story{log: log}.found(storyPod())
 	if len(*lines) != 1 || (*lines)[0]["event"] != "found" {
 		t.Errorf("log: %v", *lines)

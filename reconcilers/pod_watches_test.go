@@ -35,7 +35,9 @@ func TestPodEventsAskForALook(t *testing.T) {
 		}
 	}
 	updated := func(before, after *corev1.Pod) func(queue) {
-		return func(q queue) { r.onPod().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q) }
+		return func(q queue) {
+			r.onPod().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
 	}
 	for name, c := range map[string]struct {
 		handle func(queue)
@@ -65,7 +67,9 @@ func TestPodToIPEventsAskForALook(t *testing.T) {
 	p := &v1beta1.PodToIP{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
 	key := forObject(p).NamespacedName
 	for name, handle := range map[string]func(queue){
-		"created": func(q queue) { r.onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q) },
+		"created": func(q queue) {
+			r.onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q)
+		},
 		"changed": func(q queue) { r.onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) },
 		"deleted": func(q queue) { r.onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) },
 	} {

@@ -27,7 +27,8 @@ func typical(namespace string, i int) *corev1.Pod {
 			"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-7d9c5b8f6d", UID: "9d6f3b62-6a3c-4a3c-9f55-0d3c8e1c7a11", Controller: new(true),
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-7d9c5b8f6d", UID: "9d6f3b62-6a3c-4a3c-9f55-0d3c8e1c7a11",
+			Controller: new(true),
 		}},
 	}}
 	pod.Spec = corev1.PodSpec{
@@ -49,7 +50,8 @@ func typical(namespace string, i int) *corev1.Pod {
 }
 
 func container(name, image string) corev1.Container {
-	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}}}
+	health := &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: health}}
 	c := corev1.Container{
 		Name: name, Image: "registry.example.com/shop/" + image + ":1.27.3", Args: []string{"--listen=:8080", "--config=/etc/app/config.yaml"},
 		Ports:         []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "metrics", ContainerPort: 9090}},
@@ -79,7 +81,8 @@ func running(pod *corev1.Pod, i int) {
 	for _, kind := range []corev1.PodConditionType{
 		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
 	} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now}
+		pod.Status.Conditions = append(pod.Status.Conditions, c)
 	}
 	for j := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[j]
