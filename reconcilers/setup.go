@@ -1,5 +1,5 @@
 // Package reconcilers makes the world look like what was granted: the ConfigMaps and the Service of each class, the
-// status of each stream, and the ledger.
+// status of each stream, the ledger, and the PodToIP of each Pod.
 package reconcilers
 
 import (
@@ -15,12 +15,15 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
 // Options are what the reconcilers work with.
 type Options struct {
 	View   *cluster.View
 	Ledger *claim.Ledger
+	// PodToIP says which Pods get PodToIPs.
+	PodToIP podtoip.Mode
 }
 
 // base is what every reconciler of this package needs.
@@ -45,7 +48,7 @@ func Setup(mgr manager.Manager, o Options) error {
 			return err
 		}
 	}
-	return nil
+	return setupPod(mgr, b, o.PodToIP)
 }
 
 // remove deletes an object as it was read. One that is gone already is no error.

@@ -19,7 +19,7 @@ func TestAddToSchemeKnowsEveryKind(t *testing.T) {
 		}
 	}
 	want := map[string]bool{}
-	for _, kind := range []string{"StreamIngress", "StreamIngressClass", "EdgeClaim"} {
+	for _, kind := range []string{"StreamIngress", "StreamIngressClass", "EdgeClaim", "PodToIP"} {
 		want[kind], want[kind+"List"] = true, true
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
 // options are what the command line says.
@@ -36,6 +38,7 @@ type options struct {
 	dnsNames             string
 
 	claimGrace time.Duration
+	podToIP    podtoip.Mode
 	zap        zap.Options
 }
 
@@ -82,6 +85,10 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
+	o.podToIP = podtoip.Labeled
+	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
+		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
+		podtoip.Labeled, v1beta1.LabelPodToIP, v1beta1.PodToIPEnabled, podtoip.All, podtoip.Off))
 	o.zap.BindFlags(flags)
 }
 

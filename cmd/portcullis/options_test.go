@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
 var compareOptions = cmp.Options{cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "zap")}
@@ -19,7 +21,7 @@ func defaults() options {
 	return options{
 		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
-		claimGrace: 2 * time.Minute,
+		claimGrace: 2 * time.Minute, podToIP: podtoip.Labeled,
 	}
 }
 
@@ -44,6 +46,7 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},
 		"webhook-dns-names":         {"a,b", func(o *options) { o.dnsNames = "a,b" }},
 		"claim-grace":               {"1m", func(o *options) { o.claimGrace = time.Minute }},
+		"pod-to-ip":                 {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}
 	t.Setenv("POD_NAMESPACE", "")
 	for name, row := range rows {
@@ -86,6 +89,7 @@ func TestNamespaceOfThePod(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
+	modes := podtoip.Off.String() + ", " + podtoip.Labeled.String() + " and " + podtoip.All.String()
 	t.Setenv("POD_NAMESPACE", "")
 	for name, tc := range map[string]struct {
 		args string
@@ -99,6 +103,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no namespace":               {"--namespace=", "--namespace must not be empty"},
 		"several at once":            {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
 		"a flag that is not known":   {"--nosuch", "flag provided but not defined: -nosuch"},
+		"a mode that is not known":   {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
 		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
 	} {
 		t.Run(name, func(t *testing.T) {

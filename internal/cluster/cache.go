@@ -37,7 +37,8 @@ const (
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
 // CacheOptions say what is cached: ConfigMaps only where a class has labeled them, namespaces as metadata, and
-// Services without what nobody reads. Cached objects are shared and must not be changed.
+// Services without what nobody reads. Of Pods and PodToIPs, of which there are many, only what is used is kept. Cached
+// objects are shared and must not be changed.
 func CacheOptions() cache.Options {
 	shared := true
 	labeled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
@@ -53,6 +54,8 @@ func CacheOptions() cache.Options {
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.StreamIngress{}:     {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
+			&corev1.Pod{}:                {Transform: slimPod},
+			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
 		},
 	}
 }

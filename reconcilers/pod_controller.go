@@ -1,0 +1,160 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
+)
+
+// podReconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
+type podReconciler struct {
+	base
+	mode   podtoip.Mode
+	recent *recentChanges
+	story  story
+}
+
+// setupPod watches Pods, unless PodToIPs are off: then those that were made before are deleted, and nothing is watched.
+func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
+	registerPodMetrics()
+	if mode == podtoip.Off {
+		return mgr.Add(manager.RunnableFunc(podSweep{b}.run))
+	}
+	r := &podReconciler{
+		base: b, mode: mode, recent: newRecentChanges(clock.RealClock{}),
+		story: story{log: mgr.GetLogger().WithName("pods")},
+	}
+	build := builder.ControllerManagedBy(mgr).Named("pod").
+		Watches(&corev1.Pod{}, r.onPod()).
+		Watches(&v1beta1.PodToIP{}, r.onPodToIP())
+	if mode == podtoip.Labeled {
+		build.Watches(cluster.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
+	}
+	return build.WithOptions(controller.Options{
+		MaxConcurrentReconciles: 16,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
+	}).Complete(r)
+}
+
+const (
+	// retryFirst is how long after a failure it is tried again; after each further one it takes twice as long, up to
+	// retryLongest: a PodToIP that is wrong misleads whoever reads it.
+	retryFirst   = 50 * time.Millisecond
+	retryLongest = time.Minute
+)
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=podtoips,verbs=list;watch;create;patch;delete
+
+// Reconcile keeps the PodToIP of one name.
+func (r *podReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod, err := r.view.Pod(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	standing, err := r.view.PodToIP(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	covered, err := r.covers(ctx, req.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	change := podtoip.Plan(standing, pod, covered)
+	if wait := r.recent.begin(req.NamespacedName, change); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.carryOut(ctx, req.NamespacedName, change); err != nil {
+		r.recent.forget(req.NamespacedName)
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, nil
+}
+
+// covers says whether the Pods of a namespace get PodToIPs.
+func (r *podReconciler) covers(ctx context.Context, namespace string) (bool, error) {
+	if r.mode == podtoip.All {
+		return true, nil
+	}
+	labels, err := r.view.NamespaceLabels(ctx, namespace)
+	return r.mode.Covers(labels), err
+}
+
+// carryOut makes a change to a PodToIP.
+func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, change podtoip.Change) error {
+	if change.Delete != "" {
+		former := &v1beta1.PodToIP{}
+		former.Namespace, former.Name, former.UID = key.Namespace, key.Name, change.Delete
+		if err := r.removePodToIP(ctx, former); err != nil {
+			return err
+		}
+	}
+	if change.Apply == nil {
+		return nil
+	}
+	apply, err := podToIPOf(key, change)
+	if err != nil {
+		return err
+	}
+	err = r.writer.Apply(ctx, apply, asOwner...)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // its Pods go, too
+	}
+	if err != nil {
+		podToIPFailures.WithLabelValues("apply").Inc()
+		return fmt.Errorf("applying PodToIP %s: %w", key, err)
+	}
+	log.FromContext(ctx).V(1).Info("applied", "ips", change.Apply.PodAddresses)
+	return nil
+}
+
+// removePodToIP deletes a PodToIP. When another one of its name stands there by now, that one stays.
+func (b base) removePodToIP(ctx context.Context, p client.Object) error {
+	err := b.remove(ctx, p)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		podToIPFailures.WithLabelValues("delete").Inc()
+		return fmt.Errorf("deleting PodToIP %s: %w", client.ObjectKeyFromObject(p), err)
+	}
+	log.FromContext(ctx).V(1).Info("deleted")
+	return nil
+}
+
+// podToIPOf is what to apply: all fields, also those that are empty. The Pod owns it, so that the garbage collector
+// deletes it where Portcullis can't.
+func podToIPOf(key types.NamespacedName, change podtoip.Change) (runtime.ApplyConfiguration, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(change.Apply)
+	if err != nil {
+		return nil, fmt.Errorf("writing down PodToIP %s: %w", key, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"ownerReferences": []any{map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "name": key.Name, "uid": string(change.Owner),
+		}}},
+		"spec": spec,
+	}}
+	u.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("PodToIP"))
+	u.SetNamespace(key.Namespace)
+	u.SetName(key.Name)
+	return client.ApplyConfigurationFromUnstructured(u), nil
+}

@@ -1,0 +1,93 @@
+package reconcilers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
+)
+
+// onPod tells what happens to Pods, and looks at those whose PodToIP may have to change.
+func (r *podReconciler) onPod() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			pod := e.Object.(*corev1.Pod)
+			if e.IsInInitialList {
+				r.story.found(pod)
+			} else {
+				r.story.tell(podtoip.Story(nil, pod))
+			}
+			if _, wanted := podtoip.Wanted(pod); wanted {
+				q.Add(forObject(pod))
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			r.story.tell(podtoip.Story(before, after))
+			if podtoip.Concerns(before, after) {
+				q.Add(forObject(after))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			r.story.tell(podtoip.Story(e.Object.(*corev1.Pod), nil))
+			q.Add(forObject(e.Object))
+		},
+	}
+}
+
+// onPodToIP looks at every PodToIP that is there at the start, so that those whose Pod vanished meanwhile go, and at
+// those that change: by our own hand, or by somebody else's.
+func (r *podReconciler) onPodToIP() handler.EventHandler {
+	look := func(obj client.Object, q queue) {
+		r.recent.forget(client.ObjectKeyFromObject(obj))
+		q.Add(forObject(obj))
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			podToIPs.Inc()
+			look(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { look(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			podToIPs.Dec()
+			look(e.Object, q)
+		},
+	}
+}
+
+// onNamespace looks at everything in a namespace that was labeled or unlabeled. One that appears is looked at, too: its
+// Pods may have been seen before it.
+func (r *podReconciler) onNamespace() handler.EventHandler {
+	look := func(ctx context.Context, namespace client.Object, q queue) {
+		names, err := r.view.PodNames(ctx, namespace.GetName())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the Pods of a namespace", "namespace", namespace.GetName())
+		}
+		for _, name := range names {
+			q.Add(reconcile.Request{NamespacedName: name})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList && r.mode.Covers(e.Object.GetLabels()) {
+				look(ctx, e.Object, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if r.mode.Covers(e.ObjectOld.GetLabels()) != r.mode.Covers(e.ObjectNew.GetLabels()) {
+				look(ctx, e.ObjectNew, q)
+			}
+		},
+	}
+}
+
+func forObject(obj client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+}

@@ -1,0 +1,84 @@
+package reconcilers
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
+)
+
+// asked says how many names a handler asks to look at.
+func asked(t *testing.T, handle func(q queue)) int {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	handle(q)
+	return q.Len()
+}
+
+func TestPodEventsAskForALook(t *testing.T) {
+	r := &podReconciler{}
+	pod, bare, ended, readied := storyPod(), storyPod(), storyPod(), storyPod()
+	bare.Status.PodIPs = nil
+	ended.DeletionTimestamp = &metav1.Time{}
+	readied.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	created := func(pod *corev1.Pod, initially bool) func(queue) {
+		return func(q queue) {
+			r.onPod().Create(t.Context(), event.CreateEvent{Object: pod, IsInInitialList: initially}, q)
+		}
+	}
+	updated := func(before, after *corev1.Pod) func(queue) {
+		return func(q queue) {
+			r.onPod().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
+	for name, c := range map[string]struct {
+		handle func(queue)
+		want   int
+	}{
+		"a Pod with an IP at the start": {created(pod, true), 1},
+		"a new Pod with an IP":          {created(pod, false), 1},
+		"a new Pod":                     {created(bare, false), 0},
+		"a terminating Pod":             {created(ended, true), 0},
+		"its IP":                        {updated(bare, pod), 1},
+		"its readiness":                 {updated(pod, readied), 0},
+		"its end":                       {updated(pod, ended), 1},
+		"it is gone": {func(q queue) {
+			r.onPod().Delete(t.Context(), event.DeleteEvent{Object: ended}, q)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := asked(t, c.handle); got != c.want {
+				t.Errorf("it asks for %d looks, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPodToIPEventsAskForALook(t *testing.T) {
+	r := &podReconciler{recent: newRecentChanges(clocktesting.NewFakePassiveClock(metav1.Now().Time))}
+	p := &v1beta1.PodToIP{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+	key := forObject(p).NamespacedName
+	for name, handle := range map[string]func(queue){
+		"created": func(q queue) {
+			r.onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q)
+		},
+		"changed": func(q queue) { r.onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) },
+		"deleted": func(q queue) { r.onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) },
+	} {
+		r.recent.begin(key, podtoip.Change{Delete: "one"})
+		if got := asked(t, handle); got != 1 {
+			t.Errorf("%s: it asks for %d looks, want 1", name, got)
+		}
+		if wait := r.recent.begin(key, podtoip.Change{Delete: "one"}); wait > 0 {
+			t.Errorf("%s: what was done before it is still remembered", name)
+		}
+	}
+}

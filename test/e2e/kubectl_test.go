@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what a cluster does by itself.
+const patience = 3 * time.Minute
+
+// tryKubectl runs kubectl with a manifest as its standard input, and returns its standard output.
+func tryKubectl(manifest string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	args = slices.Concat(target.kubectl[1:], args)
+	cmd := exec.CommandContext(ctx, target.kubectl[0], args...)
+	cmd.Stdin = strings.NewReader(manifest)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String(), nil
+}
+
+// kubectl runs kubectl, which has to succeed.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := tryKubectl("", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// apply applies manifests to a namespace.
+func apply(t *testing.T, namespace, manifests string) {
+	t.Helper()
+	if _, err := tryKubectl(manifests, "apply", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// list reads the objects that kubectl get finds.
+func list[T any](args ...string) ([]T, error) {
+	out, err := tryKubectl("", append([]string{"get", "-o", "json"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var found struct{ Items []T }
+	return found.Items, json.Unmarshal([]byte(out), &found)
+}
+
+// eventually waits until check returns nil, and fails the test with its last error when that takes too long.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("waiting for %s: %v", what, err)
+}
+
+// newNamespace makes a namespace for one test, with labels, each "key=value", and deletes it when the test ends.
+func newNamespace(t *testing.T, name string, labels ...string) string {
+	t.Helper()
+	name = fmt.Sprintf("e2e-%s-%x", name, time.Now().UnixMilli()&0xffffff)
+	kubectl(t, "create", "namespace", name)
+	t.Cleanup(func() {
+		if _, err := tryKubectl("", "delete", "namespace", name); err != nil {
+			t.Errorf("the namespace does not go: %v", err)
+		}
+	})
+	for _, label := range labels {
+		kubectl(t, "label", "namespace", name, label)
+	}
+	return name
+}

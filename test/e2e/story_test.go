@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// logLine is what the tests read of a line of the log.
+type logLine struct {
+	Time       time.Time `json:"ts"`
+	Pod, Event string
+}
+
+// leaderLog is the log of the replica that leads, as far as its node still has it.
+func leaderLog(t *testing.T) []logLine {
+	t.Helper()
+	holder := kubectl(t, "get", "lease", "portcullis", "-n", "portcullis-system", "-o", "jsonpath={.spec.holderIdentity}")
+	leader, _, _ := strings.Cut(holder, "_")
+	out, err := tryKubectl("", "logs", "-n", "portcullis-system", "--tail=-1", leader)
+	if err != nil {
+		t.Log(err) // there is a moment without a log while it is rotated
+	}
+	var lines []logLine
+	for text := range strings.Lines(out) {
+		var line logLine
+		if json.Unmarshal([]byte(text), &line) == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestLogTellsTheStoryOfAPod lets a Pod live and end, and reads of it in the log. On a cluster whose nodes share one
+// machine, kubelets throw each other's logs away now and then: then another Pod lives.
+func TestLogTellsTheStoryOfAPod(t *testing.T) {
+	want := []string{"added", "scheduled", "ip_assigned", "ready", "terminating", "gone"}
+	ns := newNamespace(t, "story")
+	for attempt := range 8 {
+		name := fmt.Sprintf("hero-%d", attempt)
+		begin := time.Now().Add(-time.Second) // the log has whole seconds
+		kubectl(t, "run", name, "-n", ns, "--image="+target.pause, "--restart=Never")
+		kubectl(t, "wait", "--for=condition=Ready", "pod/"+name, "-n", ns, "--timeout=2m")
+		kubectl(t, "delete", "pod", name, "-n", ns)
+		var lines []logLine
+		var told []string
+		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+			lines, told = leaderLog(t), nil
+			for _, line := range lines {
+				if line.Pod == ns+"/"+name {
+					told = append(told, line.Event)
+				}
+			}
+			// A Pod that obeys has finished, too, before it is gone.
+			if slices.Equal(slices.DeleteFunc(slices.Clone(told), func(event string) bool { return event == "completed" }), want) {
+				t.Logf("the story of %s/%s: %s", ns, name, strings.Join(told, ", "))
+				return
+			}
+		}
+		if len(lines) > 0 && lines[0].Time.Before(begin) {
+			t.Fatalf("the story of %s/%s is told as %v, want %v", ns, name, told, want)
+		}
+		t.Logf("the log has lost its beginning, so that the story is told as %v", told)
+	}
+	t.Fatal("the log is lost again and again")
+}
