@@ -104,7 +104,7 @@ func regressMove(e *edge, t *turnstile, id string, port int32) error {
 	recent.let()
 	err := oneOf(<-recentEnded, rival)
 	again.let()
-	_ = <-oldEnded // it may be late for good
+	e.t.Logf("the old move ended with: %v", <-oldEnded)
 	edit(e.world, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 80)(s) })
 	return err
 }
