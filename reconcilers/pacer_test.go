@@ -50,7 +50,8 @@ func TestPacer(t *testing.T) {
 					t.Errorf("another class waits %v", got)
 				}
 			}
-			if clock.SetTime(clock.Now().Add(paceLongest)); p.wait("public") != 0 {
+			clock.SetTime(clock.Now().Add(paceLongest))
+			if p.wait("public") != 0 {
 				t.Error("it waits for longer than the longest pause")
 			}
 		})

@@ -17,13 +17,13 @@ func (w *world) script() []func(*replica) {
 	var script []func(*replica)
 	switch w.rng.IntN(6) {
 	case 0: // two creations of one name
-		script = append(script, w.creates(a, at), w.creates(a, at), w.deletes(a), w.looks(at), w.creates(b, at), w.creates(b, at))
+		script = []func(*replica){w.creates(a, at), w.creates(a, at), w.deletes(a), w.looks(at), w.creates(b, at), w.creates(b, at)}
 	case 1: // deleted and created anew
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
-		script = append(script, w.reconciles(a), w.deletes(a), w.creates(a, at), w.deletes(a), w.looks(at), w.looks(at), w.creates(b, at))
+		script = []func(*replica){w.reconciles(a), w.deletes(a), w.creates(a, at), w.deletes(a), w.looks(at), w.looks(at), w.creates(b, at)}
 	case 2: // moved to and fro
 		w.store(a, &object{uid: w.uid(), generation: 1, at: to})
-		script = append(script, w.moves(a, at), w.moves(a, to), w.moves(a, at), w.edits(a), w.looks(at), w.creates(b, at))
+		script = []func(*replica){w.moves(a, at), w.moves(a, to), w.moves(a, at), w.edits(a), w.looks(at), w.creates(b, at)}
 	default:
 		for range 12 {
 			script = append(script, w.anything(a, b, at, to))

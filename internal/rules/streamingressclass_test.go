@@ -180,7 +180,7 @@ func TestErrorList(t *testing.T) {
 	if len(errs) != 2 || errs[0] != problems[0].Err || errs[1] != problems[1].Err {
 		t.Errorf("got %v", errs)
 	}
-	if errs := (Problems)(nil).ErrorList(); len(errs) != 0 {
+	if errs := Problems(nil).ErrorList(); len(errs) != 0 {
 		t.Errorf("no problems are %v", errs)
 	}
 }
