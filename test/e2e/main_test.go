@@ -3,7 +3,7 @@
 //	KUBECONFIG  the cluster, on which Portcullis has to run already
 //	OVERLAY     deploy this overlay of config/overlays first, with the image IMG
 //	KUBECTL     the kubectl to use, if not the one on the PATH
-//	PAUSE       an image that does nothing until it is told to end, if not the one of Kubernetes itself
+//	PAUSE       an image that does nothing until it is told to end, and that the nodes can pull or have
 //
 // Where there is no cluster yet, CLUSTER names a script that makes one ("up 2", "kubectl ...", "load image.tar", "down"),
 // with a script mkimage beside it that makes an image from files. Then everything is done here: the cluster is started,
@@ -47,11 +47,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	script, overlay, image := os.Getenv("CLUSTER"), os.Getenv("OVERLAY"), os.Getenv("IMG")
 	target.kubectl = strings.Fields(cmp.Or(os.Getenv("KUBECTL"), "kubectl"))
-	target.pause = cmp.Or(os.Getenv("PAUSE"), "registry.k8s.io/pause:3.10")
+	target.pause = os.Getenv("PAUSE")
 	switch {
 	case script != "":
 		target.kubectl = []string{script, "kubectl"}
-		target.pause = cmp.Or(os.Getenv("PAUSE"), "localhost/pause:1")
+		target.pause = cmp.Or(target.pause, "localhost/pause:1")
 		overlay = cmp.Or(overlay, "standalone")
 		down, err := up(script)
 		if err != nil {
@@ -63,8 +63,8 @@ func run(m *testing.M) (code int, err error) {
 				return 1, err
 			}
 		}
-	case os.Getenv("KUBECONFIG") == "":
-		return 1, errors.New("KUBECONFIG has to name the cluster to test on, or CLUSTER a script that makes one")
+	case os.Getenv("KUBECONFIG") == "" || target.pause == "":
+		return 1, errors.New("KUBECONFIG has to name the cluster to test on and PAUSE an image, or CLUSTER a script that makes a cluster")
 	}
 	if overlay != "" {
 		args := []string{"-C", root, "deploy", "OVERLAY=" + overlay, "IMG=" + image, "KUBECTL=" + strings.Join(target.kubectl, " ")}

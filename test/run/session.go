@@ -152,6 +152,7 @@ func (s *session) startManager(ctx context.Context) error {
 		"--webhook-dns-names=localhost", "--webhook-host=127.0.0.1", "--webhook-port=" + strconv.Itoa(s.webhookPort),
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(s.healthPort),
 		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(s.metricPort), "--metrics-secure=false",
+		"--pod-to-ip=all",
 		"--zap-encoder=console", "--zap-time-encoding=rfc3339",
 	}, s.extra...)
 	if s.journal, err = newJournal(filepath.Join(s.dir, "logs", "portcullis.log")); err != nil {
