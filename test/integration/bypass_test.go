@@ -80,6 +80,7 @@ func TestVerdictsWithoutAdmission(t *testing.T) {
 			w.has(test.stream, v1beta1.ConditionProgrammed, "False NotAccepted")
 		}
 	}
+	w.measures(`portcullis_conflicts_total{source="reconciler"}`)
 	t.Log("an edit gets no further than a creation")
 	edit(w, incumbent, func(s *v1beta1.StreamIngress) { tcp(750)(s) })
 	w.has(incumbent, v1beta1.ConditionAccepted, "False PortReserved")

@@ -38,6 +38,35 @@ func TestClaimsDeletedByHandComeBack(t *testing.T) {
 	if a.Status.Listen != drawn {
 		t.Errorf("the drawn port moved from %d to %d", drawn, a.Status.Listen)
 	}
+
+	t.Log("a claim that is given away by hand comes back, one that is made by hand goes")
+	given := claimOn("byhand", TCP, 1000)
+	edit(e.world, given, func(c *v1beta1.EdgeClaim) {
+		c.Spec.Holder.Name, c.Spec.HeldBy = "nobody", "StreamIngress byhand/nobody"
+	})
+	e.heldBy("byhand", TCP, 1000, "StreamIngress byhand/s")
+	made := claim.New(claim.Stream("byhand", TCP, 1001), claim.Claimant{Holder: claim.StreamHolder("byhand", "nobody")})
+	e.create(made)
+	e.heldBy("byhand", TCP, 1001, "")
+	e.leads(TCP, 1000, "byhand/web:80")
+}
+
+// TestNamesOfClasses: a class may be called whatever an object may be called, up to the length of a label.
+func TestNamesOfClasses(t *testing.T) {
+	w := shared(t)
+	w.create(namespace("names"))
+	for i, name := range []string{"a.b", "x.tcp.80", "1", strings.Repeat("a", 63)} {
+		ns := "edge-names-" + string(rune('a'+i))
+		e := &edge{world: w, namespace: ns, class: streamClass(name, ns)}
+		w.create(namespace(ns), e.proxy(), e.class)
+		w.classHas(e.class, v1beta1.ConditionAccepted, "True Accepted")
+		s := sti("names/s"+string(rune('a'+i)), of(name), tcp(90))
+		w.create(s)
+		w.programmed(s)
+		e.leads(TCP, 90, "names/web:80")
+		w.delete(s)
+		w.heldBy(name, TCP, 90, "")
+	}
 }
 
 func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {

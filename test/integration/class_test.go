@@ -195,6 +195,7 @@ func TestDeletionOfAClass(t *testing.T) {
 	t.Log("what it does not serve can still be changed in what needs no class, and deleted")
 	edit(e.world, streams[0], func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
 	e.delete(streams[1])
+	e.heldBy("gone", UDP, 1000, "")
 
 	e.class = streamClass("gone", e.namespace)
 	e.create(e.class)

@@ -142,6 +142,10 @@ func TestForeignEntriesSurviveEverything(t *testing.T) {
 	e.mustKubectl(fmt.Sprintf(owners, e.namespace), "replace", "-f", "-")
 	standing()
 
+	e.mustKubectl(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: tcp-services, namespace: %s}, data: {"9000": %q, note: keep me}}`,
+		e.namespace, manual), "replace", "-f", "-")
+	standing()
+
 	t.Log("our port's target is edited by hand")
 	edit(e.world, svc, func(s *corev1.Service) {
 		for i := range s.Spec.Ports {
