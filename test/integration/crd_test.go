@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,8 +55,8 @@ func judge(t *testing.T, err error, test specCase) {
 
 // causes are the fields that a refusal names, and why.
 func causes(err error) []metav1.StatusCause {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // clients return it unwrapped
-	if !ok || status.Status().Details == nil {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
 	}
 	return status.Status().Details.Causes

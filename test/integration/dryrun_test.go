@@ -119,8 +119,8 @@ func dryRuns(t *testing.T, w *world, e *edge) {
 		if test.no == "" {
 			continue
 		}
-		if real, err := w.kubectl(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err == nil || real != out {
-			t.Errorf("%s: the dry run said\n%s\nand the real one says\n%s", name, out, real)
+		if truth, err := w.kubectl(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err == nil || truth != out {
+			t.Errorf("%s: the dry run said\n%s\nand the real one says\n%s", name, out, truth)
 		}
 	}
 	for _, port := range []int32{3000, 750} {

@@ -2,18 +2,15 @@ package integration
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 const (
@@ -239,74 +236,4 @@ func TestAdoption(t *testing.T) {
 	e.delete(s)
 	e.leads(TCP, 9000, "closed")
 	e.heldBy("adopt", TCP, 9000, "")
-}
-
-// TestPairsOfPortsAndClientSideAppliers: a strategic merge patch knows the ports of a Service by their number alone, so
-// it can't tell TCP from UDP.
-func TestPairsOfPortsAndClientSideAppliers(t *testing.T) {
-	e := shared(t).newManualEdge("pairs")
-	e.eventually("the class to be seen", func() error { return e.try(sti("pairs/t", of("pairs"), tcp(53))) })
-	e.create(sti("pairs/u", of("pairs"), udp(53)), sti("pairs/u443", of("pairs"), udp(443)))
-	standing := func(after string) {
-		t.Helper()
-		begin := time.Now()
-		e.leads(TCP, 53, "pairs/web:80")
-		e.leads(UDP, 53, "pairs/web:80")
-		e.leads(UDP, 443, "pairs/web:80")
-		t.Logf("%s: right after %s", after, time.Since(begin).Round(time.Millisecond))
-		e.intact()
-	}
-	standing("created")
-	for _, patch := range []string{
-		`{"spec":{"ports":[{"port":53,"$patch":"delete"}]}}`,
-		`{"spec":{"ports":[{"port":53,"protocol":"UDP","$patch":"delete"}]}}`,
-		`{"spec":{"ports":[{"port":53,"protocol":"TCP","name":"tcp-53"}]}}`,
-		`{"spec":{"ports":[{"port":443,"name":"https","protocol":"TCP","targetPort":"https"}]}}`,
-	} {
-		out, err := e.kubectl("", "patch", "service", "proxy", "-n", e.namespace, "--type=strategic", "-p", patch)
-		t.Logf("%s: %s (%v)", patch, strings.TrimSpace(out), err)
-		standing(patch)
-	}
-
-	t.Log("an owner that opens one of a pair of its own, and takes it away again")
-	with := strings.Replace(fmt.Sprintf(owners, e.namespace), "]}}", ", {name: quic, port: 444, protocol: UDP}]}}", 1)
-	e.mustKubectl(with, "apply", "-f", "-")
-	e.heldBy("pairs", UDP, 444, "Service edge-pairs/proxy")
-	e.create(sti("pairs/t444", of("pairs"), tcp(444)))
-	e.leads(TCP, 444, "pairs/web:80")
-	e.mustKubectl(strings.Replace(with, "port: 444", "port: 444, targetPort: 4444", 1), "apply", "-f", "-")
-	e.leads(TCP, 444, "pairs/web:80")
-	e.applyOwners()
-	e.heldBy("pairs", UDP, 444, "")
-	e.leads(TCP, 444, "pairs/web:80")
-	standing("the owner's own pair")
-}
-
-func TestUninstallation(t *testing.T) {
-	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
-	e := w.newManualEdge("uninstall")
-	s := sti("uninstall/s", of("uninstall"), tcp(5432))
-	w.eventually("the class to be seen", func() error { return w.try(s) })
-	w.create(sti("uninstall/u", of("uninstall"), udp(443)), sti("uninstall/out", of("uninstall"), tcp(1), outside("192.0.2.1", 1)))
-	e.leads(TCP, 5432, "uninstall/web:80")
-	e.leads(UDP, 443, "uninstall/web:80")
-
-	for _, kind := range []string{"streamingresses", "streamingressclasses", "edgeclaims"} {
-		w.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--timeout=60s")
-	}
-	e.leads(TCP, 5432, "closed")
-	e.leads(UDP, 443, "closed")
-	e.intact()
-	cm, svc := configMap(e.namespace+"/tcp-services", nil), service(e.namespace+"/proxy")
-	w.eventually("the labels to go", func() error {
-		w.get(cm, svc)
-		return is(cm.Labels[v1beta1.LabelClass]+svc.Labels[v1beta1.LabelClass], "")
-	})
-	if keys := slices.Sorted(maps.Keys(cm.Data)); !slices.Equal(keys, []string{"9000", "note"}) {
-		t.Errorf("left in tcp-services: %v", keys)
-	}
-	if got := names(svc); got != "http,https" {
-		t.Errorf("left on the Service: %s", got)
-	}
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		defer os.RemoveAll(dir)
 		if binary, err = harness.Build(context.Background(), dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

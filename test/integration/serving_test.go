@@ -113,7 +113,7 @@ func TestMetrics(t *testing.T) {
 	s, u := sti("metrics/some-stream", of("metrics"), tcp(1000)), sti("metrics/other-stream", of("metrics"), udp(1000))
 	e.create(s, u)
 	e.programmed(s, u)
-	e.refusal(e.try(sti("metrics/rival", of("metrics"), tcp(1000))))
+	mustContain(t, e.refusal(e.try(sti("metrics/rival", of("metrics"), tcp(1000)))).Error(), "held by")
 	for _, want := range []string{
 		`portcullis_admission_decisions_total{decision="allowed",kind="StreamIngress",operation="create",reason=""}`,
 		`portcullis_admission_decisions_total{decision="allowed",kind="StreamIngressClass",operation="create",reason=""}`,
