@@ -9,7 +9,8 @@ import (
 // object that got past admission.
 var Conflicts = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "portcullis_conflicts_total",
-	Help: "Verdicts that another object holds the point that is asked for, by source: admission counts requests, reconciler counts looks at objects that wait.",
+	Help: "Verdicts that another object holds the point that is asked for, by source: admission counts requests, " +
+		"reconciler counts looks at objects that wait.",
 }, []string{"source"})
 
 func init() { metrics.Registry.MustRegister(Conflicts) }
