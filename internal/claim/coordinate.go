@@ -14,6 +14,10 @@
 // when its holder has been seen stored with that UID and that generation or a later one: the API server admits every
 // attempt to store an object anew, and numbers it. A claim that is not settled is kept for a grace period, longer than
 // any API request lives plus the skew between two clocks.
+//
+// Several admissions of one name can be in flight at once, and a claim has room for one promise. So a renewal keeps the
+// later time and generation of the two; and where an earlier creation may still be stored, it leaves out the UID, so
+// that only the grace settles the claim.
 package claim
 
 import (
