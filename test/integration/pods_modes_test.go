@@ -34,6 +34,7 @@ func (w *world) stop(end func(*harness.Replica) error) {
 }
 
 func TestPodModes(t *testing.T) {
+	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{}))
 	w.create(namespace("in", podToIPLabel), namespace("out"))
 	stays, vanishes, web := pod("in/stays"), pod("in/vanishes"), pod("in/web-0")
@@ -97,6 +98,7 @@ func TestPodModes(t *testing.T) {
 
 // TestPodToIPIsTriedAgain takes away the right to write PodToIPs for a while.
 func TestPodToIPIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{}))
 	w.create(namespace("in", podToIPLabel))
 	web := pod("in/web")

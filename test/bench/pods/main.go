@@ -34,16 +34,16 @@ func main() {
 	flag.IntVar(&s.writers, "writers", 16, "how many requests this program makes at a time")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, s, os.Stdout); err != nil {
+	if err := run(s, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "pods:", err)
 		os.Exit(1)
 	}
 }
 
-// run measures everything and writes the figures to out.
-func run(ctx context.Context, s settings, out io.Writer) (err error) {
+// run measures everything and writes the figures to out. An interrupt ends it.
+func run(s settings, out io.Writer) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	h, err := harness.Start(ctx, harness.Options{
 		ControlPlane: controlplane.Options{Audit: true}, Flags: []string{"--leader-elect=false"},
 	})
