@@ -34,6 +34,9 @@ var (
 
 	streamsDesc = prometheus.NewDesc("portcullis_streams",
 		"StreamIngresses by class and state (programmed, accepted, refused, pending).", []string{"class", "state"}, nil)
+	ingressesDesc = prometheus.NewDesc("portcullis_ingresses",
+		"Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.",
+		[]string{"class", "state"}, nil)
 	claimsDesc = prometheus.NewDesc("portcullis_claims", "EdgeClaims by scope.", []string{"scope"}, nil)
 
 	registerOnce sync.Once
@@ -74,6 +77,7 @@ type objectCounts struct {
 func (objectCounts) Describe(descs chan<- *prometheus.Desc) {
 	descs <- streamsDesc
 	descs <- claimsDesc
+	descs <- ingressesDesc
 }
 
 // scrapeTimeout bounds how long a scrape waits for caches that are not synced yet.
@@ -94,6 +98,9 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	}
 	for k, n := range byState {
 		out <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, n, k.class, k.state)
+	}
+	for k, n := range exposed.count() {
+		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
 	var claims v1beta1.EdgeClaimList
 	byScope := map[string]float64{}

@@ -1,5 +1,5 @@
 // Package reconcilers makes the world look like what was granted: the ConfigMaps and the Service of each class, the
-// status of each stream, the ledger, and the PodToIP of each Pod.
+// status of each stream, the Ingress of each annotated Service, the ledger, and the PodToIP of each Pod.
 package reconcilers
 
 import (
@@ -43,7 +43,9 @@ func Setup(mgr manager.Manager, o Options) error {
 		events: mgr.GetEventRecorder("portcullis"),
 	}
 	registerMetrics(mgr.GetCache())
-	for _, add := range []func(manager.Manager, base) error{setupClass, setupStream, setupClaim} {
+	for _, add := range []func(manager.Manager, base) error{
+		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress,
+	} {
 		if err := add(mgr, b); err != nil {
 			return err
 		}
