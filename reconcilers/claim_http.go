@@ -20,7 +20,9 @@ import (
 //
 // A Service wants what its annotation asks for, and what the Ingress that was made for it still serves: nobody else
 // gets a path while a proxy still sends it here.
-func (r *claimReconciler) httpWants(ctx context.Context, reader client.Reader, at claim.Coordinate, holder claim.Holder) (claim.Sighting, error) {
+func (r *claimReconciler) httpWants(
+	ctx context.Context, reader client.Reader, at claim.Coordinate, holder claim.Holder,
+) (claim.Sighting, error) {
 	ing := &networkingv1.Ingress{}
 	served, err := r.read(ctx, reader, holder.Key(), ing)
 	if err != nil {
@@ -43,7 +45,9 @@ func (r *claimReconciler) httpWants(ctx context.Context, reader client.Reader, a
 }
 
 // read reads an object; found is false when there is none.
-func (r *claimReconciler) read(ctx context.Context, reader client.Reader, key types.NamespacedName, obj client.Object) (found bool, err error) {
+func (r *claimReconciler) read(
+	ctx context.Context, reader client.Reader, key types.NamespacedName, obj client.Object,
+) (found bool, err error) {
 	err = reader.Get(ctx, key, obj)
 	return err == nil, ignoreNotFound(err)
 }

@@ -25,11 +25,10 @@ import (
 // ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
 type ingressReconciler struct {
 	base
-	told *bulletin
 }
 
 func setupIngress(mgr manager.Manager, b base) error {
-	r := &ingressReconciler{base: b, told: exposed}
+	r := &ingressReconciler{base: b}
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).

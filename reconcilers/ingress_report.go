@@ -46,9 +46,6 @@ type standing struct {
 
 func newBulletin() *bulletin { return &bulletin{services: map[types.NamespacedName]*standing{}} }
 
-// exposed is what the metrics count, too.
-var exposed = newBulletin()
-
 // of finds what was told about a Service. The lock must be held.
 func (b *bulletin) of(svc *corev1.Service) *standing {
 	key := client.ObjectKeyFromObject(svc)

@@ -43,9 +43,9 @@ var (
 )
 
 // registerMetrics registers the metrics of this package. Those that count objects read a cache when they are scraped.
-func registerMetrics(c cache.Cache) {
+func registerMetrics(c cache.Cache, told *bulletin) {
 	registerOnce.Do(func() {
-		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, objectCounts{cache: c})
+		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, objectCounts{cache: c, told: told})
 	})
 }
 
@@ -71,6 +71,7 @@ func observeProgrammed(si *v1beta1.StreamIngress) {
 // objectCounts counts the objects of a cache.
 type objectCounts struct {
 	cache cache.Cache
+	told  *bulletin
 }
 
 // Describe implements prometheus.Collector.
@@ -99,7 +100,7 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	for k, n := range byState {
 		out <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, n, k.class, k.state)
 	}
-	for k, n := range exposed.count() {
+	for k, n := range o.told.count() {
 		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
 	var claims v1beta1.EdgeClaimList

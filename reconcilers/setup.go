@@ -34,15 +34,17 @@ type base struct {
 	writer client.Client
 	live   client.Reader
 	events events.EventRecorder
+	// told is what was told about the Services that ask for an Ingress.
+	told *bulletin
 }
 
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("portcullis"),
+		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(),
 	}
-	registerMetrics(mgr.GetCache())
+	registerMetrics(mgr.GetCache(), b.told)
 	for _, add := range []func(manager.Manager, base) error{
 		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress,
 	} {

@@ -75,7 +75,8 @@ func (v *serviceValidator) ValidateDelete(ctx context.Context, svc *corev1.Servi
 			names = append(names[:named], "...")
 		}
 		return decision{warnings: admission.Warnings{fmt.Sprintf(
-			"%d StreamIngress(es) send their traffic to Service %s/%s: %s; their ports stay open, and lead nowhere until a Service of this name is back",
+			"%d StreamIngress(es) send their traffic to Service %s/%s: %s; "+
+				"their ports stay open, and lead nowhere until a Service of this name is back",
 			len(streams), svc.Namespace, svc.Name, strings.Join(names, ", "))}}, nil
 	})
 }

@@ -91,7 +91,7 @@ func (v *View) Expose(e Exposing) {
 }
 
 // Defaults implements rules.ExposureView.
-func (v *View) Defaults() exposure.Defaults { return v.exposing.defaults }
+func (v *View) Defaults() exposure.Defaults { return v.defaults }
 
 // Ingress implements rules.ExposureView.
 func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {

@@ -46,7 +46,8 @@ func (d Defaults) Complete(e Exposure, namespace, service string) (Exposure, *fi
 		host := d.host(namespace, service)
 		if f := hostFlaw(host); f != nil {
 			return e, field.Required(AnnotationPath(), fmt.Sprintf(
-				"no host is given, and the one that would be given, %q, is not right: %s; name one, for example host=shop.example.com", host, f.text))
+				"no host is given, and the one that would be given, %q, is not right: %s; name one, for example host=shop.example.com",
+				host, f.text))
 		}
 		e.Hosts = []string{host}
 	}

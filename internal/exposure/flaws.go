@@ -19,7 +19,8 @@ const (
 // nameFlaw finds what is wrong with the name of an object of a kind, nil for nothing.
 func nameFlaw(value, kind string) *flaw {
 	if at := firstOutside(value, letters+digits+"-."); at >= 0 {
-		return &flaw{offset: at, text: fmt.Sprintf("the name of %s may have lower-case letters, digits, hyphens and dots, and not %s", kind, character(value, at))}
+		return &flaw{offset: at, text: fmt.Sprintf(
+			"the name of %s may have lower-case letters, digits, hyphens and dots, and not %s", kind, character(value, at))}
 	}
 	return labelsFlaw(value, "the name of "+kind, maxName)
 }
@@ -99,7 +100,8 @@ func pathFlaw(value string) *flaw {
 	}
 	for _, dots := range []string{"/./", "/../"} {
 		if at := strings.Index(value+"/", dots); at >= 0 {
-			return &flaw{offset: at, text: fmt.Sprintf("a path must not have the part %q: it would not be the path that clients ask for", strings.Trim(dots, "/"))}
+			return &flaw{offset: at, text: fmt.Sprintf(
+				"a path must not have the part %q: it would not be the path that clients ask for", strings.Trim(dots, "/"))}
 		}
 	}
 	return nil

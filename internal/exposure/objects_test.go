@@ -118,7 +118,8 @@ func TestOwnership(t *testing.T) {
 			i.Annotations[v1beta1.AnnotationMadeFor] = "0@1"
 		}), true, false, "0"},
 		"taken over": {made(func(i *networkingv1.Ingress) {
-			i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "9", Controller: &isController}}
+			owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "9", Controller: &isController}
+			i.OwnerReferences = []metav1.OwnerReference{owner}
 		}), false, false, ""},
 	} {
 		if got := exposure.IsOwn(c.ing, svc); got != c.own {

@@ -56,7 +56,8 @@ func impliedPort(svc *corev1.Service) (int32, *field.Error) {
 		return ports[0].Port, nil
 	}
 	if len(ports) == 0 {
-		return 0, field.Required(AnnotationPath(), "the Service has no TCP port that an Ingress could lead to; give it one, for example http (80)")
+		return 0, field.Required(AnnotationPath(),
+			"the Service has no TCP port that an Ingress could lead to; give it one, for example http (80)")
 	}
 	return 0, field.Required(AnnotationPath(), fmt.Sprintf(
 		"port is left out, and of several ports none is named http or has number 80; %s", offered(svc)))

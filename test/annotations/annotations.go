@@ -78,7 +78,8 @@ func Describe(spec networkingv1.IngressSpec) string {
 	}
 	for _, rule := range spec.Rules {
 		for _, p := range rule.HTTP.Paths {
-			lines = append(lines, fmt.Sprintf("%s %s%s -> %s:%d", *p.PathType, rule.Host, p.Path, p.Backend.Service.Name, p.Backend.Service.Port.Number))
+			to := p.Backend.Service
+			lines = append(lines, fmt.Sprintf("%s %s%s -> %s:%d", *p.PathType, rule.Host, p.Path, to.Name, to.Port.Number))
 		}
 	}
 	for _, tls := range spec.TLS {

@@ -33,7 +33,9 @@ func TestMyNginx(t *testing.T) {
 		t.Fatal(err)
 	}
 	const exposed = "class nginx\nPrefix example.com/ -> my-nginx:80"
-	w.create(&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}, Spec: networkingv1.IngressClassSpec{Controller: "k8s.io/ingress-nginx"}})
+	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
+	class.Spec.Controller = "k8s.io/ingress-nginx"
+	w.create(class)
 	w.mustKubectl(string(manifest), "apply", "-n", "default", "-f", "-")
 	svc := service("default/my-nginx")
 	time.Sleep(300 * time.Millisecond)
@@ -155,11 +157,12 @@ func foreignIngress(key, host, path string) *networkingv1.Ingress {
 	prefix := networkingv1.PathTypePrefix
 	ing := &networkingv1.Ingress{}
 	ing.Namespace, ing.Name, _ = strings.Cut(key, "/")
-	ing.Spec.Rules = []networkingv1.IngressRule{{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-		Paths: []networkingv1.HTTPIngressPath{{Path: path, PathType: &prefix, Backend: networkingv1.IngressBackend{
+	http := &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+		Path: path, PathType: &prefix, Backend: networkingv1.IngressBackend{
 			Service: &networkingv1.IngressServiceBackend{Name: "theirs", Port: networkingv1.ServiceBackendPort{Number: 80}},
-		}}},
-	}}}}
+		},
+	}}}
+	ing.Spec.Rules = []networkingv1.IngressRule{{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http}}}
 	return ing
 }
 
@@ -275,4 +278,41 @@ func TestUnrelatedChangesPass(t *testing.T) {
 	if c := w.pathHolder("example.com", "/"); c != "" {
 		t.Errorf("the host is held by %s", c)
 	}
+}
+
+// TestRefusedIngress has the API server refuse an Ingress that Portcullis wants to write: that is told, and tried again
+// when the Service changes.
+func TestRefusedIngress(t *testing.T) {
+	w := shared(t)
+	w.create(namespace("policy"))
+	w.mustKubectl(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-forbidden-hosts}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [networking.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [ingresses]}]
+  validations: [{expression: "!object.spec.rules.exists(r, r.host.startsWith('forbidden'))", message: that host is forbidden}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-forbidden-hosts}
+spec: {policyName: no-forbidden-hosts, validationActions: [Deny]}
+`, "apply", "-f", "-")
+	w.eventually("the policy to hold", func() error {
+		err := w.Client.Create(t.Context(), foreignIngress("policy/probe", "forbidden-probe.example.com", "/"), client.DryRunAll)
+		return is(err != nil, true)
+	})
+	svc := asking("policy/web", "host=forbidden.example.com")
+	w.create(svc)
+	w.hasEvent(svc, "Warning IngressRefused", "that host is forbidden")
+	edit(w, svc, ask("host=permitted.example.com"))
+	w.serves(svc, "Prefix permitted.example.com/ -> web:80")
+	w.hasEvent(svc, "Normal Exposed", "host=permitted.example.com")
+	// What stands stays when its successor is refused.
+	edit(w, svc, ask("host=forbidden.example.com"))
+	w.hasEvent(svc, "Warning IngressRefused", "changing the Ingress")
+	w.serves(svc, "Prefix permitted.example.com/ -> web:80")
+	isRefusedSaying(t, w.try(asking("policy/other", "host=permitted.example.com")), "Service policy/web")
 }

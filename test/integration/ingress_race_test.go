@@ -113,7 +113,8 @@ func TestWebhookAbsent(t *testing.T) {
 	balanced := service("absent/balanced", port("http", 80))
 	balanced.Spec.Type = corev1.ServiceTypeLoadBalancer
 	late := asking("absent/late", "host=late.example.com")
-	w.create(headless, external, balanced, late, asking("absent/first", "host=same.example.com"), asking("absent/second", "host=same.example.com"),
+	w.create(headless, external, balanced, late,
+		asking("absent/first", "host=same.example.com"), asking("absent/second", "host=same.example.com"),
 		asking("absent/greedy", "host=good.example.com"), asking("absent/issuer", "host=issuer.example.com, issuer=letsencrypt"))
 	edit(w, broken, ask("host=Broken"))
 	edit(w, good, func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8080 })
@@ -167,7 +168,8 @@ func TestThousandExposedServices(t *testing.T) {
 	for range parallel {
 		all.Go(func() {
 			for n := range numbers {
-				if err := w.Client.Create(t.Context(), asking(fmt.Sprintf("thousand/s-%d", n), fmt.Sprintf("host=s-%d.example.com", n))); err != nil {
+				svc := asking(fmt.Sprintf("thousand/s-%d", n), fmt.Sprintf("host=s-%d.example.com", n))
+				if err := w.Client.Create(t.Context(), svc); err != nil {
 					t.Error(err)
 				}
 			}

@@ -28,7 +28,9 @@ func asking(key, value string) *corev1.Service {
 
 // ask sets the annotation.
 func ask(value string) func(*corev1.Service) {
-	return func(svc *corev1.Service) { metav1.SetMetaDataAnnotation(&svc.ObjectMeta, v1beta1.AnnotationHTTP, value) }
+	return func(svc *corev1.Service) {
+		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, v1beta1.AnnotationHTTP, value)
+	}
 }
 
 // askNothing takes the annotation away.
