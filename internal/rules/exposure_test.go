@@ -119,9 +119,11 @@ func TestHTTPConflicts(t *testing.T) {
 		view edge
 		text string
 	}{
-		"nobody holds it":              {edge{}, ""},
-		"it holds it itself":           {edge{claim: heldBy(service("web"))}, ""},
-		"another Service holds it":     {edge{claim: other, service: asking("other", "host=web.example.com")}, "is held by Service shop/other;"},
+		"nobody holds it":    {edge{}, ""},
+		"it holds it itself": {edge{claim: heldBy(service("web"))}, ""},
+		"another Service holds it": {
+			edge{claim: other, service: asking("other", "host=web.example.com")}, "is held by Service shop/other;",
+		},
 		"another that can't be read":   {edge{claim: other, service: asking("other", "host=Web")}, "is held by Service shop/other;"},
 		"another that wants elsewhere": {edge{claim: other, service: asking("other", "")}, "no longer asks for it"},
 		"another that is gone": {edge{claim: other},
