@@ -73,7 +73,7 @@ func Exposable(ctx context.Context, v ExposureView, svc *corev1.Service, e expos
 	if ing != nil && !exposure.IsOwn(ing, svc) {
 		return one(v1beta1.ReasonIngressNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 			"an Ingress %s exists%s, and this Service does not own it; it is left alone: delete or rename it, or rename the Service",
-			key, since(ing)))), nil
+			key, sinceCreated(ing)))), nil
 	}
 	if e.Issuer.IsZero() {
 		return nil, nil
@@ -100,7 +100,7 @@ func certifiable(
 	if cert != nil && !exposure.IsOwn(cert, svc) {
 		return one(v1beta1.ReasonCertificateNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 			"a Certificate %s exists%s, and this Service does not own it; it is left alone: leave issuer out and name its Secret, "+
-				"for example tls=%s", key, since(cert), cert.Spec.SecretName))), nil
+				"for example tls=%s", key, sinceCreated(cert), cert.Spec.SecretName))), nil
 	}
 	return nil, nil
 }
@@ -146,7 +146,7 @@ func HTTPConflict(
 	ctx context.Context, v ExposureView, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) (Problems, error) {
 	holder := claim.HolderOf(held)
-	text := "held by " + holder.String() + since(held)
+	text := "held by " + holder.String() + sinceCreated(held)
 	leaving, err := isLeavingHTTP(ctx, v, holder, at)
 	if err != nil {
 		return nil, err
@@ -198,8 +198,8 @@ func WantsHTTP(v ExposureView, svc *corev1.Service, at claim.Coordinate) bool {
 	return false
 }
 
-// since says when an object was created, if that is known.
-func since(obj metav1.Object) string {
+// sinceCreated says when an object was created, if that is known.
+func sinceCreated(obj metav1.Object) string {
 	if created := obj.GetCreationTimestamp(); !created.IsZero() {
 		return " since " + created.UTC().Format(time.RFC3339)
 	}
