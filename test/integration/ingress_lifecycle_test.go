@@ -316,3 +316,30 @@ spec: {policyName: no-forbidden-hosts, validationActions: [Deny]}
 	w.serves(svc, "Prefix permitted.example.com/ -> web:80")
 	isRefusedSaying(t, w.try(asking("policy/other", "host=permitted.example.com")), "Service policy/web")
 }
+
+// TestReplacedService deletes and creates a Service again and again: it keeps its host, and gives it back at once when it
+// asks for another.
+func TestReplacedService(t *testing.T) {
+	w := shared(t)
+	w.create(namespace("replaced"))
+	for range 10 {
+		svc := asking("replaced/web", "host=replaced.example.com")
+		w.create(svc)
+		w.serves(svc, "Prefix replaced.example.com/ -> web:80")
+		w.delete(svc)
+		w.create(asking("replaced/web", "host=replaced.example.com"))
+		w.eventually("the Ingress of the new Service", func() error {
+			now := service("replaced/web")
+			w.get(now)
+			ing := w.ingressOf(now)
+			return is(ing != nil && metav1.IsControlledBy(ing, now), true)
+		})
+		w.delete(svc)
+	}
+	svc := asking("replaced/web", "host=replaced.example.com")
+	w.create(svc)
+	edit(w, svc, ask("host=elsewhere.example.com"))
+	w.serves(svc, "Prefix elsewhere.example.com/ -> web:80")
+	w.pathHeldBy("replaced.example.com", "/", "")
+	w.pathHeldBy("elsewhere.example.com", "/", "Service replaced/web")
+}
