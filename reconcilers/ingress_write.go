@@ -153,10 +153,11 @@ func (b base) create(ctx context.Context, obj client.Object) error {
 	return b.writer.Create(ctx, obj, client.FieldOwner(stream.FieldManager))
 }
 
-// change writes what differs between two versions of an object. It must not have changed meanwhile.
+// change writes what differs between two versions of an object. It must not have changed meanwhile. One that is gone is
+// no error: its end will be seen.
 func (b base) change(ctx context.Context, from, to client.Object) error {
 	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
-	return b.writer.Patch(ctx, to, patch, client.FieldOwner(stream.FieldManager))
+	return ignoreNotFound(b.writer.Patch(ctx, to, patch, client.FieldOwner(stream.FieldManager)))
 }
 
 func ignoreNotFound(err error) error { return client.IgnoreNotFound(err) }

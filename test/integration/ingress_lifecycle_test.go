@@ -107,11 +107,11 @@ func editIngress(w *world, svc client.Object, change func(*networkingv1.Ingress)
 // TestForeignIngressIsNeverTouched has an Ingress my-nginx before the Service asks for one.
 func TestForeignIngressIsNeverTouched(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("foreign-ingress"))
-	theirs := foreignIngress("foreign-ingress/my-nginx", "theirs.example.com", "/")
+	w.create(namespace("http-foreign-ingress"))
+	theirs := foreignIngress("http-foreign-ingress/my-nginx", "theirs.example.com", "/")
 	w.create(theirs)
-	w.pathHeldBy("theirs.example.com", "/", "Ingress foreign-ingress/my-nginx")
-	svc := service("foreign-ingress/my-nginx", port("http", 80))
+	w.pathHeldBy("theirs.example.com", "/", "Ingress http-foreign-ingress/my-nginx")
+	svc := service("http-foreign-ingress/my-nginx", port("http", 80))
 	w.create(svc)
 
 	w.eventually("the annotation to be refused", func() error {
@@ -122,12 +122,12 @@ func TestForeignIngressIsNeverTouched(t *testing.T) {
 		return is(err != nil, true)
 	})
 	isRefusedSaying(t, tryEdit(w, svc, ask("host=mine.example.com")),
-		"an Ingress foreign-ingress/my-nginx exists since", "this Service does not own it")
+		"an Ingress http-foreign-ingress/my-nginx exists since", "this Service does not own it")
 	// Its host is not to be had under another name either.
-	isRefusedSaying(t, w.try(asking("foreign-ingress/other", "host=theirs.example.com")),
-		"held by Ingress foreign-ingress/my-nginx since")
-	isRefusedSaying(t, w.try(asking("foreign-ingress/other", "host=theirs.example.com, exact=/")),
-		"held by Ingress foreign-ingress/my-nginx since")
+	isRefusedSaying(t, w.try(asking("http-foreign-ingress/other", "host=theirs.example.com")),
+		"held by Ingress http-foreign-ingress/my-nginx since")
+	isRefusedSaying(t, w.try(asking("http-foreign-ingress/other", "host=theirs.example.com, exact=/")),
+		"held by Ingress http-foreign-ingress/my-nginx since")
 	now := w.ingressOf(theirs)
 	if now.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("the Ingress was written to: %v", now)
@@ -136,19 +136,19 @@ func TestForeignIngressIsNeverTouched(t *testing.T) {
 	w.delete(theirs)
 	w.eventually("the annotation to be accepted", func() error { return tryEdit(w, svc, ask("host=theirs.example.com")) })
 	w.serves(svc, "Prefix theirs.example.com/ -> my-nginx:80")
-	w.pathHeldBy("theirs.example.com", "/", "Service foreign-ingress/my-nginx")
+	w.pathHeldBy("theirs.example.com", "/", "Service http-foreign-ingress/my-nginx")
 }
 
 // TestNextForeignIngressHolds has two foreign Ingresses at one point: when the first goes, the second holds it.
 func TestNextForeignIngressHolds(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("foreign-two"), foreignIngress("foreign-two/a", "two.example.com", "/x"))
-	w.pathHeldBy("two.example.com", "/x", "Ingress foreign-two/a")
-	w.create(foreignIngress("foreign-two/b", "two.example.com", "/x/"))
-	w.delete(foreignIngress("foreign-two/a", "two.example.com", "/x"))
-	w.pathHeldBy("two.example.com", "/x", "Ingress foreign-two/b")
-	isRefusedSaying(t, w.try(asking("foreign-two/web", "host=two.example.com, path=/x")), "held by Ingress foreign-two/b since")
-	w.delete(foreignIngress("foreign-two/b", "two.example.com", "/x"))
+	w.create(namespace("http-foreign-two"), foreignIngress("http-foreign-two/a", "two.example.com", "/x"))
+	w.pathHeldBy("two.example.com", "/x", "Ingress http-foreign-two/a")
+	w.create(foreignIngress("http-foreign-two/b", "two.example.com", "/x/"))
+	w.delete(foreignIngress("http-foreign-two/a", "two.example.com", "/x"))
+	w.pathHeldBy("two.example.com", "/x", "Ingress http-foreign-two/b")
+	isRefusedSaying(t, w.try(asking("http-foreign-two/web", "host=two.example.com, path=/x")), "held by Ingress http-foreign-two/b since")
+	w.delete(foreignIngress("http-foreign-two/b", "two.example.com", "/x"))
 	w.pathHeldBy("two.example.com", "/x", "")
 }
 
@@ -170,13 +170,13 @@ func foreignIngress(key, host, path string) *networkingv1.Ingress {
 // gets a host that its Ingress still serves.
 func TestMovingHosts(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("moving"))
-	svc := asking("moving/web", "host=from.example.com")
+	w.create(namespace("http-moving"))
+	svc := asking("http-moving/web", "host=from.example.com")
 	w.create(svc)
 	w.serves(svc, "Prefix from.example.com/ -> web:80")
 	edit(w, svc, ask("host=to.example.com, path=/a"))
 	w.serves(svc, "Prefix to.example.com/a -> web:80")
-	w.pathHeldBy("to.example.com", "/a", "Service moving/web")
+	w.pathHeldBy("to.example.com", "/a", "Service http-moving/web")
 	at := time.Now()
 	w.pathHeldBy("from.example.com", "/", "")
 	within(t, "the former host is free", at)
@@ -186,14 +186,14 @@ func TestMovingHosts(t *testing.T) {
 	w.pathHeldBy("to.example.com", "/a", "")
 	within(t, "the host of an update is free", at)
 	// Another Service may have what was given back, and not what is held.
-	w.create(asking("moving/other", "host=to.example.com, path=/a"))
-	isRefusedSaying(t, w.try(asking("moving/third", "host=from.example.com")), "held by Service moving/web since",
+	w.create(asking("http-moving/other", "host=to.example.com, path=/a"))
+	isRefusedSaying(t, w.try(asking("http-moving/third", "host=from.example.com")), "held by Service http-moving/web since",
 		"choose another host or path, for example host=from.example.com, path=/other")
 	// A dry run claims nothing.
-	if err := w.Client.Create(t.Context(), asking("moving/dry", "host=dry.example.com"), client.DryRunAll); err != nil {
+	if err := w.Client.Create(t.Context(), asking("http-moving/dry", "host=dry.example.com"), client.DryRunAll); err != nil {
 		t.Error(err)
 	}
-	if err := w.Client.Create(t.Context(), asking("moving/dry", "host=from.example.com"), client.DryRunAll); err == nil {
+	if err := w.Client.Create(t.Context(), asking("http-moving/dry", "host=from.example.com"), client.DryRunAll); err == nil {
 		t.Error("a dry run does not tell the conflict")
 	}
 	if holder := w.pathHolder("dry.example.com", "/"); holder != "" {
@@ -204,8 +204,8 @@ func TestMovingHosts(t *testing.T) {
 // TestPortsOfExposedServices changes ports under an annotation.
 func TestPortsOfExposedServices(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("ports-exposed"))
-	svc := asking("ports-exposed/web", "host=ports.example.com")
+	w.create(namespace("http-ports-exposed"))
+	svc := asking("http-ports-exposed/web", "host=ports.example.com")
 	w.create(svc)
 	w.serves(svc, "Prefix ports.example.com/ -> web:80")
 	edit(w, svc, func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8080 })
@@ -220,40 +220,40 @@ func TestPortsOfExposedServices(t *testing.T) {
 func TestDeletingAnUpstreamWarns(t *testing.T) {
 	w := shared(t)
 	e := w.newEdge("upstream-gone")
-	w.create(namespace("upstream-gone"), service("upstream-gone/db", port("db", 5432)), service("upstream-gone/idle", port("db", 5432)))
-	w.create(sti("upstream-gone/db", of(e.class.Name), tcp(5432), to("db", 5432)))
-	out := w.mustKubectl("", "delete", "-n", "upstream-gone", "service/idle")
+	w.create(namespace("http-upstream-gone"), service("http-upstream-gone/db", port("db", 5432)), service("http-upstream-gone/idle", port("db", 5432)))
+	w.create(sti("http-upstream-gone/db", of(e.class.Name), tcp(5432), to("db", 5432)))
+	out := w.mustKubectl("", "delete", "-n", "http-upstream-gone", "service/idle")
 	if strings.Contains(out, "Warning") {
 		t.Errorf("deleting an idle Service warns: %s", out)
 	}
-	out = w.mustKubectl("", "delete", "-n", "upstream-gone", "service/db")
-	mustContain(t, out, "Warning: 1 StreamIngress(es) send their traffic to Service upstream-gone/db: upstream-gone/db;")
+	out = w.mustKubectl("", "delete", "-n", "http-upstream-gone", "service/db")
+	mustContain(t, out, "Warning: 1 StreamIngress(es) send their traffic to Service http-upstream-gone/db: http-upstream-gone/db;")
 }
 
 // TestWarningsOfClasses names classes that do not exist.
 func TestWarningsOfClasses(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("classes-missing"))
+	w.create(namespace("http-classes-missing"))
 	for value, want := range map[string]string{
 		"class=there-is-none, host=missing1.example.com": `Warning: there is no IngressClass "there-is-none"`,
 		"host=missing2.example.com":                      "Warning: no IngressClass is named, and none is marked as the cluster's default",
 	} {
-		w.create(service("classes-missing/web", port("http", 80)))
-		mustContain(t, w.mustKubectl("", "annotate", "-n", "classes-missing", "service/web", "ingress/http="+value), want)
-		w.delete(service("classes-missing/web"))
+		w.create(service("http-classes-missing/web", port("http", 80)))
+		mustContain(t, w.mustKubectl("", "annotate", "-n", "http-classes-missing", "service/web", "ingress/http="+value), want)
+		w.delete(service("http-classes-missing/web"))
 	}
 }
 
 // TestIssuerWithoutCertManager names an issuer where there is no cert-manager.
 func TestIssuerWithoutCertManager(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("no-cert-manager"))
-	isRefusedSaying(t, w.try(asking("no-cert-manager/web", "host=tls.example.com, issuer=letsencrypt")),
+	w.create(namespace("http-no-cert-manager"))
+	isRefusedSaying(t, w.try(asking("http-no-cert-manager/web", "host=tls.example.com, issuer=letsencrypt")),
 		"issuer=letsencrypt needs cert-manager, which is not installed in this cluster", "for example tls=web-tls")
 	if holder := w.pathHolder("tls.example.com", "/"); holder != "" {
 		t.Errorf("a refusal claimed for %s", holder)
 	}
-	svc := asking("no-cert-manager/web", "host=tls.example.com, tls=shop-tls")
+	svc := asking("http-no-cert-manager/web", "host=tls.example.com, tls=shop-tls")
 	w.create(svc)
 	w.serves(svc, "Prefix tls.example.com/ -> web:80\ntls shop-tls for tls.example.com")
 }
@@ -284,7 +284,7 @@ func TestUnrelatedChangesPass(t *testing.T) {
 // when the Service changes.
 func TestRefusedIngress(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("policy"))
+	w.create(namespace("http-policy"))
 	w.mustKubectl(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -301,10 +301,10 @@ metadata: {name: no-forbidden-hosts}
 spec: {policyName: no-forbidden-hosts, validationActions: [Deny]}
 `, "apply", "-f", "-")
 	w.eventually("the policy to hold", func() error {
-		err := w.Client.Create(t.Context(), foreignIngress("policy/probe", "forbidden-probe.example.com", "/"), client.DryRunAll)
+		err := w.Client.Create(t.Context(), foreignIngress("http-policy/probe", "forbidden-probe.example.com", "/"), client.DryRunAll)
 		return is(err != nil, true)
 	})
-	svc := asking("policy/web", "host=forbidden.example.com")
+	svc := asking("http-policy/web", "host=forbidden.example.com")
 	w.create(svc)
 	w.hasEvent(svc, "Warning IngressRefused", "that host is forbidden")
 	edit(w, svc, ask("host=permitted.example.com"))
@@ -314,32 +314,32 @@ spec: {policyName: no-forbidden-hosts, validationActions: [Deny]}
 	edit(w, svc, ask("host=forbidden.example.com"))
 	w.hasEvent(svc, "Warning IngressRefused", "changing the Ingress")
 	w.serves(svc, "Prefix permitted.example.com/ -> web:80")
-	isRefusedSaying(t, w.try(asking("policy/other", "host=permitted.example.com")), "Service policy/web")
+	isRefusedSaying(t, w.try(asking("http-policy/other", "host=permitted.example.com")), "Service http-policy/web")
 }
 
 // TestReplacedService deletes and creates a Service again and again: it keeps its host, and gives it back at once when it
 // asks for another.
 func TestReplacedService(t *testing.T) {
 	w := shared(t)
-	w.create(namespace("replaced"))
+	w.create(namespace("http-replaced"))
 	for range 10 {
-		svc := asking("replaced/web", "host=replaced.example.com")
+		svc := asking("http-replaced/web", "host=replaced.example.com")
 		w.create(svc)
 		w.serves(svc, "Prefix replaced.example.com/ -> web:80")
 		w.delete(svc)
-		w.create(asking("replaced/web", "host=replaced.example.com"))
+		w.create(asking("http-replaced/web", "host=replaced.example.com"))
 		w.eventually("the Ingress of the new Service", func() error {
-			now := service("replaced/web")
+			now := service("http-replaced/web")
 			w.get(now)
 			ing := w.ingressOf(now)
 			return is(ing != nil && metav1.IsControlledBy(ing, now), true)
 		})
 		w.delete(svc)
 	}
-	svc := asking("replaced/web", "host=replaced.example.com")
+	svc := asking("http-replaced/web", "host=replaced.example.com")
 	w.create(svc)
 	edit(w, svc, ask("host=elsewhere.example.com"))
 	w.serves(svc, "Prefix elsewhere.example.com/ -> web:80")
 	w.pathHeldBy("replaced.example.com", "/", "")
-	w.pathHeldBy("elsewhere.example.com", "/", "Service replaced/web")
+	w.pathHeldBy("elsewhere.example.com", "/", "Service http-replaced/web")
 }

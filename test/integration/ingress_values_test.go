@@ -27,18 +27,18 @@ func TestRefusedAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.create(namespace("values-refused"))
+	w.create(namespace("http-values-refused"))
 	for _, c := range cases {
-		svc := ofCase(c, "values-refused/web")
+		svc := ofCase(c, "http-values-refused/web")
 		isRefusedSaying(t, w.try(svc), strings.Split(c.Says, "\n")...)
-		plain := service("values-refused/plain", c.ServicePorts()...)
+		plain := service("http-values-refused/plain", c.ServicePorts()...)
 		w.create(plain)
 		isRefusedSaying(t, tryEdit(w, plain, ask(c.Value)), strings.Split(c.Says, "\n")...)
 		w.delete(plain)
 	}
 	t.Logf("%d values were refused, each twice", len(cases))
 	for _, name := range []string{"web", "plain"} {
-		if ing := w.ingressOf(service("values-refused/" + name)); ing != nil {
+		if ing := w.ingressOf(service("http-values-refused/" + name)); ing != nil {
 			t.Errorf("there is an Ingress: %s", annotations.Describe(ing.Spec))
 		}
 	}
@@ -51,9 +51,9 @@ func TestAcceptedAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.create(namespace("values-accepted"))
+	w.create(namespace("http-values-accepted"))
 	for _, c := range cases {
-		svc := ofCase(c, "values-accepted/web")
+		svc := ofCase(c, "http-values-accepted/web")
 		// Many ask for the same host, which is free a moment after the Service before is gone.
 		w.eventually("the Service to be admitted", func() error { return w.Client.Create(t.Context(), svc.DeepCopy()) })
 		w.get(svc)
@@ -74,7 +74,7 @@ func TestAcceptedAnnotations(t *testing.T) {
 	// What made them is gone, and so is every claim.
 	w.eventually("the claims to be released", func() error {
 		var list v1beta1.EdgeClaimList
-		if err := w.Client.List(t.Context(), &list, client.MatchingFields{"spec.heldBy": "Service values-accepted/web"}); err != nil {
+		if err := w.Client.List(t.Context(), &list, client.MatchingFields{"spec.heldBy": "Service http-values-accepted/web"}); err != nil {
 			return err
 		}
 		return is(len(list.Items), 0)

@@ -82,7 +82,7 @@ func (w *world) pathHeldBy(host, path, want string) {
 	w.eventually(fmt.Sprintf("%s%s to be held by %q", host, path, want), func() error { return is(w.pathHolder(host, path), want) })
 }
 
-// eventsOf are the events of a Service, each "Type Reason note".
+// eventsOf are the events of a Service that Portcullis emitted, each "Type Reason note".
 func (w *world) eventsOf(svc *corev1.Service) []string {
 	w.t.Helper()
 	var list eventsv1.EventList
@@ -91,7 +91,7 @@ func (w *world) eventsOf(svc *corev1.Service) []string {
 	}
 	var texts []string
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Regarding.Kind == "Service" && e.Regarding.Name == svc.Name {
+		if e := &list.Items[i]; e.ReportingController == "portcullis" && e.Regarding.Kind == "Service" && e.Regarding.Name == svc.Name {
 			texts = append(texts, e.Type+" "+e.Reason+" "+e.Note)
 		}
 	}
