@@ -31,7 +31,7 @@ func setupForeignIngress(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("foreigningress").
 		For(&networkingv1.Ingress{}, builder.WithPredicates(servingChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
 

@@ -36,7 +36,7 @@ func setupIngress(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.allExposed)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 16}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -63,7 +63,7 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	}
 	switch {
 	case errors.Is(err, errStale):
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	case len(problems) > 0:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,9 +28,6 @@ import (
 
 // errStale says that an object is not what the cache shows.
 var errStale = errors.New("the cache lags behind")
-
-// staleRetry is how long the cache is given to catch up.
-const staleRetry = 100 * time.Millisecond
 
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
 func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (rules.Problems, error) {
