@@ -42,7 +42,8 @@ run: build ## Start a control plane and Portcullis on this machine (CLEAN=1 drop
 
 .PHONY: test
 test: ## Run every test, against a real kube-apiserver and etcd.
-	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go test -timeout 45m $(TEST_ARGS) ./...
+	@assets=$$($(ASSETS)) && export KUBEBUILDER_ASSETS="$$assets" && go test -timeout 45m $(TEST_ARGS) ./... && \
+		go -C test/certmanager test -timeout 15m $(TEST_ARGS) ./...
 	@go -C tools test $(TEST_ARGS) ./...
 
 .PHONY: build
@@ -76,7 +77,7 @@ verify: generate manifests ## Prove that generated files and go.mod files are up
 
 .PHONY: lint
 lint: ## Lint every Go module.
-	@for dir in . tools $(wildcard test/e2e); do (cd $$dir && $(LINT) run ./...) || exit 1; done
+	@for dir in . tools test/certmanager $(wildcard test/e2e); do (cd $$dir && $(LINT) run ./...) || exit 1; done
 
 .PHONY: layering
 layering: ## Prove that imports flow one way and that the domain packages know no cluster.

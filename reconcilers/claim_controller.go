@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -49,6 +50,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
 		Watches(&corev1.ConfigMap{}, r.onTarget(claim.ConfigMapHolder)).
 		Watches(&corev1.Service{}, r.onTarget(claim.ServiceHolder)).
+		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest]()}).
 		WithLogConstructor(func(req *claimRequest) logr.Logger {
 			if req == nil {
@@ -68,7 +70,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	if err != nil || c == nil {
 		return reconcile.Result{}, err
 	}
-	wanted, err := r.wants(ctx, r.view.Stream, c)
+	wanted, err := r.wants(ctx, r.view.Reader, c)
 	if err != nil || wanted.Wants {
 		return reconcile.Result{}, err
 	}
@@ -79,7 +81,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 		return reconcile.Result{RequeueAfter: min(settling, r.ledger.Grace)}, nil
 	}
 	look := func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
-		return r.wants(ctx, r.streamLive, c)
+		return r.wants(ctx, r.live, c)
 	}
 	keep, released, err := r.ledger.Release(ctx, req.Name, look, req.Gone)
 	if apierrors.IsConflict(err) {
@@ -91,28 +93,21 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	return reconcile.Result{RequeueAfter: keep}, err
 }
 
-func (r *claimReconciler) streamLive(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error) {
-	si := &v1beta1.StreamIngress{}
-	if err := r.live.Get(ctx, key, si); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return si, nil
-}
-
-// wants looks whether the holder of a claim is there, and wants its point. Streams are read by the function given.
-func (r *claimReconciler) wants(
-	ctx context.Context, read func(context.Context, types.NamespacedName) (*v1beta1.StreamIngress, error), c *v1beta1.EdgeClaim,
-) (claim.Sighting, error) {
-	at, err := claim.Parse(c.Name)
+// wants looks whether the holder of a claim is there, and wants its point. The holder is read by reader.
+func (r *claimReconciler) wants(ctx context.Context, reader client.Reader, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+	at, err := claim.Of(c)
 	if err != nil {
 		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
 	}
 	holder := claim.HolderOf(c)
-	if !holder.IsStream() {
+	switch {
+	case at.IsHTTP():
+		return r.httpWants(ctx, reader, at, holder)
+	case !holder.IsStream():
 		return r.foreignWants(ctx, at, holder)
 	}
-	si, err := read(ctx, holder.Key())
-	if err != nil || si == nil {
+	si := &v1beta1.StreamIngress{}
+	if found, err := r.read(ctx, reader, holder.Key(), si); !found {
 		return claim.Sighting{}, err
 	}
 	seen := claim.Sighting{Exists: true, UID: si.UID, Generation: si.Generation}

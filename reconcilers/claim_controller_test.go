@@ -79,7 +79,7 @@ func TestWants(t *testing.T) {
 				objects = append(objects, tc.also)
 			}
 			r := &claimReconciler{base: baseOf(t, objects...)}
-			got, err := r.wants(t.Context(), r.streamLive, c)
+			got, err := r.wants(t.Context(), r.live, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 			}
@@ -109,7 +109,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 				objects = append(objects, tc.class.DeepCopy())
 			}
 			r := &claimReconciler{base: baseOf(t, objects...)}
-			got, err := r.wants(t.Context(), r.streamLive, tc.c)
+			got, err := r.wants(t.Context(), r.live, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
 			}

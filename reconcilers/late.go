@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,13 +42,7 @@ func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 		return fmt.Errorf("watching %T: %w", s.object, err)
 	}
 	go func() {
-		err := wait.PollUntilContextCancel(ctx, lookEvery, true, func(context.Context) (bool, error) {
-			_, err := s.mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-			if err != nil && !meta.IsNoMatchError(err) {
-				log.FromContext(ctx).V(1).Info("could not ask for a kind, asking again", "kind", gvk.Kind, "error", err.Error())
-			}
-			return err == nil, nil
-		})
+		err := awaitKind(ctx, s.mgr, gvk)
 		if err == nil {
 			err = s.watched.Start(ctx, queue)
 		}
@@ -56,6 +51,25 @@ func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 		}
 	}()
 	return nil
+}
+
+// awaitKind waits until the API server knows a kind.
+func awaitKind(ctx context.Context, mgr manager.Manager, gvk schema.GroupVersionKind) error {
+	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(context.Context) (bool, error) {
+		_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil && !meta.IsNoMatchError(err) {
+			log.FromContext(ctx).V(1).Info("could not ask for a kind, asking again", "kind", gvk.Kind, "error", err.Error())
+		}
+		return err == nil, nil
+	})
+}
+
+// onInstalled is a source of one event: a kind is installed. Then what find returns is looked at.
+func onInstalled(mgr manager.Manager, object client.Object, find func(context.Context) []reconcile.Request) source.Source {
+	return &lateSource{mgr: mgr, object: object, watched: source.Func(func(ctx context.Context, q queue) error {
+		add(q, find(ctx))
+		return nil
+	})}
 }
 
 // String names the source in logs.

@@ -34,15 +34,18 @@ var (
 
 	streamsDesc = prometheus.NewDesc("portcullis_streams",
 		"StreamIngresses by class and state (programmed, accepted, refused, pending).", []string{"class", "state"}, nil)
+	ingressesDesc = prometheus.NewDesc("portcullis_ingresses",
+		"Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.",
+		[]string{"class", "state"}, nil)
 	claimsDesc = prometheus.NewDesc("portcullis_claims", "EdgeClaims by scope.", []string{"scope"}, nil)
 
 	registerOnce sync.Once
 )
 
 // registerMetrics registers the metrics of this package. Those that count objects read a cache when they are scraped.
-func registerMetrics(c cache.Cache) {
+func registerMetrics(c cache.Cache, told *bulletin) {
 	registerOnce.Do(func() {
-		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, objectCounts{cache: c})
+		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, objectCounts{cache: c, told: told})
 	})
 }
 
@@ -68,12 +71,14 @@ func observeProgrammed(si *v1beta1.StreamIngress) {
 // objectCounts counts the objects of a cache.
 type objectCounts struct {
 	cache cache.Cache
+	told  *bulletin
 }
 
 // Describe implements prometheus.Collector.
 func (objectCounts) Describe(descs chan<- *prometheus.Desc) {
 	descs <- streamsDesc
 	descs <- claimsDesc
+	descs <- ingressesDesc
 }
 
 // scrapeTimeout bounds how long a scrape waits for caches that are not synced yet.
@@ -94,6 +99,9 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	}
 	for k, n := range byState {
 		out <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, n, k.class, k.state)
+	}
+	for k, n := range o.told.count() {
+		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
 	var claims v1beta1.EdgeClaimList
 	byScope := map[string]float64{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 
@@ -40,6 +41,9 @@ func TestObjectsAreCounted(t *testing.T) {
 # TYPE portcullis_claims gauge
 portcullis_claims{scope="stream/internal"} 1
 portcullis_claims{scope="stream/public"} 2
+# HELP portcullis_ingresses Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.
+# TYPE portcullis_ingresses gauge
+portcullis_ingresses{class="nginx",state="served"} 1
 # HELP portcullis_streams StreamIngresses by class and state (programmed, accepted, refused, pending).
 # TYPE portcullis_streams gauge
 portcullis_streams{class="",state="pending"} 1
@@ -48,7 +52,9 @@ portcullis_streams{class="public",state="accepted"} 1
 portcullis_streams{class="public",state="programmed"} 2
 portcullis_streams{class="public",state="refused"} 1
 `
-	counts := objectCounts{cache: cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}}
+	told := newBulletin()
+	told.note(&corev1.Service{}, "nginx", stateServed)
+	counts := objectCounts{cache: cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, told: told}
 	if err := testutil.CollectAndCompare(counts, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}

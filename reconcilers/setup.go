@@ -1,5 +1,5 @@
 // Package reconcilers makes the world look like what was granted: the ConfigMaps and the Service of each class, the
-// status of each stream, the ledger, and the PodToIP of each Pod.
+// status of each stream, the Ingress of each annotated Service, the ledger, and the PodToIP of each Pod.
 package reconcilers
 
 import (
@@ -34,16 +34,20 @@ type base struct {
 	writer client.Client
 	live   client.Reader
 	events events.EventRecorder
+	// told is what was told about the Services that ask for an Ingress.
+	told *bulletin
 }
 
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("portcullis"),
+		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(),
 	}
-	registerMetrics(mgr.GetCache())
-	for _, add := range []func(manager.Manager, base) error{setupClass, setupStream, setupClaim} {
+	registerMetrics(mgr.GetCache(), b.told)
+	for _, add := range []func(manager.Manager, base) error{
+		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress,
+	} {
 		if err := add(mgr, b); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package webhooks
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -27,6 +28,10 @@ func Setup(mgr manager.Manager, o Options) error {
 	classes := &classValidator{view: o.View}
 	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngressClass{}).WithValidator(classes).Complete(); err != nil {
 		return fmt.Errorf("webhook for StreamIngressClass: %w", err)
+	}
+	services := &serviceValidator{view: o.View, ledger: o.Ledger}
+	if err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(services).Complete(); err != nil {
+		return fmt.Errorf("webhook for Service: %w", err)
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ type ClaimHolder struct {
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 	// generation is the metadata.generation of the holder for which the claim was last made or renewed. A holder that is
-	// stored with this generation or a later one has no admission of this claim in flight.
+	// stored with this generation or a later one has no admission of this claim in flight. Services have no generation:
+	// there it is the resourceVersion, and for a change one more than that of the version that was changed.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -35,6 +36,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
 	utilruntime.Must(gatewayv1beta1.Install(scheme))
+	utilruntime.Must(cmv1.AddToScheme(scheme))
 	return scheme
 }
 
@@ -119,10 +121,14 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	if err := cluster.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), o.exposure); err != nil {
+		return err
+	}
 	view, err := cluster.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
+	view.Expose(cluster.Exposing{Defaults: o.exposure, Mapper: mgr.GetRESTMapper()})
 	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -39,6 +40,7 @@ type options struct {
 
 	claimGrace time.Duration
 	podToIP    podtoip.Mode
+	exposure   exposure.Defaults
 	zap        zap.Options
 }
 
@@ -89,6 +91,10 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
 		podtoip.Labeled, v1beta1.LabelPodToIP, v1beta1.PodToIPEnabled, podtoip.All, podtoip.Off))
+	flags.StringVar(&o.exposure.Class, "ingress-class", "",
+		"IngressClass of Services whose ingress/http names none; empty for the one that the cluster marks as default.")
+	flags.StringVar(&o.exposure.Host, "ingress-host", "example.com",
+		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
 	o.zap.BindFlags(flags)
 }
 
@@ -105,6 +111,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.namespace == "" {
 		errs = append(errs, errors.New("--namespace must not be empty"))
+	}
+	if err := o.exposure.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--ingress-class, --ingress-host: %w", err))
 	}
 	return errors.Join(errs...)
 }

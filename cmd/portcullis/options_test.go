@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -22,6 +23,7 @@ func defaults() options {
 		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, podToIP: podtoip.Labeled,
+		exposure: exposure.Defaults{Host: "example.com"},
 	}
 }
 
@@ -46,6 +48,8 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},
 		"webhook-dns-names":         {"a,b", func(o *options) { o.dnsNames = "a,b" }},
 		"claim-grace":               {"1m", func(o *options) { o.claimGrace = time.Minute }},
+		"ingress-class":             {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
+		"ingress-host":              {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
 		"pod-to-ip":                 {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}
 	t.Setenv("POD_NAMESPACE", "")
@@ -103,6 +107,9 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no namespace":               {"--namespace=", "--namespace must not be empty"},
 		"several at once":            {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
 		"a flag that is not known":   {"--nosuch", "flag provided but not defined: -nosuch"},
+		"a host that is none":        {"--ingress-host=Example", `--ingress-class, --ingress-host: host "Example": not a host name`},
+		"a host with other fields":   {"--ingress-host={pod}.x", `--ingress-class, --ingress-host: host "{pod}.x": not a host name`},
+		"a class that is none":       {"--ingress-class=Nginx", `--ingress-class, --ingress-host: class "Nginx": the name of an IngressClass`},
 		"a mode that is not known":   {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
 		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
 	} {

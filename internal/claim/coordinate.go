@@ -29,11 +29,14 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// Coordinate is one point of the edge. It is comparable; the zero value is no point.
+// Coordinate is one point of the edge: a port on the proxy of a class, or a path on a host. It is comparable; the zero
+// value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
 	port     uint16
+	// host and path are set for HTTP, and only there.
+	host, path string
 }
 
 // streamScope is the first part of the names of claims on the ports of a class.
@@ -48,7 +51,8 @@ func Stream(class string, protocol v1beta1.Protocol, port int32) Coordinate {
 	return Coordinate{class: class, protocol: protocol, port: uint16(port)}
 }
 
-// Parse reads the name of a claim. It is the inverse of Name.
+// Parse reads the name of a claim on a port. It is the inverse of Name. The names of claims on paths have a hash, and
+// can't be read: see Of.
 func Parse(name string) (Coordinate, error) {
 	parts := strings.Split(name, ".")
 	if len(parts) < 4 || parts[0] != streamScope {
@@ -77,17 +81,30 @@ func (c Coordinate) Port() int32 { return int32(c.port) }
 
 // Name is the name of the claim on the point, for example stream.public.tcp.8080. It is empty for no point.
 func (c Coordinate) Name() string {
-	if c.IsZero() {
+	switch {
+	case c.IsZero():
 		return ""
+	case c.IsHTTP():
+		return httpName(c.host, c.path)
 	}
 	return streamScope + "." + c.class + "." + strings.ToLower(string(c.protocol)) + "." + strconv.Itoa(int(c.port))
 }
 
-// Scope is the space in which the point is unique, for example stream/public.
-func (c Coordinate) Scope() string { return StreamScope(c.class) }
+// Scope is the space in which the point is unique, for example stream/public or http.
+func (c Coordinate) Scope() string {
+	if c.IsHTTP() {
+		return HTTPScope
+	}
+	return StreamScope(c.class)
+}
 
-// Point is the point within its scope, for example TCP/8080.
-func (c Coordinate) Point() string { return string(c.protocol) + "/" + strconv.Itoa(int(c.port)) }
+// Point is the point within its scope, for example TCP/8080 or shop.example.com/api.
+func (c Coordinate) Point() string {
+	if c.IsHTTP() {
+		return c.host + c.path
+	}
+	return string(c.protocol) + "/" + strconv.Itoa(int(c.port))
+}
 
 // String is the scope and the point.
 func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
@@ -95,7 +112,8 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
 
-// Compare orders coordinates by class, port and protocol.
+// Compare orders coordinates by class, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol))
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
+		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }

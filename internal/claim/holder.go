@@ -1,6 +1,9 @@
 package claim
 
 import (
+	"math"
+	"strconv"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -27,9 +30,15 @@ func ConfigMapHolder(ref v1beta1.ObjectReference) Holder {
 	return Holder{Kind: "ConfigMap", Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// ServiceHolder is a Service as holder of the ports that were not opened by Portcullis.
+// ServiceHolder is a Service as holder of the paths that it asks for, and of the ports on it that were not opened by
+// Portcullis.
 func ServiceHolder(ref v1beta1.ObjectReference) Holder {
 	return Holder{Kind: "Service", Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// IngressHolder is an Ingress as holder of the paths that it serves and that no annotation asked for.
+func IngressHolder(namespace, name string) Holder {
+	return Holder{Group: "networking.k8s.io", Kind: "Ingress", Namespace: namespace, Name: name}
 }
 
 // IsStream says whether the holder is a StreamIngress.
@@ -49,11 +58,34 @@ func (h Holder) String() string {
 }
 
 // Claimant is an object in one of its lives and versions: the UID tells it from an earlier object of its name, the
-// generation counts the changes to its spec.
+// generation counts the changes to its spec. Where points follow from metadata, as they do for Services, the generation
+// does not count what matters: there it is the Version.
 type Claimant struct {
 	Holder
 	UID        types.UID
 	Generation int64
+}
+
+// Version numbers the stored versions of an object by its resourceVersion, which grows with each of them. An attempt to
+// store a change of the version n can only succeed as long as n is what is stored, and is admitted anew otherwise. So
+// a change of n is promised as n + 1, and has ended one way or the other when n + 1 or later is stored. What is no number
+// counts as never stored.
+func Version(resourceVersion string) int64 {
+	n, err := strconv.ParseInt(resourceVersion, 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// AfterVersion is the version that a change of a stored version is promised as. Of one that is no number, it is never
+// stored.
+func AfterVersion(resourceVersion string) int64 {
+	n := Version(resourceVersion)
+	if n < 0 {
+		return math.MaxInt64
+	}
+	return n + 1
 }
 
 func (c Claimant) spec() v1beta1.ClaimHolder {

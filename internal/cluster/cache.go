@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -56,6 +57,8 @@ func CacheOptions() cache.Options {
 			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                {Transform: slimPod},
 			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
+			&networkingv1.Ingress{}:      {Transform: cache.TransformStripManagedFields()},
+			&networkingv1.IngressClass{}: {Transform: cache.TransformStripManagedFields()},
 		},
 	}
 }
@@ -118,7 +121,7 @@ func Warm(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
 	var informers []cache.Informer
 	for _, obj := range []client.Object{
 		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
-		&corev1.ConfigMap{}, &corev1.Service{}, NamespaceObject(),
+		&corev1.ConfigMap{}, &corev1.Service{}, NamespaceObject(), &networkingv1.Ingress{}, &networkingv1.IngressClass{},
 	} {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {

@@ -6,20 +6,24 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
 // remembered is how long a departure is remembered at least. It matters to claims in their grace only.
 const remembered = 5 * time.Minute
 
-// departures remember the StreamIngresses that were seen stored and then deleted. A name that is created anew while the
-// claim of its former life is still there would else look like two creations in flight at once.
+// departures remember the StreamIngresses, and the Services that ask for an Ingress, that were seen stored and then
+// deleted. A name that is created anew while the claim of its former life is still there would else look like two
+// creations in flight at once.
 type departures struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -31,23 +35,27 @@ type departures struct {
 // newDepartures makes departures that follow a cache.
 func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
 	d := &departures{clock: clock.RealClock{}}
-	informer, err := c.GetInformer(ctx, &v1beta1.StreamIngress{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watching StreamIngresses: %w", err)
+	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}} {
+		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", obj, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: d.replaced,
+			DeleteFunc: d.deleted,
+		}); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", obj, err)
+		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		UpdateFunc: d.replaced,
-		DeleteFunc: d.deleted,
-	})
-	return d, err
+	return d, nil
 }
 
 // replaced notices that an object was deleted and created anew between two looks of the cache.
 func (d *departures) replaced(before, after any) {
-	was, ok := before.(*v1beta1.StreamIngress)
-	is, okay := after.(*v1beta1.StreamIngress)
-	if ok && okay && was.UID != is.UID {
-		d.add(was.UID)
+	was, ok := before.(client.Object)
+	is, okay := after.(client.Object)
+	if ok && okay && was.GetUID() != is.GetUID() {
+		d.deleted(was)
 	}
 }
 
@@ -55,8 +63,13 @@ func (d *departures) deleted(obj any) {
 	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	if s, ok := obj.(*v1beta1.StreamIngress); ok {
-		d.add(s.UID)
+	switch o := obj.(type) {
+	case *v1beta1.StreamIngress:
+		d.add(o.UID)
+	case *corev1.Service:
+		if _, asked := exposure.Asked(o); asked {
+			d.add(o.UID)
+		}
 	}
 }
 
@@ -75,15 +88,25 @@ func (d *departures) has(uid types.UID) bool {
 	return d.recent[uid] || d.past[uid]
 }
 
-// Departed says whether a StreamIngress of that UID was seen stored, and then deleted, a moment ago.
+// Departed says whether a StreamIngress, or a Service that asked for an Ingress, of that UID was seen stored, and then
+// deleted, a moment ago.
 func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.has(uid) }
 
-// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses are
-// known.
+// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
+// the Services that ask for an Ingress are known.
 func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
-	if !by.IsStream() || by.UID == "" {
+	if by.UID == "" {
 		return false
 	}
-	s, err := v.Stream(ctx, by.Key())
-	return err == nil && s != nil && s.UID == by.UID || v.departures.has(by.UID)
+	var stored client.Object
+	switch {
+	case by.IsStream():
+		stored = &v1beta1.StreamIngress{}
+	case by.Group == "" && by.Kind == "Service":
+		stored = &corev1.Service{}
+	default:
+		return false
+	}
+	found, err := v.get(ctx, by.Key(), stored)
+	return err == nil && found && stored.GetUID() == by.UID || v.departures.has(by.UID)
 }

@@ -37,6 +37,7 @@ type View struct {
 	ports     observations[stream.Front]
 
 	departures *departures
+	exposing
 }
 
 var _ rules.View = &View{}
@@ -181,7 +182,7 @@ func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, e
 	}
 	var held []claim.Coordinate
 	for i := range list.Items {
-		if at, err := claim.Parse(list.Items[i].Name); err == nil && claim.HolderOf(&list.Items[i]) == by {
+		if at, err := claim.Of(&list.Items[i]); err == nil && claim.HolderOf(&list.Items[i]) == by {
 			held = append(held, at)
 		}
 	}

@@ -1,0 +1,70 @@
+package claim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+const (
+	// HTTPScope is the scope of all paths on hosts, whichever IngressClass serves them.
+	HTTPScope = "http"
+
+	// maxPath is how long the path of a coordinate may be.
+	maxPath = 512
+	// hashLength is how many hexadecimal digits the name of a claim has: with 128 bits, nobody finds two paths of one hash.
+	hashLength = 32
+	maxName    = 253
+)
+
+// HTTP is the coordinate of a path on a host. The host may have a * as its first label. The result is the zero
+// Coordinate unless host is a DNS name in lower case and path begins with a slash and has at most 512 bytes.
+func HTTP(host, path string) Coordinate {
+	valid := validation.IsDNS1123Subdomain
+	if strings.HasPrefix(host, "*.") {
+		valid = validation.IsWildcardDNS1123Subdomain
+	}
+	if len(valid(host)) > 0 || !strings.HasPrefix(path, "/") || len(path) > maxPath || !utf8.ValidString(path) {
+		return Coordinate{}
+	}
+	return Coordinate{host: host, path: path}
+}
+
+// Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.
+func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
+	if c.Spec.Scope != HTTPScope {
+		return Parse(c.Name)
+	}
+	slash := max(strings.IndexByte(c.Spec.Point, '/'), 0)
+	at := HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:])
+	if at.IsZero() || at.Name() != c.Name {
+		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q", c.Name, c.Spec.Point)
+	}
+	return at, nil
+}
+
+// IsHTTP says whether c is a path on a host.
+func (c Coordinate) IsHTTP() bool { return c.host != "" }
+
+// Host of a path, empty for a port.
+func (c Coordinate) Host() string { return c.host }
+
+// Path on the host, empty for a port.
+func (c Coordinate) Path() string { return c.path }
+
+// httpName is the name of the claim on a path: the host, for people, and a hash of host and path. A host that has a *,
+// or that leaves no room for the hash, is only hinted at.
+func httpName(host, path string) string {
+	sum := sha256.Sum256([]byte(host + path))
+	hint := strings.Replace(host, "*", "any", 1)
+	if longest := maxName - len(HTTPScope) - hashLength - 2; len(hint) > longest {
+		hint = strings.TrimRight(hint[:longest], "-.")
+	}
+	return HTTPScope + "." + hint + "." + hex.EncodeToString(sum[:])[:hashLength]
+}

@@ -1,0 +1,61 @@
+package claim
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestHTTPCoordinates(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("a", 49)+".", 5) + "bc" // 252 characters
+	seen := map[string]Coordinate{}
+	for _, at := range []Coordinate{
+		HTTP("example.com", "/"), HTTP("example.com", "/a"), HTTP("*.example.com", "/"), HTTP("any.example.com", "/"),
+		HTTP(long, "/"), HTTP(long+"d", "/"), HTTP("example.com", "/ä"), HTTP("example.com", "/"+strings.Repeat("x", 511)),
+	} {
+		if at.IsZero() || !at.IsHTTP() || at.Scope() != HTTPScope || at.Class() != "" {
+			t.Errorf("%+v is no path", at)
+		}
+		if wrong := validation.IsDNS1123Subdomain(at.Name()); len(wrong) > 0 {
+			t.Errorf("%q is not the name of an object: %v", at.Name(), wrong)
+		}
+		if other, taken := seen[at.Name()]; taken {
+			t.Errorf("%s and %s have the same name", other, at)
+		}
+		seen[at.Name()] = at
+		if got, err := Of(New(at, Claimant{Holder: IngressHolder("shop", "web")})); err != nil || got != at {
+			t.Errorf("%s is read back as %s, %v", at, got, err)
+		}
+		if _, err := Parse(at.Name()); err == nil {
+			t.Errorf("%q is read as a port", at.Name())
+		}
+	}
+	if got := HTTP("shop.example.com", "/api").Name(); !strings.HasPrefix(got, "http.shop.example.com.") {
+		t.Errorf("the name %q does not show the host", got)
+	}
+	for _, none := range []Coordinate{
+		HTTP("", "/"), HTTP("Example.com", "/"), HTTP("a.*", "/"), HTTP("example.com", ""), HTTP("example.com", "a"),
+		HTTP("example.com", "/"+strings.Repeat("x", 512)), HTTP("example.com", "/\xff"),
+	} {
+		if !none.IsZero() || none.Name() != "" {
+			t.Errorf("%+v is a path", none)
+		}
+	}
+	forged := New(HTTP("example.com", "/"), Claimant{})
+	forged.Name = HTTP("example.com", "/other").Name()
+	if _, err := Of(forged); err == nil {
+		t.Error("a claim is read by its point alone")
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		"0": {0, 1}, "41": {41, 42}, "": {-1, math.MaxInt64}, "a7": {-1, math.MaxInt64}, "-3": {-1, math.MaxInt64},
+	} {
+		if got := [2]int64{Version(text), AfterVersion(text)}; got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}

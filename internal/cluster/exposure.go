@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cert-manager/cert-manager/pkg/apis/certmanager"
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// IndexPoint finds Services by the points of the edge that their annotation asks for, and Ingresses by the points that
+// they serve, each as the name of the claim on it.
+const IndexPoint = "point"
+
+// IndexExposed finds the Services that carry the annotation ingress/http, under the value "true".
+const IndexExposed = "exposed"
+
+// Exposing is what a View needs to know of HTTP.
+type Exposing struct {
+	// Defaults stand in for what annotations leave out.
+	Defaults exposure.Defaults
+	// Mapper tells which kinds are installed.
+	Mapper meta.RESTMapper
+}
+
+// exposing is the part of a View that knows of HTTP.
+type exposing struct {
+	defaults    exposure.Defaults
+	certManager *presence
+}
+
+var _ rules.ExposureView = &View{}
+
+// AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
+func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, defaults exposure.Defaults) error {
+	asking := &View{exposing: exposing{defaults: defaults}}
+	asked := func(o client.Object) []string {
+		svc := o.(*corev1.Service)
+		if _, asked := exposure.Asked(svc); !asked {
+			return nil
+		}
+		e, _ := rules.Asks(asking, svc)
+		return claimNames(e.Points())
+	}
+	exposed := func(o client.Object) []string {
+		if _, asked := exposure.Asked(o.(*corev1.Service)); asked {
+			return []string{"true"}
+		}
+		return nil
+	}
+	served := func(o client.Object) []string { return claimNames(exposure.PointsOf(o.(*networkingv1.Ingress))) }
+	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, asked); err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexExposed, exposed); err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", IndexExposed, err)
+	}
+	if err := indexer.IndexField(ctx, &networkingv1.Ingress{}, IndexPoint, served); err != nil {
+		return fmt.Errorf("indexing Ingresses by %s: %w", IndexPoint, err)
+	}
+	return nil
+}
+
+func claimNames(points []claim.Coordinate) []string {
+	claims := make([]string, 0, len(points))
+	for _, at := range points {
+		claims = append(claims, at.Name())
+	}
+	return claims
+}
+
+// Expose tells the view of HTTP.
+func (v *View) Expose(e Exposing) {
+	v.exposing = exposing{defaults: e.Defaults, certManager: &presence{
+		mapper: e.Mapper, kind: schema.GroupKind{Group: certmanager.GroupName, Kind: cmv1.CertificateKind}, clock: clock.RealClock{},
+	}}
+}
+
+// Defaults implements rules.ExposureView.
+func (v *View) Defaults() exposure.Defaults { return v.defaults }
+
+// Ingress implements rules.ExposureView.
+func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
+	ing := &networkingv1.Ingress{}
+	if found, err := v.get(ctx, key, ing); !found {
+		return nil, err
+	}
+	return ing, nil
+}
+
+// ForeignIngress implements rules.ExposureView. Of several it finds the one that was created first.
+func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate) (*networkingv1.Ingress, error) {
+	serving, err := v.IngressesAt(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	var first *networkingv1.Ingress
+	for i := range serving {
+		ing := &serving[i]
+		if exposure.MadeFor(ing) != "" || ing.DeletionTimestamp != nil {
+			continue
+		}
+		if first == nil || ing.CreationTimestamp.Before(&first.CreationTimestamp) {
+			first = ing
+		}
+	}
+	return first, nil
+}
+
+// IngressesAt lists the Ingresses that serve a point.
+func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	var list networkingv1.IngressList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
+	return list.Items, err
+}
+
+// AskingFor lists the Services that ask for a point.
+func (v *View) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
+	var list corev1.ServiceList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
+	return list.Items, err
+}
+
+// Exposed lists the Services that carry the annotation.
+func (v *View) Exposed(ctx context.Context) ([]corev1.Service, error) {
+	var list corev1.ServiceList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexExposed: "true"})
+	return list.Items, err
+}
+
+// StreamsTo lists the streams whose upstream is a Service.
+func (v *View) StreamsTo(ctx context.Context, service types.NamespacedName) ([]v1beta1.StreamIngress, error) {
+	var list v1beta1.StreamIngressList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexUpstream: service.String()})
+	return list.Items, err
+}
+
+// IngressClass says whether there is an IngressClass of a name; for "" whether one is marked as default.
+func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
+	if name != "" {
+		return v.get(ctx, types.NamespacedName{Name: name}, &networkingv1.IngressClass{})
+	}
+	var list networkingv1.IngressClassList
+	if err := v.Reader.List(ctx, &list); err != nil {
+		return false, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// CertManager implements rules.ExposureView.
+func (v *View) CertManager(context.Context) (bool, error) { return v.certManager.installed() }
+
+// Certificate implements rules.ExposureView.
+func (v *View) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error) {
+	if installed, err := v.certManager.installed(); !installed {
+		return nil, err
+	}
+	cert := &cmv1.Certificate{}
+	if found, err := v.get(ctx, key, cert); !found {
+		return nil, err
+	}
+	return cert, nil
+}
+
+// presence knows whether a kind is installed. A kind that was found is not looked for again. One that was not is looked
+// for at most once a second: asking costs requests to the API server.
+type presence struct {
+	mapper meta.RESTMapper
+	kind   schema.GroupKind
+	clock  clock.PassiveClock
+
+	mu     sync.Mutex
+	found  bool
+	looked time.Time
+}
+
+func (p *presence) installed() (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found || p.clock.Since(p.looked) < time.Second {
+		return p.found, nil
+	}
+	_, err := p.mapper.RESTMapping(p.kind)
+	if err != nil && !meta.IsNoMatchError(err) {
+		return false, fmt.Errorf("asking whether %s is installed: %w", p.kind, err)
+	}
+	p.found, p.looked = err == nil, p.clock.Now()
+	return p.found, nil
+}

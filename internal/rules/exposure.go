@@ -1,0 +1,207 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+// ExposureView is what the rules for annotated Services see of the cluster. What is not there is nil, not an error.
+type ExposureView interface {
+	// Defaults stand in for what an annotation leaves out.
+	Defaults() exposure.Defaults
+	// Service reads a Service.
+	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	// Ingress reads an Ingress.
+	Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
+	// ForeignIngress finds an Ingress that serves a point and that Portcullis has not made.
+	ForeignIngress(ctx context.Context, at claim.Coordinate) (*networkingv1.Ingress, error)
+	// CertManager says whether cert-manager is installed.
+	CertManager(ctx context.Context) (bool, error)
+	// Certificate reads a Certificate. Without cert-manager there is none.
+	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
+	// Claim reads a claim by name.
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+}
+
+// Asks is what a Service asks for, complete but for the port.
+func Asks(v ExposureView, svc *corev1.Service) (exposure.Exposure, Problems) {
+	value, _ := exposure.Asked(svc)
+	asked, errs := exposure.Parse(value)
+	if len(errs) > 0 {
+		problems := make(Problems, 0, len(errs))
+		for _, err := range errs {
+			problems = append(problems, Problem{Reason: v1beta1.ReasonInvalidAnnotation, Err: err})
+		}
+		return exposure.Exposure{}, problems
+	}
+	e, err := v.Defaults().Complete(asked, svc.Namespace, svc.Name)
+	if err != nil {
+		return exposure.Exposure{}, one(v1beta1.ReasonInvalidAnnotation, err)
+	}
+	return e, nil
+}
+
+// HTTPPort finds the port of a Service that an exposure leads to.
+func HTTPPort(e exposure.Exposure, svc *corev1.Service) (int32, Problems) {
+	port, err := e.FindPort(svc)
+	if err != nil {
+		return 0, one(v1beta1.ReasonServicePortNotFound, err)
+	}
+	return port, nil
+}
+
+// Exposable says what keeps an exposure from being made, other than its points: an Ingress or a Certificate of the
+// Service's name that is somebody else's, and an issuer without cert-manager.
+func Exposable(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (Problems, error) {
+	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+	ing, err := v.Ingress(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if ing != nil && !exposure.IsOwn(ing, svc) {
+		return one(v1beta1.ReasonIngressNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+			"an Ingress %s exists%s, and this Service does not own it; it is left alone: delete or rename it, or rename the Service",
+			key, sinceCreated(ing)))), nil
+	}
+	if e.Issuer.IsZero() {
+		return nil, nil
+	}
+	return certifiable(ctx, v, svc, e, key)
+}
+
+func certifiable(
+	ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure, key types.NamespacedName,
+) (Problems, error) {
+	installed, err := v.CertManager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !installed {
+		return one(v1beta1.ReasonCertManagerMissing, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+			"issuer=%s needs cert-manager, which is not installed in this cluster; install it, or name a Secret that has a certificate, "+
+				"for example tls=%s", e.Issuer, e.Secret))), nil
+	}
+	cert, err := v.Certificate(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if cert != nil && !exposure.IsOwn(cert, svc) {
+		return one(v1beta1.ReasonCertificateNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+			"a Certificate %s exists%s, and this Service does not own it; it is left alone: leave issuer out and name its Secret, "+
+				"for example tls=%s", key, sinceCreated(cert), cert.Spec.SecretName))), nil
+	}
+	return nil, nil
+}
+
+// HTTPConflicts finds those of the points that somebody else holds, as far as is known without asking the API server:
+// points that another object has a claim on, and those of Ingresses that the ledger does not have yet. graceLeft says
+// how long a claim is kept if its holder is gone.
+func HTTPConflicts(
+	ctx context.Context, v ExposureView, svc *corev1.Service, points []claim.Coordinate, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) (Problems, error) {
+	var problems Problems
+	for _, at := range points {
+		held, err := v.Claim(ctx, at.Name())
+		if err != nil {
+			return nil, err
+		}
+		if held == nil {
+			ing, err := v.ForeignIngress(ctx, at)
+			if err != nil {
+				return nil, err
+			}
+			if ing == nil {
+				continue
+			}
+			held = claim.New(at, claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID})
+			held.CreationTimestamp = ing.CreationTimestamp
+		}
+		if claim.HolderOf(held) == claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name}) {
+			continue
+		}
+		problem, err := HTTPConflict(ctx, v, at, held, graceLeft(held))
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, problem...)
+	}
+	return problems, nil
+}
+
+// HTTPConflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
+// claim if its holder is gone.
+func HTTPConflict(
+	ctx context.Context, v ExposureView, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
+) (Problems, error) {
+	holder := claim.HolderOf(held)
+	text := "held by " + holder.String() + sinceCreated(held)
+	leaving, err := isLeavingHTTP(ctx, v, holder, at)
+	if err != nil {
+		return nil, err
+	}
+	if leaving {
+		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
+			holder, soon(graceLeft))
+	}
+	return one(v1beta1.ReasonHostConflict, &field.Error{
+		Type: field.ErrorTypeDuplicate, Field: exposure.AnnotationPath().String(), BadValue: at.Point(),
+		Detail: fmt.Sprintf("path %s on host %s is %s; choose another host or path, for example host=%s, path=%s",
+			at.Path(), at.Host(), text, at.Host(), otherPath(at.Path())),
+	}), nil
+}
+
+func otherPath(path string) string {
+	if path == "/" {
+		return "/other"
+	}
+	return path + "-other"
+}
+
+// isLeavingHTTP says whether a Service that holds a point is gone, or asks for another.
+func isLeavingHTTP(ctx context.Context, v ExposureView, holder claim.Holder, at claim.Coordinate) (bool, error) {
+	if holder.Kind != "Service" {
+		return false, nil
+	}
+	svc, err := v.Service(ctx, holder.Key())
+	if err != nil || svc == nil {
+		return err == nil, err
+	}
+	return !WantsHTTP(v, svc, at), nil
+}
+
+// WantsHTTP says whether a Service asks for a point. One whose annotation can't be read keeps what it has.
+func WantsHTTP(v ExposureView, svc *corev1.Service, at claim.Coordinate) bool {
+	if _, asked := exposure.Asked(svc); !asked || svc.DeletionTimestamp != nil {
+		return false
+	}
+	e, problems := Asks(v, svc)
+	if len(problems) > 0 {
+		return true
+	}
+	for _, point := range e.Points() {
+		if point == at {
+			return true
+		}
+	}
+	return false
+}
+
+// sinceCreated says when an object was created, if that is known.
+func sinceCreated(obj metav1.Object) string {
+	if created := obj.GetCreationTimestamp(); !created.IsZero() {
+		return " since " + created.UTC().Format(time.RFC3339)
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
+type ingressReconciler struct {
+	base
+}
+
+func setupIngress(mgr manager.Manager, b base) error {
+	r := &ingressReconciler{base: b}
+	return builder.ControllerManagedBy(mgr).Named("ingress").
+		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
+		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
+		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
+		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
+			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.allExposed)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
+
+// Reconcile makes the Ingress of one Service what the Service asks for.
+func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	svc, err := r.view.Service(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if svc == nil || svc.DeletionTimestamp != nil || !asks(svc) {
+		return reconcile.Result{}, r.withdraw(ctx, req.NamespacedName, svc)
+	}
+	w, problems, err := r.judge(ctx, svc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(problems) == 0 {
+		problems, err = r.realize(ctx, svc, w)
+	}
+	switch {
+	case errors.Is(err, errStale):
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	case len(problems) > 0:
+		r.refuse(svc, problems)
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
+	return reconcile.Result{}, r.serve(ctx, svc, w)
+}
+
+// wish is what a Service asks for, judged.
+type wish struct {
+	exposure.Exposure
+	port int32
+}
+
+// judge meets the verdict that admission would give, and claims what the Service does not hold yet.
+func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, rules.Problems, error) {
+	e, problems := rules.Asks(r.view, svc)
+	if len(problems) > 0 {
+		return wish{}, problems, nil
+	}
+	port, problems := rules.HTTPPort(e, svc)
+	hindered, err := rules.Exposable(ctx, r.view, svc, e)
+	if err != nil {
+		return wish{}, nil, err
+	}
+	if problems = append(problems, hindered...); len(problems) > 0 {
+		return wish{}, problems, nil
+	}
+	problems, err = r.claimAll(ctx, svc, e.Points())
+	return wish{e, port}, problems, err
+}
+
+// claimAll claims all points for a Service that is stored, or none as far as can be told before.
+func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (rules.Problems, error) {
+	problems, err := rules.HTTPConflicts(ctx, r.view, svc, points, r.ledger.GraceLeft)
+	if err != nil || len(problems) > 0 {
+		return r.conflicts(svc, problems), err
+	}
+	by := claim.Claimant{Holder: serviceHolder(svc), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion)}
+	for _, at := range points {
+		held, err := r.holds(ctx, by.Holder, at)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			continue
+		}
+		_, err = r.ledger.Claim(ctx, at, by, nil)
+		var taken *claim.HeldError
+		if errors.As(err, &taken) {
+			problems, err = rules.HTTPConflict(ctx, r.view, at, taken.Claim, r.ledger.GraceLeft(taken.Claim))
+			return r.conflicts(svc, problems), err
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// holds says whether a holder has the claim on a point. The claim of a Service that was just admitted may not be in the
+// cache yet, and a look is cheaper than an attempt to claim again.
+func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim.Coordinate) (bool, error) {
+	held, err := r.view.Claim(ctx, at.Name())
+	if err != nil || held != nil {
+		return err == nil && claim.HolderOf(held) == by, err
+	}
+	held = &v1beta1.EdgeClaim{}
+	if err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, held); err != nil {
+		return false, ignoreNotFound(err)
+	}
+	return claim.HolderOf(held) == by, nil
+}
+
+// conflicts counts a conflict, once for each change of what there is to say.
+func (r *ingressReconciler) conflicts(svc *corev1.Service, problems rules.Problems) rules.Problems {
+	if len(problems) > 0 && r.told.isNews(svc, topicIngress, text(problems)) {
+		cluster.Conflicts.WithLabelValues("reconciler").Inc()
+	}
+	return problems
+}
+
+func asks(svc *corev1.Service) bool {
+	_, asked := exposure.Asked(svc)
+	return asked
+}
+
+func serviceHolder(svc *corev1.Service) claim.Holder {
+	return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+}

@@ -1,0 +1,96 @@
+package reconcilers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+// askingChanged leaves out Services that ask for nothing, and changes of those that do which concern no Ingress.
+func askingChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object.(*corev1.Service)) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object.(*corev1.Service)) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			return asks(before) != asks(after) || asks(after) && concernsIngress(before, after)
+		},
+	}
+}
+
+func concernsIngress(before, after *corev1.Service) bool {
+	was, _ := exposure.Asked(before)
+	value, _ := exposure.Asked(after)
+	return value != was || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+}
+
+// serviceOfName finds the Service of the name of an Ingress or Certificate: it may own it, or want its name.
+func (r *ingressReconciler) serviceOfName(ctx context.Context, obj client.Object) []reconcile.Request {
+	key := client.ObjectKeyFromObject(obj)
+	if exposure.MadeFor(obj) == "" {
+		if svc, err := r.view.Service(ctx, key); err == nil && (svc == nil || !asks(svc)) {
+			return nil
+		}
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// onHTTPClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait for its point.
+func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
+	look := func(ctx context.Context, q queue, obj client.Object) {
+		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
+		if err != nil || !at.IsHTTP() {
+			return
+		}
+		services, err := r.view.AskingFor(ctx, at)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the Services that ask for a path", "point", at.Point())
+		}
+		for i := range services {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services[i])})
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+				look(ctx, q, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { look(ctx, q, e.Object) },
+	}
+}
+
+// allExposed finds every Service that asks for an Ingress.
+func (r *ingressReconciler) allExposed(ctx context.Context) []reconcile.Request {
+	services, err := r.view.Exposed(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")
+	}
+	requests := make([]reconcile.Request, 0, len(services))
+	for i := range services {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services[i])})
+	}
+	return requests
+}
+
+// servingChanged leaves out changes of an Ingress that leave its points alone.
+func servingChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*networkingv1.Ingress), e.ObjectNew.(*networkingv1.Ingress)
+		return !equality.Semantic.DeepEqual(before.Spec.Rules, after.Spec.Rules) || before.UID != after.UID ||
+			exposure.MadeFor(before) != exposure.MadeFor(after)
+	}}
+}

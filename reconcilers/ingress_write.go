@@ -1,0 +1,159 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// The Ingress and the Certificate of a Service are the Service's alone, and one that is somebody else's must never be
+// written to. Server-side apply can't promise that: it has no way to say "only if there is none". So they are created,
+// which fails when there is one, and changed on the version that was judged to be ours. A merge patch also takes away
+// what others have added to the spec, which an apply would leave.
+
+// errStale says that an object is not what the cache shows.
+var errStale = errors.New("the cache lags behind")
+
+// realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
+func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (rules.Problems, error) {
+	err := r.writeIngress(ctx, svc, w)
+	if err == nil {
+		err = r.writeCertificate(ctx, svc, w)
+	}
+	switch {
+	case err == nil:
+		return nil, nil
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		return nil, errStale
+	case isRefusal(err) && !apierrors.IsNotFound(err):
+		return rules.Problems{{Reason: v1beta1.ReasonIngressRefused,
+			Err: field.Invalid(exposure.AnnotationPath(), w.String(), err.Error())}}, nil
+	default:
+		return nil, err
+	}
+}
+
+func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Service, w wish) error {
+	existing, err := r.view.Ingress(ctx, client.ObjectKeyFromObject(svc))
+	if err != nil {
+		return err
+	}
+	want := w.IngressSpec(svc.Name, w.port)
+	if existing == nil {
+		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: want}
+		exposure.Mark(ing, svc)
+		if err := r.create(ctx, ing); err != nil {
+			return fmt.Errorf("creating the Ingress: %w", err)
+		}
+		return nil
+	}
+	if existing.DeletionTimestamp != nil {
+		return nil // its end will be seen
+	}
+	if want.IngressClassName == nil {
+		want.IngressClassName = existing.Spec.IngressClassName // what the cluster's default was
+	}
+	if equality.Semantic.DeepEqual(existing.Spec, want) && exposure.IsMarked(existing, svc) {
+		return nil
+	}
+	next := existing.DeepCopy()
+	next.Spec = want
+	exposure.Mark(next, svc)
+	if err := r.change(ctx, existing, next); err != nil {
+		return fmt.Errorf("changing the Ingress: %w", err)
+	}
+	r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressUpdated, "the Ingress was set to what the annotation says: "+w.String())
+	return nil
+}
+
+// writeCertificate keeps the Certificate of an issuer, and deletes it when there is no issuer any more.
+func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Service, w wish) error {
+	existing, err := r.view.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	if err != nil {
+		return err
+	}
+	if w.Issuer.IsZero() {
+		return r.dropCertificate(ctx, existing)
+	}
+	if existing == nil {
+		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
+		w.FillCertificate(&cert.Spec)
+		exposure.Mark(cert, svc)
+		if err := r.create(ctx, cert); err != nil {
+			return fmt.Errorf("creating the Certificate: %w", err)
+		}
+		return nil
+	}
+	next := existing.DeepCopy()
+	w.FillCertificate(&next.Spec)
+	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing.Spec, next.Spec) && exposure.IsMarked(existing, svc) {
+		return nil
+	}
+	exposure.Mark(next, svc)
+	if err := r.change(ctx, existing, next); err != nil {
+		return fmt.Errorf("changing the Certificate: %w", err)
+	}
+	return nil
+}
+
+// withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
+func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
+	r.told.forget(key)
+	ing, err := r.view.Ingress(ctx, key)
+	if err != nil {
+		return err
+	}
+	if ing != nil && ing.DeletionTimestamp == nil && exposure.MadeFor(ing) != "" {
+		if err := r.remove(ctx, ing); err != nil {
+			return fmt.Errorf("deleting the Ingress: %w", err)
+		}
+		if svc != nil && svc.DeletionTimestamp == nil {
+			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, "the annotation is gone, and so is the Ingress")
+		}
+	}
+	cert, err := r.view.Certificate(ctx, key)
+	if err != nil {
+		return err
+	}
+	return r.dropCertificate(ctx, cert)
+}
+
+// dropCertificate deletes a Certificate that was made for a Service. What it has issued stays in its Secret.
+func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Certificate) error {
+	if cert == nil || cert.DeletionTimestamp != nil || exposure.MadeFor(cert) == "" {
+		return nil
+	}
+	if err := r.remove(ctx, cert); err != nil {
+		return fmt.Errorf("deleting the Certificate: %w", err)
+	}
+	return nil
+}
+
+// create creates an object as Portcullis. There must be none yet.
+func (b base) create(ctx context.Context, obj client.Object) error {
+	return b.writer.Create(ctx, obj, client.FieldOwner(stream.FieldManager))
+}
+
+// change writes what differs between two versions of an object. It must not have changed meanwhile. One that is gone is
+// no error: its end will be seen.
+func (b base) change(ctx context.Context, from, to client.Object) error {
+	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	return ignoreNotFound(b.writer.Patch(ctx, to, patch, client.FieldOwner(stream.FieldManager)))
+}
+
+func ignoreNotFound(err error) error { return client.IgnoreNotFound(err) }

@@ -1,0 +1,230 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// Which requests come here at all is narrowed down in config/webhook/patch.yaml.
+
+// +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=NoneOnDryRun,groups="",resources=services,verbs=create;update,versions=v1,name=service.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+// +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=None,groups="",resources=services,verbs=delete,versions=v1,name=service-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=1,matchPolicy=Equivalent
+
+// serviceValidator decides on Services that ask for an Ingress. A request that it can't decide on passes, with a
+// warning: the reconcilers look at every Service again.
+type serviceValidator struct {
+	view   *cluster.View
+	ledger *claim.Ledger
+}
+
+var (
+	_ admission.Validator[*corev1.Service] = &serviceValidator{}
+
+	serviceKind = schema.GroupKind{Kind: "Service"}
+)
+
+const (
+	// serviceDeadline is how long a decision may take: the API server waits 3 s, and would then go on without a warning.
+	serviceDeadline = 2500 * time.Millisecond
+	// deleteDeadline is the same for deletions, for which it waits 1 s.
+	deleteDeadline = 700 * time.Millisecond
+	// named is how many objects a warning names.
+	named = 3
+)
+
+// ValidateCreate judges the annotation of a new Service, and claims the paths that it asks for.
+func (v *serviceValidator) ValidateCreate(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
+	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
+}
+
+// ValidateUpdate judges an annotation that changes, and whether its port is still there. All other changes pass.
+func (v *serviceValidator) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
+	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
+}
+
+// ValidateDelete always passes, and warns when streams lose their upstream.
+func (v *serviceValidator) ValidateDelete(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
+	return v.answer(ctx, deleteDeadline, svc, func(ctx context.Context) (decision, error) {
+		streams, err := v.view.StreamsTo(ctx, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		if err != nil || len(streams) == 0 {
+			return decision{}, err
+		}
+		names := make([]string, 0, len(streams))
+		for i := range streams {
+			names = append(names, streams[i].Namespace+"/"+streams[i].Name)
+		}
+		slices.Sort(names)
+		if len(names) > named {
+			names = append(names[:named], "...")
+		}
+		return decision{warnings: admission.Warnings{fmt.Sprintf(
+			"%d StreamIngress(es) send their traffic to Service %s/%s: %s; "+
+				"their ports stay open, and lead nowhere until a Service of this name is back",
+			len(streams), svc.Namespace, svc.Name, strings.Join(names, ", "))}}, nil
+	})
+}
+
+// answer turns errors of our own into a warning: a Service must never wait for Portcullis.
+func (v *serviceValidator) answer(
+	ctx context.Context, deadline time.Duration, svc *corev1.Service, decide func(context.Context) (decision, error),
+) (admission.Warnings, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	warnings, err := answer(ctx, serviceKind, svc.Name, decide)
+	if err == nil || apierrors.IsInvalid(err) {
+		return warnings, err
+	}
+	return append(warnings, "portcullis could not check the annotation "+v1beta1.AnnotationHTTP+
+		" now; it will, and report what is wrong by an event: "+err.Error()), nil
+}
+
+// decide judges a new Service (before is nil) or the change of one.
+func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
+	value, asked := exposure.Asked(svc)
+	if !asked || svc.DeletionTimestamp != nil {
+		return d, nil
+	}
+	if before != nil {
+		if was, had := exposure.Asked(before); had && was == value {
+			return v.ports(before, svc), nil
+		}
+	}
+	if err := ready(v.view); err != nil {
+		return d, err
+	}
+	e, problems := rules.Asks(v.view, svc)
+	if len(problems) > 0 {
+		return decision{problems: problems}, nil
+	}
+	_, d.problems = rules.HTTPPort(e, svc)
+	problems, err = rules.Exposable(ctx, v.view, svc, e)
+	if err != nil {
+		return d, err
+	}
+	d.problems = append(d.problems, problems...)
+	if d.warnings, err = v.classMissing(ctx, e.Class); err != nil {
+		return d, err
+	}
+	problems, err = v.promise(ctx, before, svc, e, len(d.problems) == 0)
+	d.problems = append(d.problems, problems...)
+	return d, err
+}
+
+// ports judges a change of the ports under an annotation that stays: it may not take the port away that the Ingress
+// leads to. An annotation that led nowhere before does not keep anybody from changing the ports.
+func (v *serviceValidator) ports(before, svc *corev1.Service) decision {
+	if equality.Semantic.DeepEqual(before.Spec.Ports, svc.Spec.Ports) {
+		return decision{}
+	}
+	e, problems := rules.Asks(v.view, svc)
+	if len(problems) > 0 {
+		return decision{}
+	}
+	if _, problems = rules.HTTPPort(e, before); len(problems) > 0 {
+		return decision{}
+	}
+	_, problems = rules.HTTPPort(e, svc)
+	return decision{problems: problems}
+}
+
+// classMissing warns of an IngressClass that does not exist: nothing would serve the Ingress.
+func (v *serviceValidator) classMissing(ctx context.Context, class string) (admission.Warnings, error) {
+	there, err := v.view.IngressClass(ctx, class)
+	switch {
+	case err != nil || there:
+		return nil, err
+	case class == "":
+		return admission.Warnings{"no IngressClass is named, and none is marked as the cluster's default: " +
+			"until one is, no proxy may serve the Ingress; name one, for example class=nginx"}, nil
+	default:
+		return admission.Warnings{fmt.Sprintf("there is no IngressClass %q: until there is, no proxy serves the Ingress", class)}, nil
+	}
+}
+
+// promise claims the points that a Service asks for and does not hold yet, if everything else about it is right.
+func (v *serviceValidator) promise(
+	ctx context.Context, before, svc *corev1.Service, e exposure.Exposure, claims bool,
+) (rules.Problems, error) {
+	points := e.Points()
+	problems, err := rules.HTTPConflicts(ctx, v.view, svc, points, v.ledger.GraceLeft)
+	if err != nil || len(problems) > 0 || !claims {
+		return v.conflicts(problems), err
+	}
+	by := claim.Claimant{Holder: holderOf(svc), UID: svc.UID}
+	if before != nil {
+		by.Generation = claim.AfterVersion(before.ResourceVersion)
+	}
+	for _, at := range points {
+		held, err := v.holds(ctx, before, by.Holder, at)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			continue
+		}
+		if problems, err = v.promiseOne(ctx, at, by); err != nil || len(problems) > 0 {
+			return v.conflicts(problems), err
+		}
+	}
+	return nil, nil
+}
+
+// holds says whether a stored Service holds a point for good: it has the claim and asks for the point already, so that
+// nobody releases it.
+func (v *serviceValidator) holds(ctx context.Context, before *corev1.Service, holder claim.Holder, at claim.Coordinate) (bool, error) {
+	if before == nil || !asksFor(v.view, before, at) {
+		return false, nil
+	}
+	held, err := v.view.Claim(ctx, at.Name())
+	return held != nil && claim.HolderOf(held) == holder, err
+}
+
+// asksFor says whether the annotation of a Service, which can be read, asks for a point.
+func asksFor(view *cluster.View, svc *corev1.Service, at claim.Coordinate) bool {
+	if _, asked := exposure.Asked(svc); !asked {
+		return false
+	}
+	e, problems := rules.Asks(view, svc)
+	return len(problems) == 0 && slices.Contains(e.Points(), at)
+}
+
+func (v *serviceValidator) promiseOne(ctx context.Context, at claim.Coordinate, by claim.Claimant) (rules.Problems, error) {
+	promise := v.ledger.Promise
+	if isDryRun(ctx) {
+		promise = v.ledger.Peek
+	}
+	err := promise(ctx, at, by, nil)
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		return rules.HTTPConflict(ctx, v.view, at, held.Claim, v.ledger.GraceLeft(held.Claim))
+	}
+	return nil, err
+}
+
+func (v *serviceValidator) conflicts(problems rules.Problems) rules.Problems {
+	if len(problems) > 0 {
+		cluster.Conflicts.WithLabelValues("admission").Inc()
+	}
+	return problems
+}
+
+func holderOf(svc *corev1.Service) claim.Holder {
+	return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+}
