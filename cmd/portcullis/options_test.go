@@ -99,17 +99,17 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		args string
 		want string
 	}{
-		"an argument":                {"serve now", "unexpected arguments: serve now"},
-		"no grace":                   {"--claim-grace=0", "--claim-grace must be positive"},
-		"a negative grace":           {"--claim-grace=-1s", "--claim-grace must be positive"},
-		"port 0":                     {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
-		"a port that is too high":    {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
-		"no namespace":               {"--namespace=", "--namespace must not be empty"},
-		"several at once":            {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
-		"a flag that is not known":   {"--nosuch", "flag provided but not defined: -nosuch"},
-		"a host that is none":        {"--ingress-host=Example", `--ingress-class, --ingress-host: host "Example": not a host name with {service} and {namespace} filled in`},
-		"a host with other fields":   {"--ingress-host={pod}.x", `--ingress-class, --ingress-host: host "{pod}.x": not a host name with {service} and {namespace} filled in`},
-		"a class that is none":       {"--ingress-class=Nginx", `--ingress-class, --ingress-host: class "Nginx": ` +
+		"an argument":              {"serve now", "unexpected arguments: serve now"},
+		"no grace":                 {"--claim-grace=0", "--claim-grace must be positive"},
+		"a negative grace":         {"--claim-grace=-1s", "--claim-grace must be positive"},
+		"port 0":                   {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
+		"a port that is too high":  {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
+		"no namespace":             {"--namespace=", "--namespace must not be empty"},
+		"several at once":          {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
+		"a flag that is not known": {"--nosuch", "flag provided but not defined: -nosuch"},
+		"a host that is none":      {"--ingress-host=Example", `--ingress-class, --ingress-host: host "Example": not a host name with {service} and {namespace} filled in`},
+		"a host with other fields": {"--ingress-host={pod}.x", `--ingress-class, --ingress-host: host "{pod}.x": not a host name with {service} and {namespace} filled in`},
+		"a class that is none": {"--ingress-class=Nginx", `--ingress-class, --ingress-host: class "Nginx": ` +
 			"the name of an IngressClass may have lower-case letters, digits, hyphens and dots, and not 'N'"},
 		"a mode that is not known":   {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
 		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
