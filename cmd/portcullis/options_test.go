@@ -94,6 +94,7 @@ func TestNamespaceOfThePod(t *testing.T) {
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	modes := podtoip.Off.String() + ", " + podtoip.Labeled.String() + " and " + podtoip.All.String()
+	const ingress, filled = "--ingress-class, --ingress-host: ", " with {service} and {namespace} filled in"
 	t.Setenv("POD_NAMESPACE", "")
 	for name, tc := range map[string]struct {
 		args string
@@ -107,10 +108,10 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no namespace":             {"--namespace=", "--namespace must not be empty"},
 		"several at once":          {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
 		"a flag that is not known": {"--nosuch", "flag provided but not defined: -nosuch"},
-		"a host that is none":      {"--ingress-host=Example", `--ingress-class, --ingress-host: host "Example": not a host name with {service} and {namespace} filled in`},
-		"a host with other fields": {"--ingress-host={pod}.x", `--ingress-class, --ingress-host: host "{pod}.x": not a host name with {service} and {namespace} filled in`},
-		"a class that is none": {"--ingress-class=Nginx", `--ingress-class, --ingress-host: class "Nginx": ` +
-			"the name of an IngressClass may have lower-case letters, digits, hyphens and dots, and not 'N'"},
+		"a host that is none":      {"--ingress-host=Example", ingress + `host "Example": not a host name` + filled},
+		"a host with other fields": {"--ingress-host={pod}.x", ingress + `host "{pod}.x": not a host name` + filled},
+		"a class that is none": {"--ingress-class=Nginx", ingress +
+			`class "Nginx": the name of an IngressClass may have lower-case letters, digits, hyphens and dots, and not 'N'`},
 		"a mode that is not known":   {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
 		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
 	} {
