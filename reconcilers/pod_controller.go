@@ -44,7 +44,7 @@ func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
 	}
 	build := builder.ControllerManagedBy(mgr).Named("pod").
 		Watches(&corev1.Pod{}, r.onPod()).
-		Watches(&v1beta1.PodToIP{}, r.onPodToIP())
+		Watches(&v1beta1.PodToIP{}, onPodToIP())
 	if mode == podtoip.Labeled {
 		build.Watches(cluster.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
 	}
@@ -79,7 +79,7 @@ func (r *podReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	change := podtoip.Plan(standing, pod, covered)
-	if wait := r.recent.begin(req.NamespacedName, change); wait > 0 {
+	if wait := r.recent.begin(req.NamespacedName, versionOf(standing), change); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.carryOut(ctx, req.NamespacedName, change); err != nil {
@@ -87,6 +87,14 @@ func (r *podReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, nil
+}
+
+// versionOf is the version of a PodToIP, "" when there is none.
+func versionOf(p *v1beta1.PodToIP) string {
+	if p == nil {
+		return ""
+	}
+	return p.ResourceVersion
 }
 
 // covers says whether the Pods of a namespace get PodToIPs.

@@ -23,16 +23,19 @@ type recentChanges struct {
 
 type madeChange struct {
 	podtoip.Change
-	at time.Time
+	// seen is the version of the PodToIP in the cache when the change was made, and at is when that was.
+	seen string
+	at   time.Time
 }
 
 func newRecentChanges(c clock.PassiveClock) *recentChanges {
 	return &recentChanges{clock: c, made: map[types.NamespacedName]madeChange{}}
 }
 
-// begin remembers a change that is about to be made. If the same one was made a moment ago, it says how long to wait for
-// the cache to show it; else 0.
-func (r *recentChanges) begin(key types.NamespacedName, change podtoip.Change) time.Duration {
+// begin remembers a change that is about to be made. seen is the version of the PodToIP in the cache, "" when there is
+// none. If the same change was made a moment ago, and the cache is as it was then, it says how long to wait for the
+// cache; else 0. That the cache moves on is not taken from events: they may tell of what was before the change.
+func (r *recentChanges) begin(key types.NamespacedName, seen string, change podtoip.Change) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if change.IsNone() {
@@ -40,16 +43,16 @@ func (r *recentChanges) begin(key types.NamespacedName, change podtoip.Change) t
 		return 0
 	}
 	now := r.clock.Now()
-	if made, ok := r.made[key]; ok && made.Equal(change) {
+	if made, ok := r.made[key]; ok && made.seen == seen && made.Equal(change) {
 		if left := showsWithin - now.Sub(made.at); left > 0 {
 			return left
 		}
 	}
-	r.made[key] = madeChange{change, now}
+	r.made[key] = madeChange{change, seen, now}
 	return 0
 }
 
-// forget says that the cache shows news of a PodToIP, or that a change was not made.
+// forget says that a change was not made.
 func (r *recentChanges) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,20 +44,16 @@ func (r *podReconciler) onPod() handler.EventHandler {
 
 // onPodToIP looks at every PodToIP that is there at the start, so that those whose Pod vanished meanwhile go, and at
 // those that change: by our own hand, or by somebody else's.
-func (r *podReconciler) onPodToIP() handler.EventHandler {
-	look := func(obj client.Object, q queue) {
-		r.recent.forget(client.ObjectKeyFromObject(obj))
-		q.Add(forObject(obj))
-	}
+func onPodToIP() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
 			podToIPs.Inc()
-			look(e.Object, q)
+			q.Add(forObject(e.Object))
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { look(e.ObjectNew, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { q.Add(forObject(e.ObjectNew)) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 			podToIPs.Dec()
-			look(e.Object, q)
+			q.Add(forObject(e.Object))
 		},
 	}
 }

@@ -3,16 +3,14 @@ package reconcilers
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/podtoip"
-)
+	"jeffthecoder.xyz/portcullis/api/v1beta1")
 
 // asked says how many names a handler asks to look at.
 func asked(t *testing.T, handle func(q queue)) int {
@@ -63,22 +61,22 @@ func TestPodEventsAskForALook(t *testing.T) {
 }
 
 func TestPodToIPEventsAskForALook(t *testing.T) {
-	r := &podReconciler{recent: newRecentChanges(clocktesting.NewFakePassiveClock(metav1.Now().Time))}
 	p := &v1beta1.PodToIP{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
-	key := forObject(p).NamespacedName
-	for name, handle := range map[string]func(queue){
-		"created": func(q queue) {
-			r.onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q)
-		},
-		"changed": func(q queue) { r.onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) },
-		"deleted": func(q queue) { r.onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) },
+	before := testutil.ToFloat64(podToIPs)
+	for _, c := range []struct {
+		what   string
+		handle func(queue)
+		count  float64
+	}{
+		{"created", func(q queue) { onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q) }, 1},
+		{"changed", func(q queue) { onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) }, 1},
+		{"deleted", func(q queue) { onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) }, 0},
 	} {
-		r.recent.begin(key, podtoip.Change{Delete: "one"})
-		if got := asked(t, handle); got != 1 {
-			t.Errorf("%s: it asks for %d looks, want 1", name, got)
+		if got := asked(t, c.handle); got != 1 {
+			t.Errorf("%s: it asks for %d looks, want 1", c.what, got)
 		}
-		if wait := r.recent.begin(key, podtoip.Change{Delete: "one"}); wait > 0 {
-			t.Errorf("%s: what was done before it is still remembered", name)
+		if got := testutil.ToFloat64(podToIPs) - before; got != c.count {
+			t.Errorf("%s: %v more PodToIPs are counted, want %v", c.what, got, c.count)
 		}
 	}
 }

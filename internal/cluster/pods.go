@@ -11,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// ready is what is kept of the conditions of a Pod that is ready. All cached Pods share it.
-var ready = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+// readyCondition is what is kept of the conditions of a Pod that is ready. All cached Pods share it.
+var readyCondition = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 
 // slimPod keeps of a Pod what is used: who and where it is, its IPs, and how far it is in its life. All else, most of a
 // Pod, is left to the garbage collector.
@@ -34,7 +34,7 @@ func slimPod(obj any) (any, error) {
 	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			slim.Status.Conditions = ready
+			slim.Status.Conditions = readyCondition
 		}
 	}
 	return slim, nil
