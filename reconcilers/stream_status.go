@@ -37,6 +37,11 @@ func (v *verdict) again() time.Duration {
 			return refusedRetry
 		}
 	}
+	for _, p := range v.refusal {
+		if p.Reason == v1beta1.ReasonNoFreePort {
+			return pendingRetry // the claim that goes wakes us up, perhaps before its port is known to be free
+		}
+	}
 	if v.programmed.Reason == v1beta1.ReasonPending {
 		return pendingRetry
 	}
