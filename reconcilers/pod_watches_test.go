@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1")
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
 
 // asked says how many names a handler asks to look at.
 func asked(t *testing.T, handle func(q queue)) int {
