@@ -90,7 +90,9 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		LeaderElectionID:              "portcullis",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: webhookTLS}),
+		WebhookServer: webhooks.Draining(webhook.NewServer(webhook.Options{
+			Host: o.webhookHost, Port: o.webhookPort, TLSOpts: webhookTLS,
+		})),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)

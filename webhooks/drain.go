@@ -1,0 +1,62 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// draining is a server of which no request is lost when it stops.
+type draining struct {
+	webhook.Server
+	farewell time.Duration
+	stopping <-chan struct{}
+}
+
+// farewell is how long a server goes on when it is told to stop. In that time it asks for every connection to be closed
+// by the API server, which otherwise might send a request on one that is just being closed here.
+const farewell = 2 * time.Second
+
+// Draining makes a server answer the requests that it has, and those on the connections that it has, when it is told to
+// stop. By itself it waits for the former, but takes their context away, so that each is answered with an error; a
+// rolling update would fail what users apply.
+func Draining(server webhook.Server) webhook.Server {
+	return &draining{Server: server, farewell: farewell}
+}
+
+// Start serves until the context has ended, everybody has been told, and the last request is answered.
+func (d *draining) Start(ctx context.Context) error {
+	d.stopping = ctx.Done()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.farewell, stop) })()
+	return d.Server.Start(serving)
+}
+
+// Register serves hook. The context of a request ends when the API server gives up, not when this server stops.
+func (d *draining) Register(path string, hook http.Handler) {
+	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.isStopping() {
+			w.Header().Set("Connection", "close")
+		}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		defer cancel()
+		defer context.AfterFunc(r.Context(), func() {
+			if !d.isStopping() {
+				cancel()
+			}
+		})()
+		hook.ServeHTTP(w, r.WithContext(ctx))
+	}))
+}
+
+func (d *draining) isStopping() bool {
+	select {
+	case <-d.stopping:
+		return true
+	default:
+		return false
+	}
+}
