@@ -73,6 +73,13 @@ func (b *balancer) add(backend string) {
 	}
 }
 
+// retire sends a backend no new connections. Those that are open stay, as they do when an endpoint is taken out.
+func (b *balancer) retire(backend string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backends = slices.DeleteFunc(b.backends, func(other string) bool { return other == backend })
+}
+
 // remove sends a backend nothing any more.
 func (b *balancer) remove(backend string) {
 	b.mu.Lock()

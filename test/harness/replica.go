@@ -116,6 +116,13 @@ func (r *Replica) Terminate() error {
 	return r.end(syscall.SIGTERM)
 }
 
+// Retire ends the process as a rolling update would: no new connections, and SIGTERM a moment later.
+func (r *Replica) Retire() error {
+	r.front.retire(r.webhook)
+	time.Sleep(100 * time.Millisecond) // what preStop is for: connections that are being made
+	return r.end(syscall.SIGTERM)
+}
+
 func (r *Replica) end(signal syscall.Signal) error {
 	select {
 	case <-r.done:
