@@ -11,9 +11,12 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -63,6 +66,20 @@ func (c *creator) cut() {
 		_ = conn.Close()
 		delete(c.open, conn)
 	}
+}
+
+// create creates a stream as `kubectl create` does, and apply as `kubectl apply --server-side` does.
+func create(ctx context.Context, c client.Client, s *v1beta1.StreamIngress) error { return c.Create(ctx, s) }
+
+func apply(ctx context.Context, c client.Client, s *v1beta1.StreamIngress) error {
+	s.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("StreamIngress"))
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status")
+	said := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
+	return c.Apply(ctx, said, client.FieldOwner("user"), client.ForceOwnership)
 }
 
 // answers are what the users of one round were told.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,10 +25,10 @@ func raceInFlight(w *world) {
 		name string
 		run  func(e *edge, t *turnstile, id string, port int32) error
 	}{
-		{"a twin is created and deleted", createTwin(func(e *edge, twin *v1beta1.StreamIngress) { e.delete(twin) })},
-		{"a twin is created and moves away", createTwin(func(e *edge, twin *v1beta1.StreamIngress) {
-			edit(e.world, twin, func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(*s.Spec.Listen + 100) })
-		})},
+		{"a twin is created and deleted", createTwin(create, deleted)},
+		{"a twin is created and moves away", createTwin(create, moved)},
+		{"a twin is created and deleted, beside an apply", createTwin(apply, deleted)},
+		{"a twin is created and moves away, beside an apply", createTwin(apply, moved)},
 		{"a change makes a move begin anew", overtakeMove},
 		{"an old move comes late", regressMove},
 	} {
@@ -45,13 +46,22 @@ func raceInFlight(w *world) {
 	e.nobodyWasLiedTo()
 }
 
-// createTwin holds back the creation of a stream, creates another of the same name, which is stored first, lets then
-// make it give up the port, and sees whether a rival gets it before the first one is stored.
-func createTwin(then func(*edge, *v1beta1.StreamIngress)) func(e *edge, t *turnstile, id string, port int32) error {
+// deleted and moved make a stream give up its port.
+func deleted(e *edge, s *v1beta1.StreamIngress) { e.delete(s) }
+
+func moved(e *edge, s *v1beta1.StreamIngress) {
+	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(*s.Spec.Listen + 100) })
+}
+
+// createTwin holds back the creation of a stream, creates another of the same name, which is stored first, makes that
+// one give up the port, and sees whether a rival gets it before the first one is stored.
+func createTwin(
+	first func(context.Context, client.Client, *v1beta1.StreamIngress) error, giveUp func(*edge, *v1beta1.StreamIngress),
+) func(e *edge, t *turnstile, id string, port int32) error {
 	return func(e *edge, t *turnstile, id string, port int32) error {
 		slow := t.late("validating", id)
 		ended := slow.begin(e.world, func(c client.Client) error {
-			return c.Create(e.t.Context(), sti(id+"-a/twin", of("inflight"), tcp(port)))
+			return first(e.t.Context(), c, sti(id+"-a/twin", of("inflight"), tcp(port)))
 		})
 		e.heldBy("inflight", TCP, port, "StreamIngress "+id+"-a/twin")
 		e.Reconnect() // the twin is for the other replica to judge
@@ -60,14 +70,11 @@ func createTwin(then func(*edge, *v1beta1.StreamIngress)) func(e *edge, t *turns
 			return fmt.Errorf("the twin was refused: %w", err)
 		}
 		e.has(twin, v1beta1.ConditionAccepted, "True Accepted")
-		then(e, twin)
+		giveUp(e, twin)
 		rival := e.rival(id, port)
+		e.delete(twin) // it would be in the way
 		slow.let()
-		first := <-ended
-		if apierrors.IsAlreadyExists(first) {
-			first = nil // the twin that moved is still there
-		}
-		return oneOf(first, rival)
+		return oneOf(<-ended, rival)
 	}
 }
 

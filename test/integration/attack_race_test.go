@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -80,8 +77,12 @@ func raceCreates(w *world) {
 	var y tally
 	for round := range rounds {
 		name, port := fmt.Sprintf("round-%d", round), int32(10000+round)
-		y.mustBeOne(w, round, all(users, func(_ int, c *creator) error {
-			return c.Create(w.t.Context(), sti(c.namespace+"/"+name, of("creates"), tcp(port)))
+		y.mustBeOne(w, round, all(users, func(i int, c *creator) error {
+			s := sti(c.namespace+"/"+name, of("creates"), tcp(port))
+			if i%2 == 0 {
+				return apply(w.t.Context(), c, s)
+			}
+			return create(w.t.Context(), c, s)
 		}))
 	}
 	y.report(w, false)
@@ -97,7 +98,7 @@ func raceUpdates(w *world) {
 	}
 	var y tally
 	for round := range rounds {
-		move := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"listen":%d}}`, 10000+round))
+		move := moveTo(int32(10000 + round))
 		y.mustBeOne(w, round, all(users, func(_ int, c *creator) error {
 			return c.Patch(w.t.Context(), sti(c.namespace+"/mover"), move)
 		}))
@@ -147,6 +148,9 @@ func raceDraws(w *world) {
 // late, or get lost.
 func raceAborted(w *world) {
 	e, users := w.newEdge("aborted", hostNetwork), w.creators("aborted", rivals)
+	for i, c := range users {
+		w.create(sti(c.namespace+"/mover", of("aborted"), tcp(int32(100+i))))
+	}
 	w.DisturbAnswers(func() harness.Fate {
 		return harness.Fate{Delay: rand.N(10 * time.Millisecond), Cut: rand.N(40) == 0}
 	})
@@ -154,7 +158,7 @@ func raceAborted(w *world) {
 	told := map[string]bool{}
 	for round := range longRounds {
 		name, port := fmt.Sprintf("round-%d", round), int32(10000+round)
-		got := all(users, func(_ int, c *creator) error {
+		got := all(users, func(i int, c *creator) error {
 			ctx, cancel := context.WithCancel(w.t.Context())
 			defer cancel()
 			switch rand.N(4) {
@@ -163,14 +167,19 @@ func raceAborted(w *world) {
 			case 1:
 				defer time.AfterFunc(rand.N(40*time.Millisecond), c.cut).Stop()
 			}
-			return c.Create(ctx, sti(c.namespace+"/"+name, of("aborted"), tcp(port)))
+			if i%3 == 0 {
+				return c.Patch(ctx, sti(c.namespace+"/mover"), moveTo(port))
+			}
+			return create(ctx, c, sti(c.namespace+"/"+name, of("aborted"), tcp(port)))
 		})
 		y.add(got)
 		if len(got.yes) > 1 {
 			w.t.Errorf("round %d: %d users were told yes for one port", round, len(got.yes))
 		}
 		for _, i := range got.yes {
-			told[users[i].namespace+"/"+name] = true
+			if i%3 != 0 { // a mover moves on
+				told[users[i].namespace+"/"+name] = true
+			}
 		}
 	}
 	w.DisturbAnswers(nil)
