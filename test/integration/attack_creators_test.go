@@ -69,7 +69,9 @@ func (c *creator) cut() {
 }
 
 // create creates a stream as `kubectl create` does, and apply as `kubectl apply --server-side` does.
-func create(ctx context.Context, c client.Client, s *v1beta1.StreamIngress) error { return c.Create(ctx, s) }
+func create(ctx context.Context, c client.Client, s *v1beta1.StreamIngress) error {
+	return c.Create(ctx, s)
+}
 
 func apply(ctx context.Context, c client.Client, s *v1beta1.StreamIngress) error {
 	s.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("StreamIngress"))
