@@ -29,6 +29,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&StreamIngress{}, &StreamIngressList{},
 		&StreamIngressClass{}, &StreamIngressClassList{},
 		&EdgeClaim{}, &EdgeClaimList{},
+		&AddressPool{}, &AddressPoolList{},
 		&PodToIP{}, &PodToIPList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

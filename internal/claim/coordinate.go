@@ -23,20 +23,25 @@ package claim
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// Coordinate is one point of the edge: a port on the proxy of a class, or a path on a host. It is comparable; the zero
-// value is no point.
+// Coordinate is one point of the edge: a port on the proxy of a class, a path on a host, an address or one of its ports,
+// or a port of the nodes. It is comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
 	port     uint16
 	// host and path are set for HTTP, and only there.
 	host, path string
+	// address is set for addresses and their ports.
+	address netip.Addr
+	// node is set for the ports of the nodes.
+	node bool
 }
 
 // streamScope is the first part of the names of claims on the ports of a class.
@@ -51,10 +56,13 @@ func Stream(class string, protocol v1beta1.Protocol, port int32) Coordinate {
 	return Coordinate{class: class, protocol: protocol, port: uint16(port)}
 }
 
-// Parse reads the name of a claim on a port. It is the inverse of Name. The names of claims on paths have a hash, and
-// can't be read: see Of.
+// Parse reads the name of a claim on a port or an address. It is the inverse of Name. The names of claims on paths have
+// a hash, and can't be read: see Of.
 func Parse(name string) (Coordinate, error) {
 	parts := strings.Split(name, ".")
+	if parts[0] == addressScope || parts[0] == nodeScope {
+		return parseAddress(name, parts)
+	}
 	if len(parts) < 4 || parts[0] != streamScope {
 		return Coordinate{}, fmt.Errorf("%q is not a coordinate: want %s.<class>.<tcp|udp>.<port>", name, streamScope)
 	}
@@ -70,13 +78,16 @@ func Parse(name string) (Coordinate, error) {
 // IsZero says whether c is no point.
 func (c Coordinate) IsZero() bool { return c == Coordinate{} }
 
+// IsStream says whether c is a port on the proxy of a class.
+func (c Coordinate) IsStream() bool { return c.class != "" }
+
 // Class is the StreamIngressClass on whose proxy the point lies.
 func (c Coordinate) Class() string { return c.class }
 
 // Protocol of the port.
 func (c Coordinate) Protocol() v1beta1.Protocol { return c.protocol }
 
-// Port number, 1 to 65535.
+// Port number, 1 to 65535; 0 for paths and for whole addresses.
 func (c Coordinate) Port() int32 { return int32(c.port) }
 
 // Name is the name of the claim on the point, for example stream.public.tcp.8080. It is empty for no point.
@@ -86,22 +97,32 @@ func (c Coordinate) Name() string {
 		return ""
 	case c.IsHTTP():
 		return httpName(c.host, c.path)
+	case c.IsAddress(), c.IsNode():
+		return c.addressName()
 	}
 	return streamScope + "." + c.class + "." + strings.ToLower(string(c.protocol)) + "." + strconv.Itoa(int(c.port))
 }
 
 // Scope is the space in which the point is unique, for example stream/public or http.
 func (c Coordinate) Scope() string {
-	if c.IsHTTP() {
+	switch {
+	case c.IsHTTP():
 		return HTTPScope
+	case c.IsAddress():
+		return c.addressScope()
+	case c.IsNode():
+		return nodeScope
 	}
 	return StreamScope(c.class)
 }
 
 // Point is the point within its scope, for example TCP/8080 or shop.example.com/api.
 func (c Coordinate) Point() string {
-	if c.IsHTTP() {
+	switch {
+	case c.IsHTTP():
 		return c.host + c.path
+	case c.IsAddress() && c.port == 0:
+		return c.address.String()
 	}
 	return string(c.protocol) + "/" + strconv.Itoa(int(c.port))
 }
@@ -112,8 +133,8 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
 
-// Compare orders coordinates by class, port and protocol, and those of HTTP by host and path.
+// Compare orders coordinates by class, address, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
+	return cmp.Or(cmp.Compare(a.class, b.class), a.address.Compare(b.address), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
 		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }
