@@ -103,6 +103,8 @@ func (r *claimReconciler) wants(ctx context.Context, reader client.Reader, c *v1
 	switch {
 	case at.IsHTTP():
 		return r.httpWants(ctx, reader, at, holder)
+	case !at.IsStream():
+		return r.loadBalancerWants(ctx, reader, at, holder)
 	case !holder.IsStream():
 		return r.foreignWants(ctx, at, holder)
 	}

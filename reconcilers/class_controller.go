@@ -179,7 +179,7 @@ func (r *classReconciler) classOfStream(ctx context.Context, obj client.Object) 
 
 func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	at, err := claim.Parse(obj.GetName())
-	if err != nil {
+	if err != nil || !at.IsStream() {
 		return nil
 	}
 	return []reconcile.Request{forName(at.Class())}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -107,7 +108,7 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	byScope := map[string]float64{}
 	if o.list(ctx, &claims) {
 		for i := range claims.Items {
-			byScope[claims.Items[i].Spec.Scope]++
+			byScope[claim.ScopeFamily(claims.Items[i].Spec.Scope)]++
 		}
 	}
 	for scope, n := range byScope {

@@ -117,7 +117,7 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			holder(q, e.Object)
-			if at, err := claim.Parse(e.Object.GetName()); err == nil {
+			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.IsStream() {
 				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), at.Port()))))
 				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), 0))))
 			}

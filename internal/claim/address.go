@@ -55,6 +55,15 @@ func (c Coordinate) IsNode() bool { return c.node }
 // Address of an address or of its port, the zero Addr for other points.
 func (c Coordinate) Address() netip.Addr { return c.address }
 
+// ScopeFamily is the scope itself, and addr for the scope of the ports of an address: there are as many of those as
+// addresses.
+func ScopeFamily(scope string) string {
+	if strings.HasPrefix(scope, addressScope+"/") {
+		return addressScope
+	}
+	return scope
+}
+
 func (c Coordinate) addressScope() string {
 	if c.port == 0 {
 		return addressScope

@@ -30,6 +30,9 @@ func TestAddressNames(t *testing.T) {
 		if back, err := Parse(tc.name); err != nil || back != tc.at {
 			t.Errorf("Parse(%q) = %v, %v", tc.name, back, err)
 		}
+		if family, want := ScopeFamily(tc.scope), tc.scope[:4]; family != want {
+			t.Errorf("%q is of the family %q", tc.scope, family)
+		}
 		if errs := validation.IsDNS1123Subdomain(tc.name); len(errs) > 0 {
 			t.Errorf("%q can't be the name of an object: %v", tc.name, errs)
 		}

@@ -63,7 +63,7 @@ func (o *Occupancy) set(obj any, taken bool) {
 		return
 	}
 	at, err := claim.Parse(c.Name)
-	if err != nil {
+	if err != nil || !at.IsStream() {
 		return
 	}
 	o.mu.Lock()

@@ -41,6 +41,8 @@ func TestOccupancyFollowsTheClaims(t *testing.T) {
 	has("public", v1beta1.UDP, false)
 	has("internal", v1beta1.TCP, true)
 	has("nosuch", v1beta1.TCP, false)
+	events.Add(claim.New(claim.NodePort("TCP", 53), claim.Claimant{Holder: by}))
+	has("", v1beta1.TCP, false)
 	events.Add(udp)
 	events.Delete(tcp)
 	has("public", v1beta1.TCP, false)
