@@ -1,0 +1,245 @@
+package addresspool
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// small are addresses that are close together, some of them at the ends of their family, and some buggy.
+func small(n uint) netip.Addr {
+	bases := []string{"192.0.2.246", "255.255.255.240", "0.0.0.0", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff0", "2001:db8::fffa"}
+	base := ip(bases[n/16%uint(len(bases))])
+	for range n % 16 {
+		if base.Next().IsValid() {
+			base = base.Next()
+		}
+	}
+	return base
+}
+
+func TestTakenIsASetOfAddresses(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	taken, model := &Taken{}, map[netip.Addr]bool{}
+	for step := range 20000 {
+		at := small(random.UintN(96))
+		// Mostly full and mostly empty by turns.
+		if random.UintN(4) == 0 == (step/1000%2 == 0) {
+			if taken.Remove(at) != model[at] {
+				t.Fatalf("step %d: removing %s: had it: %v", step, at, model[at])
+			}
+			delete(model, at)
+		} else {
+			if taken.Add(at) == model[at] {
+				t.Fatalf("step %d: adding %s: had it: %v", step, at, model[at])
+			}
+			model[at] = true
+		}
+		if at = small(random.UintN(96)); taken.Has(at) != model[at] {
+			t.Fatalf("step %d: has %s: %v", step, at, taken.Has(at))
+		}
+		if step%50 == 0 {
+			compare(t, taken, model, small(random.UintN(96)), small(random.UintN(96)))
+		}
+	}
+	if taken.Add(netip.Addr{}) || taken.Remove(netip.Addr{}) || taken.Has(netip.Addr{}) {
+		t.Error("no address is an address")
+	}
+}
+
+// compare compares all that can be asked of a Taken with a model.
+func compare(t *testing.T, taken *Taken, model map[netip.Addr]bool, from, to netip.Addr) {
+	t.Helper()
+	var want []netip.Addr
+	var bad int64
+	for at := range model {
+		if (Range{From: from, To: to}).Contains(at) {
+			want = append(want, at)
+			if buggy(at) {
+				bad++
+			}
+		}
+	}
+	slices.SortFunc(want, netip.Addr.Compare)
+	if got := slices.Collect(taken.In(Range{From: from, To: to})); !slices.Equal(got, want) {
+		t.Fatalf("%s-%s: got %v, want %v", from, to, got, want)
+	}
+	all, gotBad := taken.count(Range{From: from, To: to})
+	if all != int64(len(want)) || gotBad != bad || taken.Len() != int64(len(model)) {
+		t.Fatalf("%s-%s: counted %d (%d buggy) of %d, want %d (%d) of %d", from, to, all, gotBad, taken.Len(), len(want), bad, len(model))
+	}
+	// Ranges grow together where they meet, whatever the order in which they came.
+	runs := 0
+	for at := range model {
+		if !model[at.Prev()] {
+			runs++
+		}
+	}
+	if got := nodes(taken.root); got != runs {
+		t.Fatalf("%d ranges, want %d", got, runs)
+	}
+}
+
+func nodes(n *node) int {
+	if n == nil {
+		return 0
+	}
+	return nodes(n.left) + 1 + nodes(n.right)
+}
+
+func depth(n *node) int {
+	if n == nil {
+		return 0
+	}
+	return 1 + max(depth(n.left), depth(n.right))
+}
+
+func TestTakenStaysBalanced(t *testing.T) {
+	taken := &Taken{}
+	at := ip("10.0.0.0")
+	const n = 1 << 14
+	for range n { // the worst order for a tree, and no two addresses touch
+		taken.Add(at)
+		at = at.Next().Next()
+	}
+	if got := depth(taken.root); got > 5*int(math.Log2(n)) {
+		t.Errorf("%d ranges are %d deep", n, got)
+	}
+}
+
+// TestFirstFree compares what is found with a search one by one, in random pools with random addresses taken.
+func TestFirstFree(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for round := range 3000 {
+		s := randomSet(t, random)
+		taken := []*Taken{{}, {}}
+		for range random.UintN(120) {
+			taken[random.UintN(2)].Add(small(random.UintN(96)))
+		}
+		var ipv4, ipv6, assigned int64
+		want := map[corev1.IPFamily]netip.Addr{}
+		all := make([]netip.Addr, 0, 96)
+		for n := range uint(96) {
+			all = append(all, small(n))
+		}
+		slices.SortFunc(all, netip.Addr.Compare)
+		for _, at := range slices.Compact(all) {
+			if !s.Contains(at) {
+				continue
+			}
+			if at.Is4() {
+				ipv4++
+			} else {
+				ipv6++
+			}
+			if taken[0].Has(at) {
+				assigned++
+			}
+			if family := FamilyOf(at); !taken[0].Has(at) && !taken[1].Has(at) && !want[family].IsValid() {
+				want[family] = at
+			}
+		}
+		for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+			if got, ok := s.FirstFree(family, taken...); got != want[family] || ok != want[family].IsValid() {
+				t.Fatalf("round %d: %v (avoid %v): got %s, want %s", round, s.ranges, s.avoid, got, want[family])
+			}
+		}
+		got4, got6, total := s.Size()
+		if got4 != ipv4 || got6 != ipv6 || total != ipv4+ipv6 || s.Assigned(taken[0]) != assigned {
+			t.Fatalf("round %d: %v (avoid %v): %d+%d=%d addresses, %d assigned, want %d+%d, %d",
+				round, s.ranges, s.avoid, got4, got6, total, s.Assigned(taken[0]), ipv4, ipv6, assigned)
+		}
+	}
+}
+
+// randomSet is a set of disjoint ranges over the small addresses. Some have what no pool would have: the ends of the
+// families.
+func randomSet(t *testing.T, random *rand.Rand) Set {
+	t.Helper()
+	s := Set{avoid: random.UintN(2) == 0}
+	for group := range uint(6) {
+		for at := random.UintN(8); at < 16; at += 2 + random.UintN(8) {
+			r := Range{From: small(16*group + at), To: small(16*group + min(at+random.UintN(6), 15))}
+			at += 6
+			if s.sizeOf(r) > 0 {
+				s.ranges = append(s.ranges, entry{Range: r, usable: r})
+			}
+		}
+	}
+	slices.SortFunc(s.ranges, func(a, b entry) int { return a.From.Compare(b.From) })
+	return s
+}
+
+func TestOverlap(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b []string
+		want string
+	}{
+		"apart":               {a: []string{"192.0.2.0/25"}, b: []string{"192.0.2.128/25"}},
+		"of other families":   {a: []string{"192.0.2.0/24"}, b: []string{"2001:db8::/64"}},
+		"an address":          {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.7"}, want: "192.0.2.7"},
+		"ends":                {a: []string{"192.0.2.1-192.0.2.7"}, b: []string{"192.0.2.7-192.0.2.9"}, want: "192.0.2.7"},
+		"one in the other":    {a: []string{"10.0.0.0/8"}, b: []string{"10.1.0.0/24"}, want: "10.1.0.0-10.1.0.255"},
+		"the last of many":    {a: []string{"10.0.0.1", "10.0.0.3", "2001:db8::5"}, b: []string{"10.0.0.2", "10.0.0.4-10.0.0.9", "2001:db8::/64"}, want: "2001:db8::5"},
+		"of which one avoids": {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.0"}, want: "192.0.2.0"},
+		"nothing":             {a: nil, b: []string{"192.0.2.0/24"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := set(t, len(test.a) == 1, test.a...), set(t, false, test.b...)
+			for _, pair := range [][2]Set{{a, b}, {b, a}} {
+				got, ok := pair[0].Overlap(pair[1])
+				if ok != (test.want != "") || ok && got.String() != test.want {
+					t.Errorf("got %s, want %s", got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFirstFree takes one address and gives back another in a pool of which much is in use, in one piece, in single
+// addresses, or at random. It should take the same time in every pool.
+func BenchmarkFirstFree(b *testing.B) {
+	for _, pool := range []string{"10.0.0.0/8", "10.1.2.0/24", "2001:db8::/64", "256 ranges"} {
+		for _, inUse := range []int{200, 10000} {
+			b.Run(fmt.Sprintf("%s/%d", pool, inUse), func(b *testing.B) {
+				s, taken := benchSet(b, pool), &Taken{}
+				family := FamilyOf(s.ranges[0].From)
+				var all []netip.Addr
+				for range inUse {
+					at, ok := s.FirstFree(family, taken)
+					if !ok {
+						break
+					}
+					taken.Add(at)
+					all = append(all, at)
+				}
+				random := rand.New(rand.NewPCG(5, 6))
+				b.ReportAllocs()
+				for b.Loop() {
+					taken.Remove(all[random.IntN(len(all))])
+					at, ok := s.FirstFree(family, taken)
+					if !ok || !taken.Add(at) {
+						b.Fatal("no free address")
+					}
+				}
+			})
+		}
+	}
+}
+
+func benchSet(b *testing.B, pool string) Set {
+	b.Helper()
+	if pool != "256 ranges" {
+		return set(b, false, pool)
+	}
+	ranges := make([]string, 0, 256) // as many as a pool may list
+	for i := range 256 {
+		ranges = append(ranges, fmt.Sprintf("10.1.%d.0/25", i))
+	}
+	return set(b, false, ranges...)
+}
