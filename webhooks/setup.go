@@ -19,6 +19,8 @@ type Options struct {
 	Ledger *claim.Ledger
 }
 
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=addresspools,verbs=get;list;watch
+
 // Setup registers all webhooks with the manager's webhook server.
 func Setup(mgr manager.Manager, o Options) error {
 	streams := &streamValidator{view: o.View, ledger: o.Ledger}

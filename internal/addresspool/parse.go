@@ -33,6 +33,7 @@ func Parse(spec *v1beta1.AddressPoolSpec) (Set, field.ErrorList) {
 				common, addressesPath.Index(other.index), spec.Addresses[other.index])))
 			continue
 		}
+		e.index = i
 		seen.add(e.Range, i)
 		set.ranges = append(set.ranges, e)
 	}

@@ -27,6 +27,8 @@ type entry struct {
 	Range
 	// usable is what of it can be given to Services, but for the buggy addresses in its midst.
 	usable Range
+	// index is the number of the entry in the pool's spec.
+	index int
 }
 
 // IsEmpty says whether there is no address in the set.

@@ -135,6 +135,7 @@ func StreamScope(class string) string { return streamScope + "/" + class }
 
 // Compare orders coordinates by class, address, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), a.address.Compare(b.address), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
+	return cmp.Or(cmp.Compare(a.class, b.class), a.address.Compare(b.address),
+		cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
 		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }

@@ -55,6 +55,7 @@ func CacheOptions() cache.Options {
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.StreamIngress{}:     {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.AddressPool{}:       {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                {Transform: slimPod},
 			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
 			&networkingv1.Ingress{}:      {Transform: cache.TransformStripManagedFields()},
@@ -122,6 +123,7 @@ func Warm(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
 	for _, obj := range []client.Object{
 		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
 		&corev1.ConfigMap{}, &corev1.Service{}, NamespaceObject(), &networkingv1.Ingress{}, &networkingv1.IngressClass{},
+		&v1beta1.AddressPool{},
 	} {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {

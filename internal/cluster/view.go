@@ -31,6 +31,9 @@ type View struct {
 	Reader client.Reader
 	// Occupancy knows which ports have a claim.
 	Occupancy *Occupancy
+	// Addresses knows which addresses have a claim.
+	Addresses *Addresses
+	pools     *poolBook
 	live      client.Reader
 	warm      func() bool
 	entries   observations[stream.Standing]
@@ -48,6 +51,14 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := newAddresses(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := newPoolBook(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
 	warm, err := Warm(ctx, cached)
 	if err != nil {
 		return nil, err
@@ -56,11 +67,15 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
-	return &View{Reader: cached, Occupancy: occupancy, live: live, warm: warm, departures: departures}, nil
+	return &View{
+		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, live: live, warm: warm, departures: departures,
+	}, nil
 }
 
 // Synced says whether everything that decisions are made from has been read. Before that, every port would look free.
-func (v *View) Synced() bool { return v.warm() && v.Occupancy.Synced() }
+func (v *View) Synced() bool {
+	return v.warm() && v.Occupancy.Synced() && v.Addresses.Synced() && v.pools.synced()
+}
 
 // get reads one object into obj; found is false when there is none.
 func (v *View) get(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {

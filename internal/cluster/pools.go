@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// poolBook keeps the pools of the cluster as they are read. It follows the cache of AddressPools, and reads them anew only
+// when a spec has changed: their status changes all the time, and each Service needs them.
+type poolBook struct {
+	registration toolscache.ResourceEventHandlerRegistration
+
+	mu    sync.Mutex
+	known map[string]*v1beta1.AddressPool
+	// book is nil when it has to be made anew.
+	book *addresspool.Book
+}
+
+func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
+	p := &poolBook{known: map[string]*v1beta1.AddressPool{}}
+	informer, err := c.GetInformer(ctx, &v1beta1.AddressPool{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching AddressPools: %w", err)
+	}
+	p.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { p.set(obj, true) },
+		UpdateFunc: func(_, obj any) { p.set(obj, true) },
+		DeleteFunc: func(obj any) { p.set(obj, false) },
+	})
+	return p, err
+}
+
+func (p *poolBook) synced() bool { return p.registration.HasSynced() }
+
+func (p *poolBook) set(obj any, there bool) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	pool, ok := obj.(*v1beta1.AddressPool)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !there {
+		delete(p.known, pool.Name)
+		p.book = nil
+		return
+	}
+	if was := p.known[pool.Name]; was == nil || was.UID != pool.UID || was.Generation != pool.Generation {
+		p.known[pool.Name] = pool
+		p.book = nil
+	}
+}
+
+func (p *poolBook) read() *addresspool.Book {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.book == nil {
+		p.book = addresspool.NewBook(slices.Collect(maps.Values(p.known)))
+	}
+	return p.book
+}
+
+// Pools are the pools of the cluster as the cache has them. Only their specs are up to date.
+func (v *View) Pools() *addresspool.Book { return v.pools.read() }
+
+// LivePools are the pools of the cluster as they are stored now.
+func (v *View) LivePools(ctx context.Context) (*addresspool.Book, error) {
+	var list v1beta1.AddressPoolList
+	if err := v.live.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	pools := make([]*v1beta1.AddressPool, 0, len(list.Items))
+	for i := range list.Items {
+		pools = append(pools, &list.Items[i])
+	}
+	return addresspool.NewBook(pools), nil
+}
+
+// AddressPool reads a pool, accepted or not, nil when there is none.
+func (v *View) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	pool := &v1beta1.AddressPool{}
+	if found, err := v.get(ctx, types.NamespacedName{Name: name}, pool); !found {
+		return nil, err
+	}
+	return pool, nil
+}
+
+// AddressPools lists the pools that are accepted, in the order in which they are used. The result must not be changed.
+func (v *View) AddressPools(context.Context) ([]*addresspool.Pool, error) {
+	return v.Pools().Pools(), nil
+}
+
+// FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for
+// it, ok is false when there is none.
+func (v *View) FreeAddress(
+	pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate,
+) (ip netip.Addr, ok bool) {
+	ip, ok = v.Addresses.FreePorts(pool.Set, family, nil)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	var ports []stream.PortKey
+	for _, at := range points(ip) {
+		if at.Port() == 0 {
+			return v.Addresses.Free(pool.Set, family)
+		}
+		ports = append(ports, portOf(at))
+	}
+	return v.Addresses.FreePorts(pool.Set, family, ports)
+}
+
+// AddressPool implements rules.LoadBalancerView: what the cache does not have is looked for live.
+func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	pool, err := f.View.AddressPool(ctx, name)
+	if pool != nil || err != nil {
+		return pool, err
+	}
+	pool = &v1beta1.AddressPool{}
+	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return pool, nil
+}
