@@ -33,6 +33,17 @@ var (
 		Buckets: []float64{.25, .5, 1, 2, 3, 5, 10, 30, 60, 300},
 	})
 
+	disagreements = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "portcullis_ledger_disagreements",
+		Help: "Points about which the ledger and the cluster have disagreed for longer than --audit-interval, by kind: " +
+			"claim_without_holder, point_without_claim. From the replica that leads.",
+	}, []string{"kind"})
+
+	audits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "portcullis_ledger_audits_total",
+		Help: "Comparisons of the ledger with the cluster by result: done, failed. From the replica that leads.",
+	}, []string{"result"})
+
 	streamsDesc = prometheus.NewDesc("portcullis_streams",
 		"StreamIngresses by class and state (programmed, accepted, refused, pending).", []string{"class", "state"}, nil)
 	ingressesDesc = prometheus.NewDesc("portcullis_ingresses",
@@ -43,10 +54,17 @@ var (
 	registerOnce sync.Once
 )
 
+// The results of an audit.
+const (
+	auditDone   = "done"
+	auditFailed = "failed"
+)
+
 // registerMetrics registers the metrics of this package. Those that count objects read a cache when they are scraped.
 func registerMetrics(c cache.Cache, told *bulletin) {
 	registerOnce.Do(func() {
-		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, objectCounts{cache: c, told: told})
+		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, disagreements, audits,
+			objectCounts{cache: c, told: told})
 	})
 }
 

@@ -24,6 +24,8 @@ type Options struct {
 	Ledger *claim.Ledger
 	// PodToIP says which Pods get PodToIPs.
 	PodToIP podtoip.Mode
+	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
+	AuditInterval time.Duration
 }
 
 // base is what every reconciler of this package needs.
@@ -51,6 +53,9 @@ func Setup(mgr manager.Manager, o Options) error {
 		if err := add(mgr, b); err != nil {
 			return err
 		}
+	}
+	if err := setupAudit(mgr, b, o.AuditInterval); err != nil {
+		return err
 	}
 	return setupPod(mgr, b, o.PodToIP)
 }

@@ -138,7 +138,9 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := webhooks.Setup(mgr, webhooks.Options{View: view, Ledger: ledger}); err != nil {
 		return err
 	}
-	if err := reconcilers.Setup(mgr, reconcilers.Options{View: view, Ledger: ledger, PodToIP: o.podToIP}); err != nil {
+	if err := reconcilers.Setup(mgr, reconcilers.Options{
+		View: view, Ledger: ledger, PodToIP: o.podToIP, AuditInterval: o.auditInterval,
+	}); err != nil {
 		return err
 	}
 	return addChecks(mgr, serving, view)

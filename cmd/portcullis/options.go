@@ -38,10 +38,11 @@ type options struct {
 	webhookConfiguration string
 	dnsNames             string
 
-	claimGrace time.Duration
-	podToIP    podtoip.Mode
-	exposure   exposure.Defaults
-	zap        zap.Options
+	claimGrace    time.Duration
+	auditInterval time.Duration
+	podToIP       podtoip.Mode
+	exposure      exposure.Defaults
+	zap           zap.Options
 }
 
 // parseOptions reads the command line. Errors are written to out, with the usage.
@@ -87,6 +88,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
+	flags.DurationVar(&o.auditInterval, "audit-interval", time.Minute,
+		"How often the ledger is compared with the cluster, and how long they have to disagree to be reported; 0 for never.")
 	o.podToIP = podtoip.Labeled
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
@@ -105,6 +108,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.claimGrace <= 0 {
 		errs = append(errs, errors.New("--claim-grace must be positive"))
+	}
+	if o.auditInterval < 0 {
+		errs = append(errs, errors.New("--audit-interval must not be negative"))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))

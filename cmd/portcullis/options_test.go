@@ -22,7 +22,7 @@ func defaults() options {
 	return options{
 		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
-		claimGrace: 2 * time.Minute, podToIP: podtoip.Labeled,
+		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure: exposure.Defaults{Host: "example.com"},
 	}
 }
@@ -48,6 +48,7 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},
 		"webhook-dns-names":         {"a,b", func(o *options) { o.dnsNames = "a,b" }},
 		"claim-grace":               {"1m", func(o *options) { o.claimGrace = time.Minute }},
+		"audit-interval":            {"0", func(o *options) { o.auditInterval = 0 }},
 		"ingress-class":             {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
 		"ingress-host":              {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
 		"pod-to-ip":                 {"all", func(o *options) { o.podToIP = podtoip.All }},
@@ -103,6 +104,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"an argument":              {"serve now", "unexpected arguments: serve now"},
 		"no grace":                 {"--claim-grace=0", "--claim-grace must be positive"},
 		"a negative grace":         {"--claim-grace=-1s", "--claim-grace must be positive"},
+		"a negative interval":      {"--audit-interval=-1s", "--audit-interval must not be negative"},
 		"port 0":                   {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
 		"a port that is too high":  {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
 		"no namespace":             {"--namespace=", "--namespace must not be empty"},

@@ -1,0 +1,279 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+var (
+	postgres = claim.StreamHolder("shop", "postgres")
+	tcpMap   = claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"})
+	proxy    = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"})
+	shopWeb  = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"})
+	byHand   = claim.IngressHolder("shop", "by-hand")
+
+	defaults = exposure.Defaults{Host: "{service}.example.com"}
+)
+
+func tcp(port int32) claim.Coordinate { return claim.Stream("public", v1beta1.TCP, port) }
+
+// held adds a claim whose grace is over.
+func held(at claim.Coordinate, by claim.Holder) func(*Facts) {
+	return func(f *Facts) { f.AddClaim(claim.New(at, claim.Claimant{Holder: by}), false) }
+}
+
+// promised adds a claim whose holder may be about to be stored.
+func promised(at claim.Coordinate, by claim.Holder) func(*Facts) {
+	return func(f *Facts) { f.AddClaim(claim.New(at, claim.Claimant{Holder: by}), true) }
+}
+
+// asking adds the stream shop/postgres. The class and the port of the status are those that it was given.
+func asking(change ...func(*v1beta1.StreamIngress)) func(*Facts) {
+	s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres"}}
+	for _, c := range change {
+		c(s)
+	}
+	return func(f *Facts) { f.AddStream(s) }
+}
+
+func listens(port int32) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Spec.Listen = &port }
+}
+
+func ofClass(name string) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Spec.ClassName = name }
+}
+
+func given(class string, port int32) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
+}
+
+// class is a class with what stands on its proxy.
+func class(name string, accepted metav1.ConditionStatus, entries []string, ports ...corev1.ServicePort) func(*Facts) {
+	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: accepted}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "tcp"}, Data: map[string]string{}}
+	for _, key := range entries {
+		cm.Data[key] = "shop/postgres:5432"
+	}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "proxy"}, Spec: corev1.ServiceSpec{Ports: ports}}
+	return func(f *Facts) {
+		f.AddClass(c, Targets{ConfigMaps: map[v1beta1.Protocol]*corev1.ConfigMap{v1beta1.TCP: cm, v1beta1.UDP: nil}, Service: svc})
+	}
+}
+
+func public(entries ...string) func(*Facts) { return class("public", metav1.ConditionTrue, entries) }
+
+func port(protocol corev1.Protocol, number int32) corev1.ServicePort {
+	return corev1.ServicePort{Protocol: protocol, Port: number}
+}
+
+// web is the Service shop/web with a value of the annotation.
+func web(value string) func(*Facts) {
+	svc := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", Annotations: map[string]string{v1beta1.AnnotationHTTP: value},
+	}}
+	return func(f *Facts) { f.AddService(svc, defaults) }
+}
+
+// ingress serves / on a host. madeFor is the UID of the Service that it was made for, if it was.
+func ingress(name, host string, madeFor types.UID, change ...func(*networkingv1.Ingress)) func(*Facts) {
+	ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	ing.Spec.Rules = []networkingv1.IngressRule{{Host: host}}
+	if madeFor != "" {
+		exposure.Mark(ing, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, UID: madeFor}})
+	}
+	for _, c := range change {
+		c(ing)
+	}
+	return func(f *Facts) { f.AddIngress(ing) }
+}
+
+func http(host string) claim.Coordinate { return claim.HTTP(host, "/") }
+
+const (
+	noHolder = "is claimed for StreamIngress shop/postgres, which is not there or does not ask for it"
+	noClaim  = "has no claim"
+)
+
+func TestDisagreements(t *testing.T) {
+	type facts []func(*Facts)
+	for name, tc := range map[string]struct {
+		facts facts
+		want  []string
+	}{
+		"nothing at all": {},
+		"a stream, its claim and its port": {
+			facts: facts{held(tcp(5432), postgres), asking(ofClass("public"), listens(5432)), public("5432")},
+		},
+		"a claim whose holder is gone": {
+			facts: facts{held(tcp(5432), postgres), public()}, want: []string{"stream/public TCP/5432 " + noHolder},
+		},
+		"a claim whose holder is gone, in its grace": {
+			facts: facts{promised(tcp(5432), postgres), public()},
+		},
+		"a claim of a stream that moved to another port": {
+			facts: facts{held(tcp(5432), postgres), held(tcp(5433), postgres), asking(ofClass("public"), listens(5433))},
+			want:  []string{"stream/public TCP/5432 " + noHolder},
+		},
+		"a claim of a stream that moved to another class": {
+			facts: facts{held(tcp(5432), postgres), asking(ofClass("internal"), listens(5432), given("public", 5432))},
+			want:  []string{"stream/public TCP/5432 " + noHolder},
+		},
+		"a claim of a stream of another protocol": {
+			facts: facts{held(claim.Stream("public", v1beta1.UDP, 5432), postgres), asking(ofClass("public"), listens(5432))},
+			want:  []string{"stream/public UDP/5432 " + noHolder},
+		},
+		"a stream of the default class": {
+			facts: facts{held(tcp(5432), postgres), asking(listens(5432), given("public", 5432))},
+		},
+		"a stream that was not looked at yet": {
+			facts: facts{held(tcp(5432), postgres), asking()},
+		},
+		"a stream that was given its port": {
+			facts: facts{held(tcp(20001), postgres), asking(given("public", 20001))},
+		},
+		"a second claim of a stream that was given its port": {
+			facts: facts{held(tcp(20001), postgres), held(tcp(20002), postgres), asking(given("public", 20001))},
+			want:  []string{"stream/public TCP/20002 " + noHolder},
+		},
+		"a claim that is not written as claims are": {
+			facts: facts{func(f *Facts) {
+				f.AddClaim(&v1beta1.EdgeClaim{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, false)
+			}},
+		},
+
+		"foreign entries and ports in the ledger": {
+			facts: facts{held(tcp(9000), tcpMap), held(tcp(80), proxy), class("public", metav1.ConditionTrue, []string{"9000", "note"}, port("TCP", 80))},
+		},
+		"a foreign entry that went": {
+			facts: facts{held(tcp(9000), tcpMap), public()},
+			want:  []string{"stream/public TCP/9000 is claimed for ConfigMap edge/tcp, which is not there or does not ask for it"},
+		},
+		"a foreign entry of a class that went": {
+			facts: facts{held(tcp(9000), tcpMap)},
+			want:  []string{"stream/public TCP/9000 is claimed for ConfigMap edge/tcp, which is not there or does not ask for it"},
+		},
+		"an entry without a claim": {
+			facts: facts{public("5432")}, want: []string{"stream/public TCP/5432 stands in ConfigMap edge/tcp and " + noClaim},
+		},
+		"an entry and a port without a claim are one point": {
+			facts: facts{class("public", metav1.ConditionTrue, []string{"5432"}, port("TCP", 5432))},
+			want:  []string{"stream/public TCP/5432 stands in ConfigMap edge/tcp and " + noClaim},
+		},
+		"a port of the Service without a claim": {
+			facts: facts{class("public", metav1.ConditionTrue, nil, port("UDP", 53), port("SCTP", 54))},
+			want:  []string{"stream/public UDP/53 stands in Service edge/proxy and " + noClaim},
+		},
+		"a port that is claimed in another class": {
+			facts: facts{held(claim.Stream("internal", v1beta1.TCP, 5432), postgres), asking(ofClass("internal"), listens(5432)), public("5432")},
+			want:  []string{"stream/public TCP/5432 stands in ConfigMap edge/tcp and " + noClaim},
+		},
+		"what stands where another class writes": {
+			facts: facts{class("late", metav1.ConditionFalse, []string{"5432"})},
+		},
+
+		"a Service with its Ingress": {
+			facts: facts{held(http("a.io"), shopWeb), web("host=a.io"), ingress("web", "a.io", "u1")},
+		},
+		"a Service that has no Ingress yet": {
+			facts: facts{held(http("web.example.com"), shopWeb), web("")},
+		},
+		"a Service whose Ingress still serves what it no longer asks for": {
+			facts: facts{held(http("a.io"), shopWeb), held(http("b.io"), shopWeb), web("host=b.io"), ingress("web", "a.io", "u1")},
+		},
+		"a Service that asks for another host": {
+			facts: facts{held(http("a.io"), shopWeb), held(http("b.io"), shopWeb), web("host=b.io"), ingress("web", "b.io", "u1")},
+			want:  []string{"http a.io/ is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"a Service whose annotation can't be read": {
+			facts: facts{held(http("a.io"), shopWeb), web("host=!")},
+		},
+		"a Service without the annotation": {
+			facts: facts{held(http("a.io"), shopWeb), func(f *Facts) { f.AddService(&metav1.ObjectMeta{Namespace: "shop", Name: "web"}, defaults) }},
+			want:  []string{"http a.io/ is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"an Ingress that was made by hand": {
+			facts: facts{held(http("a.io"), byHand), ingress("by-hand", "a.io", "")},
+		},
+		"an Ingress that serves what is another's, by hand": {
+			facts: facts{held(http("a.io"), shopWeb), web("host=a.io"), ingress("by-hand", "a.io", "")},
+		},
+		"an Ingress without a claim": {
+			facts: facts{ingress("by-hand", "a.io", ""), ingress("later", "a.io", "")},
+			want:  []string{"http a.io/ stands in Ingress shop/by-hand and " + noClaim},
+		},
+		"an Ingress that is being deleted": {
+			facts: facts{ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.DeletionTimestamp = new(metav1.Now()) })},
+		},
+		"both kinds, by point": {
+			facts: facts{public("5432", "80"), held(tcp(443), postgres)},
+			want: []string{
+				"stream/public TCP/80 stands in ConfigMap edge/tcp and " + noClaim,
+				"stream/public TCP/443 " + noHolder,
+				"stream/public TCP/5432 stands in ConfigMap edge/tcp and " + noClaim,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, order := range []string{"as given", "the other way round"} {
+				f := NewFacts()
+				for _, add := range tc.facts {
+					add(f)
+				}
+				var got []string
+				for _, d := range f.Disagreements() {
+					got = append(got, d.String())
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("added %s (-want +got):\n%s", order, diff)
+				}
+				if name != "an Ingress without a claim" { // there the first one is named
+					slices.Reverse(tc.facts)
+				}
+			}
+		})
+	}
+}
+
+// TestWhereToLook holds what a disagreement is told on.
+func TestWhereToLook(t *testing.T) {
+	f := NewFacts()
+	c := claim.New(tcp(5432), claim.Claimant{Holder: postgres})
+	c.UID = "claim"
+	f.AddClaim(c, false)
+	public("80")(f)
+	ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.UID = "ingress" })(f)
+	want := map[string]Object{
+		"EdgeClaim":          {claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: "stream.public.tcp.5432"}, "claim"},
+		"StreamIngressClass": {claim.Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: "public"}, ""},
+		"Ingress":            {byHand, "ingress"},
+	}
+	got := map[string]Object{}
+	kinds := map[Kind]bool{}
+	for _, d := range f.Disagreements() {
+		got[d.Object.Kind], kinds[d.Kind] = d.Object, true
+		if d.Kind == ClaimWithoutHolder && d.Holder != postgres {
+			t.Errorf("%s names %v", d, d.Holder)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, kind := range Kinds {
+		if !kinds[kind] || strings.Contains(string(kind), " ") {
+			t.Errorf("no disagreement of kind %q", kind)
+		}
+	}
+}

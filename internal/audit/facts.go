@@ -1,0 +1,166 @@
+package audit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// Facts are what was read of the two sides. Objects are added one by one, in any order; nothing of them is kept but what
+// is compared.
+type Facts struct {
+	claims []entry
+	// streams are the StreamIngresses with what they ask for.
+	streams map[claim.Holder]wish
+	// asked are the points that ConfigMaps, Services and Ingresses ask for, or have.
+	asked map[ask]bool
+	// unread are the objects of which it can't be told what they ask for.
+	unread map[claim.Holder]bool
+	// standing are the points that stand somewhere.
+	standing map[claim.Coordinate]place
+}
+
+// entry is a claim.
+type entry struct {
+	at       claim.Coordinate
+	holder   claim.Holder
+	object   Object
+	promised bool
+}
+
+// ask is a point that an object asks for.
+type ask struct {
+	holder claim.Holder
+	at     claim.Coordinate
+}
+
+// wish is what a StreamIngress asks for; an empty class and port 0 stand for any.
+type wish struct {
+	class    string
+	protocol v1beta1.Protocol
+	port     int32
+}
+
+func (w wish) of(at claim.Coordinate) bool {
+	return w.protocol == at.Protocol() && (w.class == "" || w.class == at.Class()) && (w.port == 0 || w.port == at.Port())
+}
+
+// place is where a point stands, and what it belongs to.
+type place struct {
+	object Object
+	where  claim.Holder
+}
+
+// NewFacts are none yet.
+func NewFacts() *Facts {
+	return &Facts{
+		streams: map[claim.Holder]wish{}, asked: map[ask]bool{}, unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{},
+	}
+}
+
+// AddClaim adds a claim. promised says that an admission may be about to store its holder: its grace is not over. Claims
+// that are not as Portcullis writes them are nobody's to judge.
+func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
+	at, err := claim.Of(c)
+	if err != nil {
+		return
+	}
+	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
+	f.claims = append(f.claims, entry{at, claim.HolderOf(c), object, promised})
+}
+
+// AddStream adds a StreamIngress. The status counts where the spec leaves something out.
+func (f *Facts) AddStream(s *v1beta1.StreamIngress) {
+	w := wish{class: s.Spec.ClassName, protocol: s.ProtocolOrDefault(), port: s.Status.Listen}
+	if w.class == "" {
+		w.class = s.Status.ClassName
+	}
+	if s.Spec.Listen != nil {
+		w.port = *s.Spec.Listen
+	}
+	f.streams[claim.StreamHolder(s.Namespace, s.Name)] = w
+}
+
+// Targets are the objects that a class writes to, nil where they are missing or it names none.
+type Targets struct {
+	ConfigMaps map[v1beta1.Protocol]*corev1.ConfigMap
+	Service    *corev1.Service
+}
+
+// AddClass adds a class and what stands on its proxy. What stands where another class writes is that class's matter.
+func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
+	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted) && class.DeletionTimestamp == nil
+	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: class.Name}, class.UID}
+	for protocol, cm := range targets.ConfigMaps {
+		if cm == nil {
+			continue
+		}
+		target := claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: cm.Namespace, Name: cm.Name})
+		for key := range cm.Data {
+			if port, ok := stream.ParseKey(key); ok {
+				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object, target}, serves)
+			}
+		}
+	}
+	if svc := targets.Service; svc != nil {
+		target := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+		for _, p := range svc.Spec.Ports {
+			f.addPoint(claim.Stream(class.Name, v1beta1.Protocol(p.Protocol), p.Port), target, place{object, target}, serves)
+		}
+	}
+}
+
+// addPoint adds a point that an object may have a claim on, and where it stands if it does.
+func (f *Facts) addPoint(at claim.Coordinate, holder claim.Holder, where place, stands bool) {
+	if at.IsZero() {
+		return // SCTP, for example
+	}
+	f.asked[ask{holder, at}] = true
+	if _, known := f.standing[at]; stands && !known {
+		f.standing[at] = where
+	}
+}
+
+// AddService adds what a Service asks for by its annotation; only its metadata counts.
+func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
+	value, asks := svc.GetAnnotations()[v1beta1.AnnotationHTTP]
+	if !asks {
+		return
+	}
+	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.GetNamespace(), Name: svc.GetName()})
+	e, flaws := exposure.Parse(value)
+	full, flaw := defaults.Complete(e, svc.GetNamespace(), svc.GetName())
+	if len(flaws) > 0 || flaw != nil {
+		f.unread[holder] = true
+		return
+	}
+	for _, at := range full.Points() {
+		f.asked[ask{holder, at}] = true
+	}
+}
+
+// AddIngress adds what an Ingress serves. The points of one that was made for a Service are the Service's.
+func (f *Facts) AddIngress(ing *networkingv1.Ingress) {
+	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
+	holder := object.Holder
+	if exposure.MadeFor(ing) != "" {
+		holder = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: ing.Namespace, Name: ing.Name})
+	}
+	for _, at := range exposure.PointsOf(ing) {
+		f.addPoint(at, holder, place{object, object.Holder}, ing.DeletionTimestamp == nil)
+	}
+}
+
+// asks says whether an object is there and asks for a point, as far as can be told.
+func (f *Facts) asks(holder claim.Holder, at claim.Coordinate) bool {
+	if w, isStream := f.streams[holder]; isStream {
+		return w.of(at)
+	}
+	return f.unread[holder] || f.asked[ask{holder, at}]
+}

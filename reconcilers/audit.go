@@ -1,0 +1,195 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/audit"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+const (
+	// suspicion is how much more often the auditor looks while there is something that may be a disagreement.
+	suspicion = 6
+	// toldAtOnce bounds the events of one look: when all goes wrong, a few say so as well as thousands.
+	toldAtOnce = 16
+)
+
+// auditor compares the ledger with the cluster, and tells where they disagree for longer than an interval. It reads
+// everything from the API server itself: a cache that lies, an event that was missed and a reconciler that is stuck are
+// what it is there to find. It changes nothing.
+type auditor struct {
+	base
+	defaults exposure.Defaults
+	interval time.Duration
+	watch    audit.Watch
+}
+
+func setupAudit(mgr manager.Manager, b base, interval time.Duration) error {
+	if interval == 0 {
+		return nil
+	}
+	return mgr.Add(&auditor{base: b, defaults: b.view.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.
+func (a *auditor) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable. While nothing is suspect, there is one look an interval.
+func (a *auditor) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("audit"))
+	for wait := a.interval; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		if err := a.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			audits.WithLabelValues(auditFailed).Inc()
+			log.FromContext(ctx).Error(err, "the ledger could not be compared with the cluster")
+		}
+		if wait = a.interval; a.watch.Suspects() > 0 {
+			wait = a.interval / suspicion
+		}
+	}
+}
+
+// look compares once, and tells what is new.
+func (a *auditor) look(ctx context.Context, now time.Time) error {
+	facts, err := a.gather(ctx)
+	if err != nil {
+		return err
+	}
+	news, over := a.watch.Look(now, facts.Disagreements())
+	audits.WithLabelValues(auditDone).Inc()
+	for kind, n := range a.watch.Standing() {
+		disagreements.WithLabelValues(string(kind)).Set(float64(n))
+	}
+	logger := log.FromContext(ctx)
+	for i, d := range news {
+		if i == toldAtOnce {
+			logger.Info("ledger and cluster disagree about more points", "points", len(news)-i)
+			break
+		}
+		logger.Info("ledger and cluster disagree", "kind", d.Kind, "point", d.Point.String(), "disagreement", d.String())
+		a.events.Eventf(regarding(d), nil, corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", "%s", d)
+	}
+	if len(over) > 0 {
+		logger.Info("ledger and cluster agree again", "points", len(over), "first", over[0].Point.String())
+	}
+	return nil
+}
+
+// reasonOf are the reasons of the events.
+var reasonOf = map[audit.Kind]string{
+	audit.ClaimWithoutHolder: v1beta1.ReasonClaimWithoutHolder,
+	audit.PointWithoutClaim:  v1beta1.ReasonPointWithoutClaim,
+}
+
+// regarding is the object that an event about a disagreement is on.
+func regarding(d audit.Disagreement) *corev1.ObjectReference {
+	version := v1beta1.GroupVersion.String()
+	if d.Object.Group == networkingv1.GroupName {
+		version = networkingv1.SchemeGroupVersion.String()
+	}
+	return &corev1.ObjectReference{
+		APIVersion: version, Kind: d.Object.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name, UID: d.Object.UID,
+	}
+}
+
+// gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
+// looks as if it had no claim, for one look.
+func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
+	facts := audit.NewFacts()
+	serviceHolds := false
+	err := eachPage(ctx, a.live, func(page *v1beta1.EdgeClaimList) {
+		for i := range page.Items {
+			c := &page.Items[i]
+			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
+			serviceHolds = serviceHolds || c.Spec.Scope == claim.HTTPScope && c.Spec.Holder.Kind == "Service"
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := eachPage(ctx, a.live, func(page *v1beta1.StreamIngressList) {
+		for i := range page.Items {
+			facts.AddStream(&page.Items[i])
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if err := eachPage(ctx, a.live, func(page *networkingv1.IngressList) {
+		for i := range page.Items {
+			facts.AddIngress(&page.Items[i])
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if serviceHolds {
+		if err := a.gatherServices(ctx, facts); err != nil {
+			return nil, err
+		}
+	}
+	return facts, a.gatherClasses(ctx, facts)
+}
+
+// gatherServices reads what Services ask for. Their metadata says it.
+func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts) error {
+	return eachPageOf(ctx, a.live, func() *metav1.PartialObjectMetadataList {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+		return page
+	}, func(page *metav1.PartialObjectMetadataList) {
+		for i := range page.Items {
+			facts.AddService(&page.Items[i], a.defaults)
+		}
+	})
+}
+
+// gatherClasses reads the classes and what they write to.
+func (a *auditor) gatherClasses(ctx context.Context, facts *audit.Facts) error {
+	var classes v1beta1.StreamIngressClassList
+	if err := a.live.List(ctx, &classes); err != nil {
+		return fmt.Errorf("listing %T: %w", &classes, err)
+	}
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		targets := audit.Targets{ConfigMaps: map[v1beta1.Protocol]*corev1.ConfigMap{}}
+		for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+			cm := &corev1.ConfigMap{}
+			if found, err := a.target(ctx, class.ConfigMap(protocol), cm); err != nil {
+				return err
+			} else if found {
+				targets.ConfigMaps[protocol] = cm
+			}
+		}
+		svc := &corev1.Service{}
+		if found, err := a.target(ctx, class.Spec.Service, svc); err != nil {
+			return err
+		} else if found {
+			targets.Service = svc
+		}
+		facts.AddClass(class, targets)
+	}
+	return nil
+}
+
+// target reads an object that a class names; found is false when there is none.
+func (a *auditor) target(ctx context.Context, ref *v1beta1.ObjectReference, into client.Object) (found bool, err error) {
+	if ref == nil {
+		return false, nil
+	}
+	err = a.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, into)
+	return err == nil, client.IgnoreNotFound(err)
+}

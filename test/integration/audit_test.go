@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// disagree waits until ledger and cluster disagree about so many points of each kind.
+func (w *world) disagree(claims, points int) {
+	w.t.Helper()
+	w.measures(fmt.Sprintf(`portcullis_ledger_disagreements{kind="claim_without_holder"} %d`, claims))
+	w.measures(fmt.Sprintf(`portcullis_ledger_disagreements{kind="point_without_claim"} %d`, points))
+}
+
+// told waits for a warning about an object that has all the texts.
+func (w *world) told(kind, name, reason string, texts ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("an event %s on %s %s", reason, kind, name), func() error {
+		var list eventsv1.EventList
+		if err := w.Client.List(w.t.Context(), &list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason && e.Type == corev1.EventTypeWarning &&
+				!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(e.Note, text) }) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d events", len(list.Items))
+	})
+}
+
+// forbid takes a verb on a resource from Portcullis, until the function it returns is called.
+func (w *world) forbid(verb, resource string) (allow func()) {
+	w.t.Helper()
+	role := &rbacv1.ClusterRole{}
+	role.Name = "portcullis"
+	var before []rbacv1.PolicyRule
+	edit(w, role, func(r *rbacv1.ClusterRole) {
+		before = r.DeepCopy().Rules
+		taken := false
+		for i := range r.Rules {
+			if rule := &r.Rules[i]; slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb) {
+				rule.Verbs = slices.DeleteFunc(rule.Verbs, func(v string) bool { return v == verb })
+				taken = true
+			}
+		}
+		if !taken {
+			w.t.Fatalf("no rule allows to %s %s", verb, resource)
+		}
+	})
+	return func() {
+		w.t.Helper()
+		edit(w, role, func(r *rbacv1.ClusterRole) { r.Rules = before })
+	}
+}
+
+// auditOptions look every few seconds, and not every minute.
+func auditOptions() harness.Options {
+	return harness.Options{Replicas: 1, Flags: []string{"--audit-interval=3s", "--claim-grace=3s"}}
+}
+
+// TestDisagreementsAreTold provokes each way in which ledger and cluster can disagree for long. All of them need somebody
+// who keeps Portcullis from its work.
+func TestDisagreementsAreTold(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, auditOptions()))
+	e := w.newEdge("audit")
+	w.create(namespace("audit"))
+	s, u := sti("audit/s", of("audit"), tcp(5432)), sti("audit/u", of("audit"), udp(53))
+	w.create(s, u, asking("audit/web", "host=web.example.com"))
+	w.programmed(s, u)
+	w.pathHeldBy("web.example.com", "/", "Service audit/web")
+	w.disagree(0, 0)
+
+	t.Log("a claim can't be released")
+	allow := w.forbid("delete", "edgeclaims")
+	w.delete(s)
+	w.disagree(1, 0)
+	w.told("EdgeClaim", claim.Stream("audit", TCP, 5432).Name(), v1beta1.ReasonClaimWithoutHolder, "StreamIngress audit/s")
+	allow()
+	w.disagree(0, 0)
+
+	t.Log("what is foreign can't be entered")
+	allow = w.forbid("create", "edgeclaims")
+	ing := &networkingv1.Ingress{}
+	ing.Namespace, ing.Name = "audit", "by-hand"
+	ing.Spec.Rules = []networkingv1.IngressRule{{Host: "hand.example.com"}}
+	w.create(ing)
+	edit(w, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"9000": manual} })
+	edit(w, e.proxy(), func(svc *corev1.Service) { svc.Spec.Ports = append(svc.Spec.Ports, port("extra", 9001)) })
+	w.disagree(0, 3)
+	w.told("StreamIngressClass", "audit", v1beta1.ReasonPointWithoutClaim, "TCP/9000", "ConfigMap edge-audit/tcp-services")
+	w.told("StreamIngressClass", "audit", v1beta1.ReasonPointWithoutClaim, "TCP/9001", "Service edge-audit/proxy")
+	w.told("Ingress", "by-hand", v1beta1.ReasonPointWithoutClaim, "hand.example.com/")
+	allow()
+	w.disagree(0, 0)
+
+	t.Log("an entry can't be taken out")
+	allow = w.forbid("patch", "configmaps")
+	w.delete(u)
+	w.disagree(0, 1)
+	w.told("StreamIngressClass", "audit", v1beta1.ReasonPointWithoutClaim, "UDP/53", "ConfigMap edge-audit/udp-services")
+	allow()
+	w.disagree(0, 0)
+
+	t.Log("the cluster can't be read")
+	allow = w.forbid("list", "streamingresses")
+	w.measures(`portcullis_ledger_audits_total{result="failed"} 1`)
+	allow()
+	before := w.audits()
+	w.eventually("another audit", func() error { return is(w.audits() > before, true) })
+	w.disagree(0, 0)
+}
+
+// audits is how often ledger and cluster were compared.
+func (w *world) audits() (done float64) {
+	w.t.Helper()
+	for _, r := range w.Replicas {
+		done += metrics(w, r.Metrics+"/metrics", http.DefaultClient)[`portcullis_ledger_audits_total{result="done"}`]
+	}
+	return done
+}
+
+// TestABusyLedgerIsNoDisagreement opens and closes the same few ports and paths as fast as it can, and audits far more
+// often than anybody would.
+func TestABusyLedgerIsNoDisagreement(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, auditOptions()))
+	w.newEdge("busy", autoAssign(20000, 20009))
+	w.create(namespace("busy"))
+	const enough = 30
+	last := w.audits() + enough
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for round := 0; w.audits() < last && t.Context().Err() == nil; round++ {
+				name := fmt.Sprintf("busy/s%d-%d", i, round)
+				objects := []client.Object{
+					sti(name, of("busy"), tcp(int32(1000+i))), sti(name+"-auto", of("busy"), auto(UDP)),
+					asking(name, fmt.Sprintf("host=busy%d.example.com", i)),
+				}
+				for _, object := range objects {
+					_ = w.Client.Create(t.Context(), object) // the round before may not be over, and then it is refused
+				}
+				for _, object := range objects {
+					_ = w.Client.Delete(t.Context(), object)
+				}
+			}
+		})
+	}
+	group.Wait()
+	w.disagree(0, 0)
+	var list eventsv1.EventList
+	if err := w.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if reason := list.Items[i].Reason; reason == v1beta1.ReasonClaimWithoutHolder || reason == v1beta1.ReasonPointWithoutClaim {
+			t.Errorf("false alarm: %s", list.Items[i].Note)
+		}
+	}
+}
