@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +83,7 @@ func (a *auditor) look(ctx context.Context, now time.Time) error {
 			break
 		}
 		logger.Info("ledger and cluster disagree", "kind", d.Kind, "point", d.Point.String(), "disagreement", d.String())
-		a.events.Eventf(regarding(d), nil, corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", "%s", d)
+		a.events.Eventf(regarding(d), claimOn(d), corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", "%s", d)
 	}
 	if len(over) > 0 {
 		logger.Info("ledger and cluster agree again", "points", len(over), "first", over[0].Point.String())
@@ -107,6 +108,12 @@ func regarding(d audit.Disagreement) *corev1.ObjectReference {
 	}
 }
 
+// claimOn is the claim that an event is about, whether it is there or missing. Events on one object that differ in
+// nothing but their text would be counted as one.
+func claimOn(d audit.Disagreement) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "EdgeClaim", Name: d.Point.Name()}
+}
+
 // gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
 // looks as if it had no claim, for one look.
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
@@ -116,7 +123,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 		for i := range page.Items {
 			c := &page.Items[i]
 			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
-			serviceHolds = serviceHolds || c.Spec.Scope == claim.HTTPScope && c.Spec.Holder.Kind == "Service"
+			serviceHolds = serviceHolds || claim.HolderOf(c).Kind == "Service" && !strings.HasPrefix(c.Spec.Scope, claim.StreamScope(""))
 		}
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +217,13 @@ func TestDisagreements(t *testing.T) {
 		},
 		"an Ingress that is being deleted": {
 			facts: facts{ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.DeletionTimestamp = new(metav1.Now()) })},
+		},
+		"addresses and node ports of Services": {
+			facts: facts{
+				held(claim.Address(netip.MustParseAddr("192.0.2.1")), shopWeb), held(claim.NodePort("TCP", 80), proxy),
+				func(f *Facts) { f.AddService(&metav1.ObjectMeta{Namespace: "shop", Name: "web"}, defaults) },
+			},
+			want: []string{"node TCP/80 is claimed for Service edge/proxy, which is not there or does not ask for it"},
 		},
 		"both kinds, by point": {
 			facts: facts{public("5432", "80"), held(tcp(443), postgres)},
