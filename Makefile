@@ -1,6 +1,6 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
-# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint) and tools/kubernetes/go.mod
-# (etcd, kube-apiserver, kubectl). Go builds and caches them on first use.
+# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/kubernetes/go.mod (etcd,
+# kube-apiserver, kubectl) and tools/prometheus/go.mod (prometheus, promtool). Go builds and caches them on first use.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -24,7 +24,7 @@ ASSETS := go run -C tools ./assets
 KUBECTL ?= kubectl
 # The packages that carry RBAC and webhook markers; certs has a role of its own, which only self-signed certificates need.
 MARKED := $(foreach dir,webhooks reconcilers cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
-GENERATED := api config/crd/bases config/rbac/role.yaml config/selfsigned/role.yaml config/webhook/manifests.yaml docs/api.md
+GENERATED := api config/grafana config/crd/bases config/rbac/role.yaml config/selfsigned/role.yaml config/webhook/manifests.yaml docs/api.md
 
 ##@ Use
 
@@ -54,10 +54,11 @@ build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate Go code and the API reference from the types.
+generate: ## Generate Go code and the API reference from the types, and the dashboard.
 	@$(TOOL) controller-gen object paths=./api/...
 	@mkdir -p docs
 	@$(TOOL) crd-ref-docs --log-level=ERROR --config=tools/crd-ref-docs.yaml --source-path=api --renderer=markdown --output-path=docs/api.md
+	@go run -C tools ./dashboard >config/grafana/portcullis.json
 
 .PHONY: manifests
 manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
@@ -87,6 +88,16 @@ layering: ## Prove that imports flow one way and that the domain packages know n
 bench: ## Measure admission and reconciliation; prints figures.
 	@[ -d test/bench ] || { echo "there is no benchmark yet: test/bench is missing" >&2; exit 1; }
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/bench $(BENCH_ARGS)
+
+# Prometheus and promtool, without the clients of every cloud.
+PROMETHEUS := bin/prometheus
+.PHONY: monitoring
+monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+	@echo "Building Prometheus and promtool (a few minutes the first time) ..."
+	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd -o $(PROMETHEUS)/ \
+		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" PROMETHEUS_ASSETS=$(CURDIR)/$(PROMETHEUS) \
+		go test -timeout 15m $(TEST_ARGS) ./test/monitoring
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the cluster that KUBECONFIG names.

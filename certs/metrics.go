@@ -24,4 +24,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(expiry, loads)
+	for _, result := range []string{resultLoaded, resultRefused} {
+		loads.WithLabelValues(result) // so that a first one is a rise
+	}
 }

@@ -49,6 +49,9 @@ func (a *auditor) NeedLeaderElection() bool { return true }
 // Start implements manager.Runnable. While nothing is suspect, there is one look an interval.
 func (a *auditor) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("audit"))
+	for _, result := range []string{auditDone, auditFailed} {
+		audits.WithLabelValues(result) // so that a first one is a rise
+	}
 	for wait := a.interval; ; {
 		select {
 		case <-ctx.Done():

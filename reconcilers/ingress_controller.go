@@ -142,7 +142,7 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 // conflicts counts a conflict, once for each change of what there is to say.
 func (r *ingressReconciler) conflicts(svc *corev1.Service, problems rules.Problems) rules.Problems {
 	if len(problems) > 0 && r.told.isNews(svc, topicIngress, text(problems)) {
-		cluster.Conflicts.WithLabelValues("reconciler").Inc()
+		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
 	}
 	return problems
 }

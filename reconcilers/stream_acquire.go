@@ -32,7 +32,7 @@ func (r *streamReconciler) acquire(
 	_, err = r.ledger.Claim(ctx, req.At, by, mayTake)
 	var held *claim.HeldError
 	if errors.As(err, &held) {
-		cluster.Conflicts.WithLabelValues("reconciler").Inc()
+		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
 		problems, err = rules.Conflict(ctx, r.view, si, req.At, held.Claim, r.ledger.GraceLeft(held.Claim))
 		return claim.Coordinate{}, problems, err
 	}

@@ -220,7 +220,7 @@ func (v *serviceValidator) promiseOne(ctx context.Context, at claim.Coordinate, 
 
 func (v *serviceValidator) conflicts(problems rules.Problems) rules.Problems {
 	if len(problems) > 0 {
-		cluster.Conflicts.WithLabelValues("admission").Inc()
+		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 	}
 	return problems
 }

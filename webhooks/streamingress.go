@@ -129,7 +129,7 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	}
 	var held *claim.HeldError
 	if errors.As(err, &held) {
-		cluster.Conflicts.WithLabelValues("admission").Inc()
+		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 	}
 	return nil, err

@@ -13,4 +13,15 @@ var Conflicts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		"reconciler counts looks at objects that wait.",
 }, []string{"source"})
 
-func init() { metrics.Registry.MustRegister(Conflicts) }
+// The sources of conflicts.
+const (
+	FromAdmission  = "admission"
+	FromReconciler = "reconciler"
+)
+
+func init() {
+	metrics.Registry.MustRegister(Conflicts)
+	for _, source := range []string{FromAdmission, FromReconciler} {
+		Conflicts.WithLabelValues(source) // so that a first one is a rise
+	}
+}

@@ -1,0 +1,282 @@
+package monitoring
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// awaited are metrics of what is still being built.
+var awaited = []string{"portcullis_pool_addresses", "portcullis_loadbalancers"}
+
+// configuration is that of a Prometheus beside a control plane: two replicas and the API server.
+const configuration = `
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
+scrape_configs:
+- job_name: portcullis-metrics
+  scheme: https
+  authorization: {credentials_file: token}
+  tls_config: {ca_file: portcullis.crt, server_name: localhost}
+  static_configs: [{targets: [%s]}]
+- job_name: apiserver
+  scheme: https
+  authorization: {credentials_file: token}
+  tls_config: {ca_file: apiserver.crt}
+  static_configs: [{targets: [%s]}]
+`
+
+// TestPrometheusSeesEverything lets a real Prometheus scrape two replicas and the API server, by TLS and with the token of
+// the ServiceAccount that config/prometheus lets in. Every query of the dashboard gives data, every alert can be
+// evaluated from metrics that exist, and every metric is one of the README's.
+func TestPrometheusSeesEverything(t *testing.T) {
+	program(t, "prometheus")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	h, err := harness.Start(ctx, harness.Options{Replicas: 2, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
+	if err != nil {
+		t.Fatalf("starting Portcullis: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, r := range h.Replicas {
+			if t.Failed() {
+				t.Logf("log of %s:\n%s", r.Log, r.LogTail(3000))
+			}
+		}
+		if err := h.Stop(); err != nil {
+			t.Errorf("stopping Portcullis: %v", err)
+		}
+	})
+	w := newWatcher(t, h)
+	w.isLetInAlone()
+	p := startPrometheus(t, w.dir, w.configuration())
+	s := stage(t, h)
+
+	var later, now []query
+	for _, q := range dashboard(t) {
+		switch names := metricsIn(q.expr); {
+		case slices.ContainsFunc(names, func(name string) bool { return slices.Contains(awaited, name) }):
+		case strings.HasPrefix(q.panel, "Admission: No answer"):
+			later = append(later, q)
+		default:
+			now = append(now, q)
+		}
+	}
+	eventually(t, "data for the dashboard", func() (err error) {
+		if err := s.goOn(); err != nil {
+			return err
+		}
+		now, err = p.unanswered(now)
+		return err
+	})
+	hold(t, p)
+
+	for _, r := range h.Replicas {
+		if err := r.Terminate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "data of the API server", func() (err error) {
+		if err := s.unheard(); err != nil {
+			return err
+		}
+		later, err = p.unanswered(later)
+		return err
+	})
+	evaluated(t, p)
+}
+
+// hold checks the names of the metrics: those that alerts and dashboard use exist, and those of Portcullis are the ones
+// that the README lists.
+func hold(t *testing.T, p *prometheus) {
+	t.Helper()
+	scraped := p.names()
+	exists := func(name string) bool { return slices.Contains(scraped, name) || slices.Contains(awaited, name) }
+	rules, _ := alerts(t)
+	for _, r := range rules {
+		for _, name := range metricsIn(r.Expr) {
+			// The API server counts what fails, which comes later.
+			if !exists(name) && !strings.HasPrefix(name, "apiserver_admission_webhook_") {
+				t.Errorf("%s uses %s, which does not exist", r.Alert, name)
+			}
+		}
+	}
+	listed := listedMetrics(t)
+	for _, name := range scraped {
+		if base := baseOf(name); strings.HasPrefix(name, "portcullis_") && !slices.Contains(listed, base) {
+			t.Errorf("the README does not list %s", base)
+		}
+	}
+	for _, name := range listed {
+		if !exists(name) && !exists(name+"_count") {
+			t.Errorf("the README lists %s, which does not exist", name)
+		}
+	}
+}
+
+// evaluated checks that every alert can be evaluated, from metrics that exist.
+func evaluated(t *testing.T, p *prometheus) {
+	t.Helper()
+	scraped := p.names()
+	rules, _ := alerts(t)
+	for _, r := range rules {
+		for _, name := range metricsIn(r.Expr) {
+			if !slices.Contains(scraped, name) && !slices.Contains(awaited, name) {
+				t.Errorf("%s uses %s, which does not exist", r.Alert, name)
+			}
+		}
+	}
+	var loaded struct {
+		Groups []struct {
+			Rules []struct {
+				Name, Health, LastError string
+			} `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := p.get("rules", nil, &loaded); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, group := range loaded.Groups {
+		for _, r := range group.Rules {
+			if n++; r.Health != "ok" {
+				t.Errorf("%s is %s: %s", r.Name, r.Health, r.LastError)
+			}
+		}
+	}
+	if n != len(rules) {
+		t.Errorf("Prometheus has %d alerts, and there are %d", n, len(rules))
+	}
+}
+
+// baseOf is the metric that a series of a histogram belongs to.
+func baseOf(name string) string {
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
+}
+
+// watcher is the ServiceAccount that may read metrics, with all that its Prometheus needs in a directory.
+type watcher struct {
+	*harness.Harness
+	t   *testing.T
+	dir string
+}
+
+func newWatcher(t *testing.T, h *harness.Harness) *watcher {
+	t.Helper()
+	w := &watcher{h, t, t.TempDir()}
+	binding, err := controlplane.Decode(strings.NewReader(string(read(t, "config", "prometheus", "reader_binding.yaml"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := controlplane.Apply(t.Context(), h.Config(), "install", binding...); err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{}
+	if err := h.Client.Get(t.Context(), client.ObjectKey{Namespace: "portcullis-system", Name: "portcullis-webhook-cert"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	_, rules := alerts(t)
+	for name, content := range map[string][]byte{
+		"token": []byte(w.token("prometheus-k8s")), "portcullis.crt": secret.Data["ca.crt"], "apiserver.crt": h.Config().CAData, "rules.yaml": rules,
+	} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// token makes a ServiceAccount in the namespace monitoring, and a token for it.
+func (w *watcher) token(name string) string {
+	w.t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: name}}
+	if err := w.Client.Create(w.t.Context(), account); err != nil {
+		w.t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := w.Client.SubResource("token").Create(w.t.Context(), account, request); err != nil {
+		w.t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+func (w *watcher) configuration() string {
+	targets := make([]string, 0, len(w.Replicas))
+	for _, r := range w.Replicas {
+		targets = append(targets, address(r.Metrics))
+	}
+	return fmt.Sprintf(configuration, strings.Join(targets, ", "), address(w.Config().Host))
+}
+
+func address(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	return rest
+}
+
+// isLetInAlone checks that nobody reads metrics but who may.
+func (w *watcher) isLetInAlone() {
+	w.t.Helper()
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(w.dir, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return string(content)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(read("portcullis.crt")))
+	https := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS13},
+	}}
+	for name, tc := range map[string]struct {
+		token string
+		want  int
+	}{
+		"nobody":                    {"", http.StatusUnauthorized},
+		"an account without a role": {w.token("curious"), http.StatusForbidden},
+		"Prometheus":                {read("token"), http.StatusOK},
+	} {
+		for _, r := range w.Replicas {
+			eventually(w.t, name+" to get its answer", func() error {
+				request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "https://"+address(r.Metrics)+"/metrics", http.NoBody)
+				if err != nil {
+					return err
+				}
+				if tc.token != "" {
+					request.Header.Set("Authorization", "Bearer "+tc.token)
+				}
+				answer, err := https.Do(request)
+				if err != nil {
+					return err
+				}
+				defer answer.Body.Close()
+				if answer.StatusCode != tc.want {
+					return fmt.Errorf("got %s", answer.Status)
+				}
+				return nil
+			})
+		}
+	}
+}
