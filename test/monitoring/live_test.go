@@ -155,7 +155,8 @@ func evaluated(t *testing.T, p *prometheus) {
 	n := 0
 	for _, group := range loaded.Groups {
 		for _, r := range group.Rules {
-			if n++; r.Health != "ok" {
+			n++
+			if r.Health != "ok" {
 				t.Errorf("%s is %s: %s", r.Name, r.Health, r.LastError)
 			}
 		}

@@ -63,7 +63,8 @@ func (p panel) json(id int, at object) object {
 	targets := make([]object, 0, len(p.queries))
 	for i, q := range p.queries {
 		targets = append(targets, object{
-			"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend, "instant": p.number, "range": !p.number,
+			"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend,
+			"instant": p.number, "range": !p.number,
 		})
 	}
 	result := object{
