@@ -19,8 +19,6 @@ type Options struct {
 	Ledger *claim.Ledger
 }
 
-// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=addresspools,verbs=get;list;watch
-
 // Setup registers all webhooks with the manager's webhook server.
 func Setup(mgr manager.Manager, o Options) error {
 	streams := &streamValidator{view: o.View, ledger: o.Ledger}
@@ -30,6 +28,10 @@ func Setup(mgr manager.Manager, o Options) error {
 	classes := &classValidator{view: o.View}
 	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngressClass{}).WithValidator(classes).Complete(); err != nil {
 		return fmt.Errorf("webhook for StreamIngressClass: %w", err)
+	}
+	pools := &poolValidator{view: o.View}
+	if err := builder.WebhookManagedBy(mgr, &v1beta1.AddressPool{}).WithValidator(pools).Complete(); err != nil {
+		return fmt.Errorf("webhook for AddressPool: %w", err)
 	}
 	services := &serviceValidator{view: o.View, ledger: o.Ledger}
 	if err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(services).Complete(); err != nil {

@@ -103,3 +103,9 @@ func sum(a, b int64) int64 {
 	}
 	return a + b
 }
+
+// Everything is all addresses that there are.
+var Everything = []Range{
+	{From: netip.AddrFrom4([4]byte{}), To: lastOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{}), 0))},
+	{From: netip.IPv6Unspecified(), To: lastOf(netip.PrefixFrom(netip.IPv6Unspecified(), 0))},
+}

@@ -13,8 +13,8 @@ const (
 	// addressScope is the scope of all addresses, and the first part of the scopes of their ports and of the names of
 	// claims on either.
 	addressScope = "addr"
-	// nodeScope is the scope of all ports of the nodes.
-	nodeScope = "node"
+	// NodeScope is the scope of all ports of the nodes.
+	NodeScope = "node"
 )
 
 // Address is the coordinate of a whole address. The result is the zero Coordinate unless ip is a valid address without
@@ -75,7 +75,7 @@ func (c Coordinate) addressScope() string {
 func (c Coordinate) addressName() string {
 	var parts []string
 	if c.node {
-		parts = append(parts, nodeScope)
+		parts = append(parts, NodeScope)
 	} else {
 		parts = append(parts, addressScope, dashed(c.address))
 	}
@@ -108,7 +108,7 @@ func dashed(ip netip.Addr) string {
 func parseAddress(name string, parts []string) (Coordinate, error) {
 	var c Coordinate
 	rest := parts[1:]
-	if parts[0] == nodeScope {
+	if parts[0] == NodeScope {
 		c.node = true
 	} else if len(rest) > 0 {
 		separator := ":"
@@ -129,7 +129,7 @@ func parseAddress(name string, parts []string) (Coordinate, error) {
 	}
 	if (c.node && c.port == 0) || c.IsZero() || c.Name() != name {
 		return Coordinate{}, fmt.Errorf("%q is not a coordinate: want %s.<address> or %s.<address>.<protocol>.<port> or %s.<protocol>.<port>",
-			name, addressScope, addressScope, nodeScope)
+			name, addressScope, addressScope, NodeScope)
 	}
 	return c, nil
 }

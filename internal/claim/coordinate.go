@@ -60,7 +60,7 @@ func Stream(class string, protocol v1beta1.Protocol, port int32) Coordinate {
 // a hash, and can't be read: see Of.
 func Parse(name string) (Coordinate, error) {
 	parts := strings.Split(name, ".")
-	if parts[0] == addressScope || parts[0] == nodeScope {
+	if parts[0] == addressScope || parts[0] == NodeScope {
 		return parseAddress(name, parts)
 	}
 	if len(parts) < 4 || parts[0] != streamScope {
@@ -111,7 +111,7 @@ func (c Coordinate) Scope() string {
 	case c.IsAddress():
 		return c.addressScope()
 	case c.IsNode():
-		return nodeScope
+		return NodeScope
 	}
 	return StreamScope(c.class)
 }

@@ -138,3 +138,37 @@ func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPo
 	}
 	return pool, nil
 }
+
+// AddressClaims implements rules.AddressPoolView.
+func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
+	var claims []*v1beta1.EdgeClaim
+	for _, at := range v.Addresses.ClaimedIn(in...) {
+		c, err := v.Claim(ctx, at.Name())
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			claims = append(claims, c)
+		}
+	}
+	return claims, nil
+}
+
+// NodePortClaims implements rules.AddressPoolView.
+func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
+	var list v1beta1.EdgeClaimList
+	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.NodeScope}); err != nil {
+		return nil, err
+	}
+	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items))
+	for i := range list.Items {
+		claims = append(claims, &list.Items[i])
+	}
+	return claims, nil
+}
+
+// IsStored says whether a Service is stored now.
+func (v *View) IsStored(ctx context.Context, service types.NamespacedName) (bool, error) {
+	err := v.live.Get(ctx, service, &corev1.Service{})
+	return err == nil, client.IgnoreNotFound(err)
+}

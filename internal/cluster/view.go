@@ -43,7 +43,10 @@ type View struct {
 	exposing
 }
 
-var _ rules.View = &View{}
+var (
+	_ rules.View            = &View{}
+	_ rules.AddressPoolView = &View{}
+)
 
 // NewView makes a view of a cache, and begins to fill it. What the cache leaves out is read live.
 func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {
