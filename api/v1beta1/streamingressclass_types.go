@@ -70,6 +70,12 @@ type StreamIngressClassSpec struct {
 	// +optional
 	// +kubebuilder:default=Granted
 	UpstreamNamespaces UpstreamNamespaces `json:"upstreamNamespaces,omitempty"`
+
+	// outsideUpstreams says whether streams may lead out of the cluster (is_service: false). An address outside is not
+	// told from one inside: Allowed lets a stream reach whatever the proxy reaches, Pods of other namespaces included.
+	// +optional
+	// +kubebuilder:default=Allowed
+	OutsideUpstreams OutsideUpstreams `json:"outsideUpstreams,omitempty"`
 }
 
 // UpstreamNamespaces says which namespaces a stream may send its traffic to.
@@ -85,6 +91,19 @@ const (
 	UpstreamGranted UpstreamNamespaces = "Granted"
 	// UpstreamAll: every namespace.
 	UpstreamAll UpstreamNamespaces = "All"
+)
+
+// OutsideUpstreams says whether streams may lead out of the cluster.
+//
+// +kubebuilder:validation:Enum=Allowed;Denied
+type OutsideUpstreams string
+
+// Whether streams may lead out of the cluster.
+const (
+	// OutsideAllowed: to any DNS name and any unicast address.
+	OutsideAllowed OutsideUpstreams = "Allowed"
+	// OutsideDenied: only to Services.
+	OutsideDenied OutsideUpstreams = "Denied"
 )
 
 // ObjectReference names a namespaced object of a known kind.

@@ -176,10 +176,13 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 	return req, nil, nil
 }
 
-// Consent decides whether a stream may send its traffic to the namespace that it names.
+// Consent decides whether a stream may send its traffic to the namespace that it names, or out of the cluster.
 func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
+	if s.Outside() {
+		return leaves(class), nil
+	}
 	namespace := s.UpstreamNamespace()
-	if s.Outside() || namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
+	if namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
 		return nil, nil
 	}
 	path := specPath.Child("upstream", "namespace")
@@ -196,6 +199,15 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, "+
 			"from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
 		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
+}
+
+// leaves decides whether streams of a class may lead out of the cluster.
+func leaves(class *v1beta1.StreamIngressClass) Problems {
+	if class.Spec.OutsideUpstreams != v1beta1.OutsideDenied {
+		return nil
+	}
+	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
+		"class %q lets streams lead to Services only (outsideUpstreams: Denied): name a Service, or a class that allows it", class.Name)))
 }
 
 // Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may

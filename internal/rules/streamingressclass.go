@@ -129,15 +129,15 @@ func refText(ref *v1beta1.ObjectReference) string {
 	return ref.Namespace + "/" + ref.Name
 }
 
-// ClassConsent decides whether a change of upstreamNamespaces would cut streams off from upstreams in other namespaces.
-// streams are those of the class.
+// ClassConsent decides whether a change of upstreamNamespaces or outsideUpstreams would cut streams off from upstreams in
+// other namespaces, or outside. streams are those of the class.
 func ClassConsent(
 	ctx context.Context, v View, before, after *v1beta1.StreamIngressClass, streams []v1beta1.StreamIngress,
 ) (Problems, error) {
-	if before.Spec.UpstreamNamespaces == after.Spec.UpstreamNamespaces {
+	if before.Spec.UpstreamNamespaces == after.Spec.UpstreamNamespaces && before.Spec.OutsideUpstreams == after.Spec.OutsideUpstreams {
 		return nil, nil
 	}
-	var cut []string
+	var inside, outside []string
 	for i := range streams {
 		s := &streams[i]
 		had, err := Consent(ctx, v, s, before)
@@ -145,19 +145,27 @@ func ClassConsent(
 			return nil, err
 		}
 		has, err := Consent(ctx, v, s, after)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if len(had) == 0 && len(has) > 0 {
-			cut = append(cut, s.Namespace+"/"+s.Name)
+		case len(had) > 0 || len(has) == 0:
+		case s.Outside():
+			outside = append(outside, s.Namespace+"/"+s.Name)
+		default:
+			inside = append(inside, s.Namespace+"/"+s.Name)
 		}
 	}
-	if len(cut) == 0 {
-		return nil, nil
+	var problems Problems
+	if len(inside) > 0 {
+		problems = one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("upstreamNamespaces"), fmt.Sprintf(
+			"can't be changed from %s to %s while %d stream(s) send their traffic to namespaces that have not consented, the first is %s: "+
+				"have ReferenceGrants created there, or delete the streams first",
+			before.Spec.UpstreamNamespaces, after.Spec.UpstreamNamespaces, len(inside), slices.Min(inside))))
 	}
-	slices.Sort(cut)
-	return one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("upstreamNamespaces"), fmt.Sprintf(
-		"can't be changed from %s to %s while %d stream(s) send their traffic to namespaces that have not consented, the first is %s: "+
-			"have ReferenceGrants created there, or delete the streams first",
-		before.Spec.UpstreamNamespaces, after.Spec.UpstreamNamespaces, len(cut), cut[0]))), nil
+	if len(outside) > 0 {
+		problems = append(problems, one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("outsideUpstreams"), fmt.Sprintf(
+			"can't be changed to %s while %d stream(s) lead out of the cluster, the first is %s: delete them first",
+			after.Spec.OutsideUpstreams, len(outside), slices.Min(outside))))...)
+	}
+	return problems, nil
 }

@@ -171,6 +171,35 @@ func TestClassConsent(t *testing.T) {
 	}
 }
 
+func TestClassDeniesOutsideUpstreams(t *testing.T) {
+	inside, leaving := *sti(named("a", "inside"), to("", "db", "1")), *sti(named("a", "outside"), outside("db.example.com"))
+	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
+	refused := verdict{v1beta1.ReasonClassInUse, "spec.outsideUpstreams: Forbidden: can't be changed to Denied while 1 stream(s) " +
+		"lead out of the cluster, the first is a/outside: delete them first"}
+	for name, tc := range map[string]struct {
+		before, after *v1beta1.StreamIngressClass
+		streams       []v1beta1.StreamIngress
+		want          []verdict
+	}{
+		"while one leads out":   {class("public"), class("public", denied), []v1beta1.StreamIngress{inside, leaving}, []verdict{refused}},
+		"while none leads out":  {class("public"), class("public", denied), []v1beta1.StreamIngress{inside}, nil},
+		"it was denied before":  {class("public", denied), class("public", denied), []v1beta1.StreamIngress{leaving}, nil},
+		"it is allowed again":   {class("public", denied), class("public"), []v1beta1.StreamIngress{leaving}, nil},
+		"namespaces are closed": {class("public"), class("public", upstreams(v1beta1.UpstreamSame)), []v1beta1.StreamIngress{leaving}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judge(t, &world{}, func(v View) (Problems, error) {
+				return ClassConsent(t.Context(), v, tc.before, tc.after, tc.streams)
+			}, tc.want...)
+		})
+	}
+	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &leaving, class("public", denied)) },
+		verdict{v1beta1.ReasonRefNotPermitted, `spec.is_service: Invalid value: false: class "public" lets streams lead to Services only ` +
+			"(outsideUpstreams: Denied): name a Service, or a class that allows it"})
+	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &leaving, class("public")) })
+	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &inside, class("public", denied)) })
+}
+
 func TestErrorList(t *testing.T) {
 	problems := Class(class("public", func(c *v1beta1.StreamIngressClass) {
 		bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Likes"}}}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -156,4 +157,28 @@ func TestUpstreamNamespacesOfTheClass(t *testing.T) {
 	all.heldBy("upstream-all", TCP, 1, "StreamIngress upstream-shop/all")
 	edit(w, all.class, func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamAll })
 	all.leads(TCP, 1, "upstream-data/redis:6379")
+}
+
+func TestOutsideUpstreamsOfTheClass(t *testing.T) {
+	w := shared(t)
+	e := w.newEdge("outside-denied")
+	w.create(namespace("outside-shop"))
+	w.create(sti("outside-shop/db", of("outside-denied"), tcp(1), outside("192.0.2.7", 5432)))
+	e.leads(TCP, 1, "outside-shop/sti-db:5432")
+
+	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
+	err := w.refusal(tryEdit(w, e.class, denied))
+	mustContain(t, err.Error(), "spec.outsideUpstreams: Forbidden: can't be changed to Denied while 1 stream(s)", "outside-shop/db")
+
+	w.delete(sti("outside-shop/db"))
+	w.eventually("the stream to be gone for both replicas", func() error { return tryEdit(w, e.class, denied) })
+	w.eventually("both replicas to know of it", func() error {
+		err := w.try(sti("outside-shop/db", of("outside-denied"), tcp(1), outside("192.0.2.7", 5432)))
+		if err == nil {
+			w.delete(sti("outside-shop/db"))
+			return errors.New("it was let out")
+		}
+		mustContain(t, err.Error(), "spec.is_service: Invalid value: false", "lead to Services only (outsideUpstreams: Denied)")
+		return nil
+	})
 }
