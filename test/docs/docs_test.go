@@ -1,0 +1,213 @@
+package docs
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+)
+
+var (
+	reasonConstant = regexp.MustCompile(`\bReason\w+ += "(\w+)"`)
+	alertName      = regexp.MustCompile(`- alert: (\w+)`)
+	flagName       = regexp.MustCompile(`flags\.\w*Var\([^"]+"([a-z-]+)"`)
+	roleComment    = regexp.MustCompile(`<!-- role: (\S+) -->`)
+	link           = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notInAnchors   = regexp.MustCompile(`[^a-z0-9 _-]`)
+	makeTarget     = regexp.MustCompile("(?m)(?:^\\$ |&& |`)make ([a-z-]+)")
+)
+
+func set(matches [][]string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range matches {
+		names[m[1]] = true
+	}
+	return names
+}
+
+// reasons are the reasons of conditions and events that the API has.
+func reasons(t *testing.T) map[string]bool {
+	t.Helper()
+	return set(reasonConstant.FindAllStringSubmatch(source(t, "api"), -1))
+}
+
+func TestEveryReasonIsExplained(t *testing.T) {
+	explained := map[string]bool{}
+	for _, row := range tables(t, section(t, read(t, "docs/troubleshooting.md"), "## By reason")) {
+		for _, reason := range spans(row[0]) {
+			explained[reason] = true
+		}
+	}
+	compare(t, "docs/troubleshooting.md, By reason,", explained, reasons(t))
+}
+
+// TestRefusalsAreQuoted holds that the words of refusals in the table are those that Portcullis says.
+func TestRefusalsAreQuoted(t *testing.T) {
+	said := source(t, "internal", "webhooks", "reconcilers")
+	known := reasons(t)
+	rows := table(t, section(t, read(t, "docs/troubleshooting.md"), "<!-- refusals -->"))
+	for _, row := range rows {
+		if len(spans(row[0])) == 0 {
+			t.Errorf("no words in %q", row[0])
+		}
+		for _, words := range spans(row[0]) {
+			if !strings.Contains(said, words) {
+				t.Errorf("nobody says %q", words)
+			}
+		}
+		for _, reason := range spans(row[1]) {
+			if !known[reason] {
+				t.Errorf("%q is no reason", reason)
+			}
+		}
+	}
+}
+
+func TestEveryFlagIsDescribed(t *testing.T) {
+	described := map[string]bool{}
+	for _, row := range table(t, section(t, read(t, "docs/operations.md"), "## Tuning")) {
+		for _, name := range spans(row[0]) {
+			if name = strings.TrimPrefix(name, "--"); !strings.HasPrefix(name, "zap-") && name != "kubeconfig" { // those of libraries
+				described[name] = true
+			}
+		}
+	}
+	compare(t, "docs/operations.md, Tuning,", described, set(flagName.FindAllStringSubmatch(source(t, "cmd"), -1)))
+}
+
+func TestEveryAlertIsDescribed(t *testing.T) {
+	described := map[string]bool{}
+	for _, row := range table(t, section(t, read(t, "docs/operations.md"), "## Alerts")) {
+		described[spans(row[0])[0]] = true
+	}
+	compare(t, "docs/operations.md, Alerts,", described, set(alertName.FindAllStringSubmatch(read(t, "config/prometheus/rules.yaml"), -1)))
+}
+
+// TestEveryPermissionIsExplained holds that the tables have what the roles have.
+func TestEveryPermissionIsExplained(t *testing.T) {
+	text := read(t, "docs/security.md")
+	files := roleComment.FindAllStringSubmatch(text, -1)
+	if len(files) != 4 {
+		t.Errorf("there are tables of %d files with roles", len(files))
+	}
+	for _, file := range files {
+		explained := map[string]string{}
+		for _, row := range table(t, section(t, text, "<!-- role: "+file[1]+" -->")) {
+			explained[spans(row[0])[0]] = row[1]
+			if row[2] == "" {
+				t.Errorf("%s is not explained", row[0])
+			}
+		}
+		granted := permissions(t, file[1])
+		for resource, verbs := range granted {
+			if explained[resource] != verbs {
+				t.Errorf("docs/security.md should have the row | `%s` | %s | ... |, as %s does", resource, verbs, file[1])
+			}
+		}
+		for resource := range explained {
+			if granted[resource] == "" {
+				t.Errorf("docs/security.md explains %s, of which %s says nothing", resource, file[1])
+			}
+		}
+	}
+}
+
+// permissions are the verbs that the roles in a file allow, by resource.
+func permissions(t *testing.T, file string) map[string]string {
+	t.Helper()
+	objects, err := controlplane.ReadFile(filepath.Join(root(t), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]map[string]bool{}
+	add := func(resource string, rule rbacv1.PolicyRule) {
+		if verbs[resource] == nil {
+			verbs[resource] = map[string]bool{}
+		}
+		for _, verb := range rule.Verbs {
+			verbs[resource][verb] = true
+		}
+	}
+	for _, object := range objects {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, url := range rule.NonResourceURLs {
+				add(url, rule)
+			}
+			for _, resource := range rule.Resources {
+				add(strings.TrimSuffix(resource+"."+rule.APIGroups[0], "."), rule)
+			}
+		}
+	}
+	texts := map[string]string{}
+	for resource, allowed := range verbs {
+		texts[resource] = strings.Join(slices.Sorted(maps.Keys(allowed)), ", ")
+	}
+	return texts
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages {
+		for _, found := range link.FindAllStringSubmatch(read(t, page), -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(filepath.Join(root(t), path)); err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if anchor != "" && !anchors(read(t, path))[anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, path, anchor)
+			}
+		}
+	}
+}
+
+// anchors are those of the headings of a page.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		found[strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+func TestMakeKnowsWhatIsTold(t *testing.T) {
+	makefile := read(t, "Makefile")
+	for _, page := range pages {
+		for _, found := range makeTarget.FindAllStringSubmatch(read(t, page), -1) {
+			if !strings.Contains(makefile, "\n"+found[1]+":") {
+				t.Errorf("%s: make has no target %s", page, found[1])
+			}
+		}
+	}
+}
+
+// TestTheTablesAreRead makes sure that none of the tests above is content with nothing.
+func TestTheTablesAreRead(t *testing.T) {
+	for what, n := range map[string]int{
+		"reasons": len(reasons(t)), "flags": len(set(flagName.FindAllStringSubmatch(source(t, "cmd"), -1))),
+		"permissions": len(permissions(t, "config/rbac/role.yaml")),
+	} {
+		if n < 10 {
+			t.Errorf("only %d %s", n, what)
+		}
+	}
+}
