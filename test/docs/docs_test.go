@@ -23,6 +23,7 @@ var (
 	link           = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	notInAnchors   = regexp.MustCompile(`[^a-z0-9 _-]`)
+	webhookName    = regexp.MustCompile(`"name": "([^"]+)"`)
 	makeTarget     = regexp.MustCompile("(?m)(?:^\\$ |&& |`)make ([a-z-]+)")
 )
 
@@ -156,6 +157,29 @@ func permissions(t *testing.T, file string) map[string]string {
 		texts[resource] = strings.Join(slices.Sorted(maps.Keys(allowed)), ", ")
 	}
 	return texts
+}
+
+// TestBreakGlassOpensEveryDoor holds that the commands for when admission is down name every webhook that keeps requests
+// waiting, and no other.
+func TestBreakGlassOpensEveryDoor(t *testing.T) {
+	objects, err := controlplane.ReadFile(filepath.Join(root(t), "config/webhook/manifests.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := map[string]bool{}
+	if err := controlplane.EachWebhook(objects, func(webhook map[string]any) error {
+		if webhook["failurePolicy"] == "Fail" {
+			closed[webhook["name"].(string)] = true
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"break-glass", "mend-glass"} {
+		_, rest, _ := strings.Cut(read(t, "docs/operations.md"), "<!-- tested: "+name+" -->")
+		block, _, _ := strings.Cut(strings.TrimPrefix(rest, "\n```console"), "```")
+		compare(t, "docs/operations.md, "+name+",", set(webhookName.FindAllStringSubmatch(block, -1)), closed)
+	}
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
