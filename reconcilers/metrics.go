@@ -13,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -71,7 +72,7 @@ const (
 func registerMetrics(c cache.Cache, b base) {
 	registerOnce.Do(func() {
 		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, disagreements, audits, addressesLost,
-			objectCounts{cache: c, told: b.told, balanced: b.balanced})
+			objectCounts{cache: c, told: b.told, balanced: b.balanced}, poolCounts{view: b.view})
 	})
 }
 

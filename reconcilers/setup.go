@@ -54,7 +54,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	}
 	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{
-		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress, setupLoadBalancer,
+		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress, setupPool, setupLoadBalancer,
 	} {
 		if err := add(mgr, b); err != nil {
 			return err

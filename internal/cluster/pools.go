@@ -191,3 +191,19 @@ func (v *View) IsStored(ctx context.Context, service types.NamespacedName) (bool
 	err := v.live.Get(ctx, service, &corev1.Service{})
 	return err == nil, client.IgnoreNotFound(err)
 }
+
+// PoolCount is how many addresses a pool has, and how many of them are assigned.
+type PoolCount struct {
+	// Known: the source of the pool has addresses that can be counted.
+	Known           bool
+	Total, Assigned int64
+}
+
+// CountPool counts the addresses of a pool.
+func (v *View) CountPool(pool *addresspool.Pool) PoolCount {
+	if pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return PoolCount{}
+	}
+	_, _, total := pool.Set.Size()
+	return PoolCount{Known: true, Total: total, Assigned: v.Addresses.Assigned(pool.Set)}
+}
