@@ -35,15 +35,15 @@ func setupIngress(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.allExposed)).
+		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=list;watch;create;patch;delete
 
 // Reconcile makes the Ingress of one Service what the Service asks for.
 func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

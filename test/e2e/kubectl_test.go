@@ -48,14 +48,20 @@ func apply(t *testing.T, namespace, manifests string) {
 	}
 }
 
-// list reads the objects that kubectl get finds.
-func list[T any](args ...string) ([]T, error) {
+// read reads what kubectl get finds.
+func read[T any](args ...string) (found T, err error) {
 	out, err := tryKubectl("", append([]string{"get", "-o", "json"}, args...)...)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	var found struct{ Items []T }
-	return found.Items, json.Unmarshal([]byte(out), &found)
+	err = json.Unmarshal([]byte(out), &found)
+	return found, err
+}
+
+// list reads the objects that kubectl get finds.
+func list[T any](args ...string) ([]T, error) {
+	found, err := read[struct{ Items []T }](args...)
+	return found.Items, err
 }
 
 // eventually waits until check returns nil, and fails the test with its last error when that takes too long.
@@ -76,7 +82,7 @@ func newNamespace(t *testing.T, name string, labels ...string) string {
 	name = fmt.Sprintf("e2e-%s-%x", name, time.Now().UnixMilli()&0xffffff)
 	kubectl(t, "create", "namespace", name)
 	t.Cleanup(func() {
-		if _, err := tryKubectl("", "delete", "namespace", name); err != nil {
+		if _, err := tryKubectl("", "delete", "namespace", name, "--ignore-not-found"); err != nil {
 			t.Errorf("the namespace does not go: %v", err)
 		}
 	})
