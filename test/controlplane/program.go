@@ -83,6 +83,9 @@ func (p *Program) Signal(sig os.Signal) error {
 	return nil
 }
 
+// PID of the process.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
 func (p *Program) name() string {
 	return filepath.Base(p.cmd.Path)
 }
