@@ -80,7 +80,7 @@ func (w *world) writes() (ours []controlplane.Write) {
 	all, err := w.Writes()
 	must(w, err)
 	for _, write := range all {
-		if write.User == harness.User && !strings.HasPrefix(write.Resource, "leases.") && !strings.HasPrefix(write.Resource, "events.") &&
+		if write.User == harness.User && !strings.HasPrefix(write.Resource, "leases.") && !strings.HasPrefix(write.Resource, "events") &&
 			!strings.Contains(write.RequestURI, "dryRun=") {
 			ours = append(ours, write)
 		}
