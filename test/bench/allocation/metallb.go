@@ -67,7 +67,8 @@ func BuildMetalLB(ctx context.Context, cp *controlplane.ControlPlane, dir string
 	}
 	version, source, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 	m.Version = version
-	return m, m.install(ctx, source)
+	err = m.install(ctx, source)
+	return m, err
 }
 
 // install applies MetalLB's CustomResourceDefinitions, and makes its namespace and a Pod for the controller to own things
