@@ -1,0 +1,77 @@
+package loadbalancer
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Served is the status of a Service that is served at addresses.
+func Served(addresses []netip.Addr, mode corev1.LoadBalancerIPMode, ports []Port) []corev1.LoadBalancerIngress {
+	ingress := make([]corev1.LoadBalancerIngress, 0, len(addresses))
+	for _, ip := range addresses {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: ip.String(), IPMode: &mode, Ports: portStatus(ports, nil)})
+	}
+	return ingress
+}
+
+// Refused is the status of a Service that is not served because of some of its ports: kube-proxy would forward all of
+// them at any address that is listed, so none is. refused has the reasons.
+func Refused(ports []Port, refused map[Port]string) []corev1.LoadBalancerIngress {
+	return []corev1.LoadBalancerIngress{{Ports: portStatus(ports, refused)}}
+}
+
+func portStatus(ports []Port, refused map[Port]string) []corev1.PortStatus {
+	status := make([]corev1.PortStatus, 0, len(ports))
+	for _, p := range ports {
+		s := corev1.PortStatus{Port: p.Number, Protocol: p.Protocol}
+		if reason, is := refused[p]; is {
+			text := v1beta1.GroupName + "/" + reason
+			s.Error = &text
+		}
+		status = append(status, s)
+	}
+	return status
+}
+
+// Listed are the addresses in a status.
+func Listed(ingress []corev1.LoadBalancerIngress) []netip.Addr {
+	var listed []netip.Addr
+	for i := range ingress {
+		if ip, err := netip.ParseAddr(ingress[i].IP); err == nil {
+			listed = append(listed, ip.Unmap())
+		}
+	}
+	return listed
+}
+
+// OwnsStatus says whether a field manager has applied the addresses in the status of a Service, and nobody has changed
+// them since.
+func OwnsStatus(svc *corev1.Service, manager string) bool {
+	return slices.ContainsFunc(svc.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return ownsIngress(&e, manager) })
+}
+
+// KeepStatusOwner leaves of the managed fields only what OwnsStatus asks for.
+func KeepStatusOwner(entries []metav1.ManagedFieldsEntry, manager string) []metav1.ManagedFieldsEntry {
+	for i := range entries {
+		if e := &entries[i]; ownsIngress(e, manager) {
+			return []metav1.ManagedFieldsEntry{*e}
+		}
+	}
+	return nil
+}
+
+var ingressField = fieldpath.MakePathOrDie("status", "loadBalancer", "ingress")
+
+func ownsIngress(e *metav1.ManagedFieldsEntry, manager string) bool {
+	if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "status" || e.FieldsV1 == nil {
+		return false
+	}
+	set := &fieldpath.Set{}
+	return set.FromJSON(e.FieldsV1.GetRawReader()) == nil && set.Has(ingressField)
+}
