@@ -16,6 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -38,7 +39,7 @@ const (
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
 // CacheOptions say what is cached: ConfigMaps only where a class has labeled them, namespaces as metadata, and
-// Services without what nobody reads. Of Pods and PodToIPs, of which there are many, only what is used is kept. Cached
+// Services without what nobody reads. Of Pods, PodToIPs, nodes and EndpointSlices only what is used is kept. Cached
 // objects are shared and must not be changed.
 func CacheOptions() cache.Options {
 	shared := true
@@ -51,7 +52,8 @@ func CacheOptions() cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labeled), Transform: slimConfigMap},
 			&corev1.Service{}:            {Transform: slimService},
-			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: EndpointSliceManager})},
+			&discoveryv1.EndpointSlice{}: {Transform: slimEndpointSlice},
+			&corev1.Node{}:               {Transform: slimNode},
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.StreamIngress{}:     {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
@@ -81,10 +83,11 @@ func Applied(obj metav1.Object) bool {
 	})
 }
 
-// slimService drops the managed fields of Services that no class writes to; those of the others tell who owns a port.
+// slimService drops the managed fields of Services that no class writes to, but for whether Portcullis has written their
+// addresses; those of the others tell who owns a port.
 func slimService(obj any) (any, error) {
 	if svc, ok := obj.(*corev1.Service); ok && svc.Labels[v1beta1.LabelClass] == "" {
-		svc.ManagedFields = nil
+		svc.ManagedFields = loadbalancer.KeepStatusOwner(svc.ManagedFields, stream.FieldManager)
 		delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 	return obj, nil

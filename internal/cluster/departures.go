@@ -21,8 +21,8 @@ import (
 // remembered is how long a departure is remembered at least. It matters to claims in their grace only.
 const remembered = 5 * time.Minute
 
-// departures remember the StreamIngresses, and the Services that ask for an Ingress, that were seen stored and then
-// deleted. A name that is created anew while the claim of its former life is still there would else look like two
+// departures remember the StreamIngresses, and the Services that ask for an Ingress or an address, that were seen stored
+// and then deleted. A name that is created anew while the claim of its former life is still there would else look like two
 // creations in flight at once.
 type departures struct {
 	clock clock.PassiveClock
@@ -67,7 +67,7 @@ func (d *departures) deleted(obj any) {
 	case *v1beta1.StreamIngress:
 		d.add(o.UID)
 	case *corev1.Service:
-		if _, asked := exposure.Asked(o); asked {
+		if _, asked := exposure.Asked(o); asked || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			d.add(o.UID)
 		}
 	}
@@ -88,12 +88,12 @@ func (d *departures) has(uid types.UID) bool {
 	return d.recent[uid] || d.past[uid]
 }
 
-// Departed says whether a StreamIngress, or a Service that asked for an Ingress, of that UID was seen stored, and then
+// Departed says whether a StreamIngress, or a Service that asked for an Ingress or an address, of that UID was seen stored, and then
 // deleted, a moment ago.
 func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.has(uid) }
 
 // Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
-// the Services that ask for an Ingress are known.
+// the Services that ask for an Ingress or an address are known.
 func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
 	if by.UID == "" {
 		return false

@@ -29,6 +29,8 @@ type poolBook struct {
 	known map[string]*v1beta1.AddressPool
 	// book is nil when it has to be made anew.
 	book *addresspool.Book
+	// watchers are called when the book has changed.
+	watchers []func()
 }
 
 func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
@@ -55,17 +57,34 @@ func (p *poolBook) set(obj any, there bool) {
 	if !ok {
 		return
 	}
+	for _, changed := range p.enter(pool, there) {
+		changed()
+	}
+}
+
+// enter notes a pool, or that it is gone. It returns whom to tell that the book has changed.
+func (p *poolBook) enter(pool *v1beta1.AddressPool, there bool) []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !there {
+	was := p.known[pool.Name]
+	switch {
+	case !there:
 		delete(p.known, pool.Name)
-		p.book = nil
-		return
-	}
-	if was := p.known[pool.Name]; was == nil || was.UID != pool.UID || was.Generation != pool.Generation {
+	case was != nil && was.UID == pool.UID && was.Generation == pool.Generation:
+		return nil
+	default:
 		p.known[pool.Name] = pool
-		p.book = nil
 	}
+	p.book = nil
+	return slices.Clone(p.watchers)
+}
+
+// OnPoolsChanged has a function called whenever the pools have changed. An event of the cache may come before the view
+// shows what it is about.
+func (v *View) OnPoolsChanged(changed func()) {
+	v.pools.mu.Lock()
+	defer v.pools.mu.Unlock()
+	v.pools.watchers = append(v.pools.watchers, changed)
 }
 
 func (p *poolBook) read() *addresspool.Book {

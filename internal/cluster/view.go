@@ -41,6 +41,7 @@ type View struct {
 
 	departures *departures
 	exposing
+	balancing Balancing
 }
 
 var (

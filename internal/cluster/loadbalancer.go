@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// IndexBalanced finds the Services of type LoadBalancer that are Portcullis' to serve, under the value "true".
+const IndexBalanced = "balanced"
+
+// Balancing is what a View needs to know of load balancers.
+type Balancing struct {
+	// ByDefault: Services of type LoadBalancer without a class are Portcullis' to serve.
+	ByDefault bool
+	// Reserved are the ports of the nodes that no Service gets.
+	Reserved loadbalancer.PortRanges
+}
+
+var _ rules.LoadBalancerView = &View{}
+
+// AddBalancingIndexes adds the indexes of Services of type LoadBalancer to a cache.
+func AddBalancingIndexes(ctx context.Context, indexer client.FieldIndexer, b Balancing) error {
+	err := indexer.IndexField(ctx, &corev1.Service{}, IndexBalanced, func(o client.Object) []string {
+		if loadbalancer.IsOurs(o.(*corev1.Service), b.ByDefault) {
+			return []string{"true"}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", IndexBalanced, err)
+	}
+	return addNodeIndexes(ctx, indexer)
+}
+
+// Balance tells the view of load balancers.
+func (v *View) Balance(b Balancing) { v.balancing = b }
+
+// Balances says whether a Service is a load balancer that is Portcullis' to serve.
+func (v *View) Balances(svc *corev1.Service) bool {
+	return loadbalancer.IsOurs(svc, v.balancing.ByDefault)
+}
+
+// Balanced lists the Services that are Portcullis' to serve; with a namespace only those in it.
+func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service, error) {
+	var list corev1.ServiceList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexBalanced: "true"}, client.InNamespace(namespace))
+	return list.Items, err
+}
+
+// ReservedNodePorts implements rules.LoadBalancerView.
+func (v *View) ReservedNodePorts() loadbalancer.PortRanges { return v.balancing.Reserved }
+
+// ClaimedPorts implements rules.LoadBalancerView.
+func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]v1beta1.EdgeClaim, error) {
+	var list v1beta1.EdgeClaimList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.AddressPort(ip, "TCP", 1).Scope()})
+	return list.Items, err
+}
+
+// NodeHolders are the holders of ports of the nodes, each once.
+func (v *View) NodeHolders(ctx context.Context) ([]claim.Holder, error) {
+	var list v1beta1.EdgeClaimList
+	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.NodePort("TCP", 1).Scope()}); err != nil {
+		return nil, err
+	}
+	seen := map[claim.Holder]bool{}
+	var holders []claim.Holder
+	for i := range list.Items {
+		if holder := claim.HolderOf(&list.Items[i]); !seen[holder] {
+			seen[holder] = true
+			holders = append(holders, holder)
+		}
+	}
+	return holders, nil
+}
+
+// PrimaryFamily is the IP family of Services that name none, which is that of the API server's own; empty while that is
+// not known.
+func (v *View) PrimaryFamily(ctx context.Context) (corev1.IPFamily, error) {
+	svc, err := v.Service(ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"})
+	if err != nil || svc == nil || len(svc.Spec.IPFamilies) == 0 {
+		return "", err
+	}
+	return svc.Spec.IPFamilies[0], nil
+}
+
+// OwnsStatus says whether the addresses in the status of a Service are Portcullis' work.
+func OwnsStatus(svc *corev1.Service) bool { return loadbalancer.OwnsStatus(svc, stream.FieldManager) }
+
+// OwnListed are the addresses in the status of a Service that are Portcullis' work.
+func OwnListed(svc *corev1.Service) []netip.Addr {
+	if !OwnsStatus(svc) {
+		return nil
+	}
+	return loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+}
