@@ -70,6 +70,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	if err != nil || c == nil {
 		return reconcile.Result{}, err
 	}
+	defer r.awaitTurn(c)()
 	wanted, err := r.wants(ctx, r.view.Reader, c)
 	if err != nil || wanted.Wants {
 		return reconcile.Result{}, err
@@ -88,6 +89,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 		return reconcile.Result{RequeueAfter: settling}, nil // it was renewed meanwhile
 	}
 	if released {
+		r.recent.remove(coordinateOf(c))
 		log.FromContext(ctx).V(1).Info("released", "holder", c.Spec.HeldBy)
 	}
 	return reconcile.Result{RequeueAfter: keep}, err
@@ -153,7 +155,7 @@ func (r *claimReconciler) enqueue(ctx context.Context, q claimQueue, holder clai
 func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, q claimQueue, obj client.Object) {
 		q.Add(claimRequest{Name: obj.GetName()})
-		if holder := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); holder.IsStream() {
+		if holder := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); holder.IsStream() || isBalancers(obj.(*v1beta1.EdgeClaim)) {
 			r.enqueue(ctx, q, holder, "")
 		}
 	}

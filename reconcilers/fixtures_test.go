@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +76,10 @@ func baseWith(t testing.TB, c client.Client) base {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base{view: v, ledger: cluster.NewLedger(c, c, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: c, live: c}
+	return base{
+		view: v, ledger: cluster.NewLedger(c, c, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: c, live: c,
+		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+	}
 }
 
 // baseOf is what reconcilers need, in a cluster with these objects.

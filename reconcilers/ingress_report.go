@@ -22,6 +22,7 @@ type topic int
 const (
 	topicIngress topic = iota
 	topicCertificate
+	topicAddress
 )
 
 // The states of an exposed Service.
@@ -40,7 +41,7 @@ type bulletin struct {
 // standing is what was last told about a Service.
 type standing struct {
 	uid          types.UID
-	last         [topicCertificate + 1]string
+	last         [topicAddress + 1]string
 	class, state string
 }
 

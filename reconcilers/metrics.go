@@ -44,11 +44,18 @@ var (
 		Help: "Comparisons of the ledger with the cluster by result: done, failed. From the replica that leads.",
 	}, []string{"result"})
 
+	addressesLost = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "portcullis_addresses_lost_total",
+		Help: "Addresses taken away from Services because no AddressPool gives them to the Service any longer.",
+	})
+
 	streamsDesc = prometheus.NewDesc("portcullis_streams",
 		"StreamIngresses by class and state (programmed, accepted, refused, pending).", []string{"class", "state"}, nil)
 	ingressesDesc = prometheus.NewDesc("portcullis_ingresses",
 		"Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.",
 		[]string{"class", "state"}, nil)
+	balancersDesc = prometheus.NewDesc("portcullis_loadbalancers",
+		"Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.", []string{"state"}, nil)
 	claimsDesc = prometheus.NewDesc("portcullis_claims", "EdgeClaims by scope.", []string{"scope"}, nil)
 
 	registerOnce sync.Once
@@ -61,10 +68,10 @@ const (
 )
 
 // registerMetrics registers the metrics of this package. Those that count objects read a cache when they are scraped.
-func registerMetrics(c cache.Cache, told *bulletin) {
+func registerMetrics(c cache.Cache, b base) {
 	registerOnce.Do(func() {
-		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, disagreements, audits,
-			objectCounts{cache: c, told: told})
+		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, disagreements, audits, addressesLost,
+			objectCounts{cache: c, told: b.told, balanced: b.balanced})
 	})
 }
 
@@ -89,8 +96,8 @@ func observeProgrammed(si *v1beta1.StreamIngress) {
 
 // objectCounts counts the objects of a cache.
 type objectCounts struct {
-	cache cache.Cache
-	told  *bulletin
+	cache          cache.Cache
+	told, balanced *bulletin
 }
 
 // Describe implements prometheus.Collector.
@@ -98,6 +105,7 @@ func (objectCounts) Describe(descs chan<- *prometheus.Desc) {
 	descs <- streamsDesc
 	descs <- claimsDesc
 	descs <- ingressesDesc
+	descs <- balancersDesc
 }
 
 // scrapeTimeout bounds how long a scrape waits for caches that are not synced yet.
@@ -121,6 +129,9 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	}
 	for k, n := range o.told.count() {
 		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
+	}
+	for k, n := range o.balanced.count() {
+		out <- prometheus.MustNewConstMetric(balancersDesc, prometheus.GaugeValue, float64(n), k[1])
 	}
 	var claims v1beta1.EdgeClaimList
 	byScope := map[string]float64{}

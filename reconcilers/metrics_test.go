@@ -1,6 +1,7 @@
 package reconcilers
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -35,15 +36,21 @@ func TestObjectsAreCounted(t *testing.T) {
 		judged("elsewhere", "internal", accepted, condition("Programmed", yes, "Programmed", "")),
 		claimed(at, me, "u", 1, noon), claimed(claim.Stream("public", v1beta1.UDP, 1), me, "u", 1, noon),
 		claimed(claim.Stream("internal", v1beta1.TCP, 1), me, "u", 1, noon),
+		claimed(claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 1), me, "u", 1, noon),
+		claimed(claim.Address(netip.MustParseAddr("192.0.2.2")), me, "u", 1, noon),
 	).Build()
 	want := `
 # HELP portcullis_claims EdgeClaims by scope.
 # TYPE portcullis_claims gauge
+portcullis_claims{scope="addr"} 2
 portcullis_claims{scope="stream/internal"} 1
 portcullis_claims{scope="stream/public"} 2
 # HELP portcullis_ingresses Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.
 # TYPE portcullis_ingresses gauge
 portcullis_ingresses{class="nginx",state="served"} 1
+# HELP portcullis_loadbalancers Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.
+# TYPE portcullis_loadbalancers gauge
+portcullis_loadbalancers{state="pending"} 1
 # HELP portcullis_streams StreamIngresses by class and state (programmed, accepted, refused, pending).
 # TYPE portcullis_streams gauge
 portcullis_streams{class="",state="pending"} 1
@@ -54,7 +61,9 @@ portcullis_streams{class="public",state="refused"} 1
 `
 	told := newBulletin()
 	told.note(&corev1.Service{}, "nginx", stateServed)
-	counts := objectCounts{cache: cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, told: told}
+	balanced := newBulletin()
+	balanced.note(&corev1.Service{}, "", statePending)
+	counts := objectCounts{cache: cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, told: told, balanced: balanced}
 	if err := testutil.CollectAndCompare(counts, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}

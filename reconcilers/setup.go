@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,19 +37,24 @@ type base struct {
 	writer client.Client
 	live   client.Reader
 	events events.EventRecorder
-	// told is what was told about the Services that ask for an Ingress.
-	told *bulletin
+	// told is what was told about the Services that ask for an Ingress, balanced about those of type LoadBalancer.
+	told, balanced *bulletin
+	// turns are those at Services of type LoadBalancer.
+	turns *turns
+	// recent are the claims for them that were made here, and that the cache may not show yet.
+	recent *recentClaims
 }
 
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(),
+		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(), balanced: newBulletin(),
+		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
 	}
-	registerMetrics(mgr.GetCache(), b.told)
+	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{
-		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress,
+		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress, setupLoadBalancer,
 	} {
 		if err := add(mgr, b); err != nil {
 			return err

@@ -27,7 +27,7 @@ import (
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=NoneOnDryRun,groups="",resources=services,verbs=create;update,versions=v1,name=service.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=None,groups="",resources=services,verbs=delete,versions=v1,name=service-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=1,matchPolicy=Equivalent
 
-// serviceValidator decides on Services that ask for an Ingress. A request that it can't decide on passes, with a
+// serviceValidator decides on Services that ask for an Ingress, or as load balancers for addresses. A request that it can't decide on passes, with a
 // warning: the reconcilers look at every Service again.
 type serviceValidator struct {
 	view   *cluster.View
@@ -49,12 +49,13 @@ const (
 	named = 3
 )
 
-// ValidateCreate judges the annotation of a new Service, and claims the paths that it asks for.
+// ValidateCreate judges a new Service, and claims the paths, addresses and ports that it asks for.
 func (v *serviceValidator) ValidateCreate(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
 	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
 }
 
-// ValidateUpdate judges an annotation that changes, and whether its port is still there. All other changes pass.
+// ValidateUpdate judges what changes of what a Service asks for, and whether the port of its Ingress is still there. All
+// other changes pass.
 func (v *serviceValidator) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
 	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
 }
@@ -91,14 +92,36 @@ func (v *serviceValidator) answer(
 	if err == nil || apierrors.IsInvalid(err) {
 		return warnings, err
 	}
-	return append(warnings, "portcullis could not check the annotation "+v1beta1.AnnotationHTTP+
-		" now; it will, and report what is wrong by an event: "+err.Error()), nil
+	return append(warnings, "portcullis could not check what the Service asks for now; it will, and report what is wrong by an event: "+
+		err.Error()), nil
 }
 
-// decide judges a new Service (before is nil) or the change of one.
+// decide judges a new Service (before is nil) or the change of one. Nothing is claimed for one that is refused, as far as
+// can be told before.
 func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
+	if svc.DeletionTimestamp != nil {
+		return d, nil
+	}
+	balancing, err := v.judgeBalancing(ctx, before, svc)
+	if err != nil {
+		return d, err
+	}
+	if balancing != nil && len(balancing.problems) > 0 {
+		return balancing.decision, nil
+	}
+	d, err = v.decideExposure(ctx, before, svc)
+	if err != nil || len(d.problems) > 0 || balancing == nil {
+		return d, err
+	}
+	d.warnings = append(d.warnings, balancing.warnings...)
+	d.problems, err = v.promiseLots(ctx, before, balancing)
+	return d, err
+}
+
+// decideExposure judges the annotation of a Service that asks for an Ingress.
+func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
 	value, asked := exposure.Asked(svc)
-	if !asked || svc.DeletionTimestamp != nil {
+	if !asked {
 		return d, nil
 	}
 	if before != nil {

@@ -126,11 +126,15 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := cluster.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), o.exposure); err != nil {
 		return err
 	}
+	if err := cluster.AddBalancingIndexes(ctx, mgr.GetFieldIndexer(), o.balancing); err != nil {
+		return err
+	}
 	view, err := cluster.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
 	view.Expose(cluster.Exposing{Defaults: o.exposure, Mapper: mgr.GetRESTMapper()})
+	view.Balance(o.balancing)
 	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)

@@ -15,7 +15,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -42,6 +44,7 @@ type options struct {
 	auditInterval time.Duration
 	podToIP       podtoip.Mode
 	exposure      exposure.Defaults
+	balancing     cluster.Balancing
 	zap           zap.Options
 }
 
@@ -98,6 +101,11 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"IngressClass of Services whose ingress/http names none; empty for the one that the cluster marks as default.")
 	flags.StringVar(&o.exposure.Host, "ingress-host", "example.com",
 		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
+	flags.BoolVar(&o.balancing.ByDefault, "default-load-balancer", false,
+		"Serve Services of type LoadBalancer that have no loadBalancerClass, too.")
+	o.balancing.Reserved = loadbalancer.DefaultReserved()
+	flags.Var(&o.balancing.Reserved, "reserved-node-ports",
+		"Ports of the nodes that no Service gets, ports or ranges separated by commas.")
 	o.zap.BindFlags(flags)
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -23,7 +25,8 @@ func defaults() options {
 		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
-		exposure: exposure.Defaults{Host: "example.com"},
+		exposure:  exposure.Defaults{Host: "example.com"},
+		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved()},
 	}
 }
 
@@ -51,6 +54,8 @@ func TestEveryFlag(t *testing.T) {
 		"audit-interval":            {"0", func(o *options) { o.auditInterval = 0 }},
 		"ingress-class":             {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
 		"ingress-host":              {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
+		"default-load-balancer":     {"true", func(o *options) { o.balancing.ByDefault = true }},
+		"reserved-node-ports":       {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
 		"pod-to-ip":                 {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}
 	t.Setenv("POD_NAMESPACE", "")
@@ -114,7 +119,9 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"a host with other fields": {"--ingress-host={pod}.x", ingress + `host "{pod}.x": not a host name` + filled},
 		"a class that is none": {"--ingress-class=Nginx", ingress +
 			`class "Nginx": the name of an IngressClass may have lower-case letters, digits, hyphens and dots, and not 'N'`},
-		"a mode that is not known":   {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
+		"a mode that is not known": {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},
+		"ports that are none": {"--reserved-node-ports=22,ssh", `invalid value "22,ssh" for flag -reserved-node-ports: ` +
+			`"ssh" is neither a port nor a range of ports, such as 22 or 30000-32767`},
 		"a value that can't be read": {"--claim-grace=soon", `invalid value "soon" for flag -claim-grace: parse error`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -83,16 +82,6 @@ func (v *View) NodeHolders(ctx context.Context) ([]claim.Holder, error) {
 		}
 	}
 	return holders, nil
-}
-
-// PrimaryFamily is the IP family of Services that name none, which is that of the API server's own; empty while that is
-// not known.
-func (v *View) PrimaryFamily(ctx context.Context) (corev1.IPFamily, error) {
-	svc, err := v.Service(ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"})
-	if err != nil || svc == nil || len(svc.Spec.IPFamilies) == 0 {
-		return "", err
-	}
-	return svc.Spec.IPFamilies[0], nil
 }
 
 // OwnsStatus says whether the addresses in the status of a Service are Portcullis' work.

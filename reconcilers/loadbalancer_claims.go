@@ -1,0 +1,246 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// draws is how often another address is drawn, when the ledger says that the one that looked free is not.
+const draws = 64
+
+// errUnlucky says that every address that looked free was taken meanwhile.
+var errUnlucky = errors.New("all addresses that looked free were taken meanwhile")
+
+// allot decides what a Service is to have, and claims it: everything, or, with problems, nothing that it does not hold
+// already.
+func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
+	var made []*v1beta1.EdgeClaim
+	for range draws {
+		lots, problems, err := r.draw(ctx, b)
+		if err == nil && len(problems) == 0 {
+			var again bool
+			if made, again, problems, err = r.claimLots(ctx, b, lots, made); again {
+				continue
+			}
+		}
+		if err != nil || len(problems) > 0 {
+			return nil, problems, errors.Join(err, r.unclaim(ctx, b, made))
+		}
+		return lots, nil, nil
+	}
+	return nil, nil, errors.Join(errUnlucky, r.unclaim(ctx, b, made))
+}
+
+// draw decides what a Service is to have. What is drawn looks taken from then on, so that no other worker draws it.
+func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
+	r.drawing.Lock()
+	defer r.drawing.Unlock()
+	lots, problems, err := rules.Allot(ctx, r.view, b)
+	if err != nil || len(problems) > 0 {
+		return nil, problems, err
+	}
+	for _, lot := range lots {
+		if lot.Drawn {
+			r.view.Addresses.Assume(lot.Points...) // it was free a moment ago, and if it is not now, the ledger will tell
+		}
+	}
+	return lots, nil, nil
+}
+
+// claimLots claims what a Service does not hold yet, and adds it to made and to what it holds. again says that what was
+// drawn is held by somebody else.
+func (r *loadBalancerReconciler) claimLots(
+	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
+) (_ []*v1beta1.EdgeClaim, again bool, problems rules.Problems, err error) {
+	by := claim.Claimant{Holder: serviceHolder(b.Service), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
+	for _, lot := range lots {
+		before := len(made)
+		for _, at := range lot.Missing(b.Held) {
+			c, err := r.ledger.Claim(ctx, at, by, nil)
+			var held *claim.HeldError
+			if errors.As(err, &held) {
+				cluster.Conflicts.WithLabelValues("reconciler").Inc()
+				if lot.Drawn {
+					err := r.unclaim(ctx, b, made[before:])
+					return made[:before], err == nil, nil, err
+				}
+				problems, err = rules.LoadBalancerConflict(ctx, r.view, b, lot, at, held.Claim, r.ledger.GraceLeft(held.Claim))
+				return made, false, problems, err
+			}
+			if err != nil {
+				r.view.Addresses.Forget(at)
+				return made, false, nil, err
+			}
+			made = append(made, c)
+			b.Held = append(b.Held, at)
+			r.recent.add(by.Holder, at)
+		}
+	}
+	return made, false, nil, nil
+}
+
+// unclaim takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,
+// so that no admission counts on them, unless it has renewed them: then they are not what is deleted.
+func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, made []*v1beta1.EdgeClaim) error {
+	var errs []error
+	for _, c := range made {
+		at, err := claim.Of(c)
+		if err != nil || c.Spec.Renewed != nil {
+			continue
+		}
+		b.Held = slices.DeleteFunc(b.Held, func(held claim.Coordinate) bool { return held == at })
+		r.recent.remove(at)
+		r.view.Addresses.Forget(at)
+		if err := r.ledger.Store.Delete(ctx, c); ignoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("giving back %s: %w", at, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
+// been released, and the cache lag behind.
+func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
+	svc, holder := o.balance.Service, serviceHolder(o.balance.Service)
+	listed := cluster.OwnListed(svc)
+	for _, lot := range o.lots {
+		for _, at := range lot.Points {
+			if rules.IsListed(o.balance.Held, at, listed) || r.recent.has(holder, at) {
+				continue
+			}
+			c := &v1beta1.EdgeClaim{}
+			err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, c)
+			if ignoreNotFound(err) != nil {
+				return false, err
+			}
+			if err != nil || claim.HolderOf(c) != holder {
+				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// adopt makes a Service that another controller has served ask for the addresses that it has.
+func adopt(b *rules.Balance) rules.Problems {
+	var addresses []netip.Addr
+	for _, ingress := range b.Service.Status.LoadBalancer.Ingress {
+		ip, err := netip.ParseAddr(ingress.IP)
+		if err != nil || slices.ContainsFunc(addresses, func(other netip.Addr) bool {
+			return addresspool.FamilyOf(other) == addresspool.FamilyOf(ip)
+		}) {
+			return notOurs(b.Service)
+		}
+		addresses = append(addresses, ip.Unmap())
+	}
+	for _, ip := range b.Addresses {
+		if !slices.Contains(addresses, ip) {
+			return notOurs(b.Service)
+		}
+	}
+	b.Addresses = addresses
+	return nil
+}
+
+func notOurs(svc *corev1.Service) rules.Problems {
+	return rules.Problems{{Reason: v1beta1.ReasonForeignLoadBalancer,
+		Err: field.Invalid(loadbalancer.TypePath, string(svc.Spec.Type), "the addresses that it has are not one of each IP family")}}
+}
+
+// recentClaims remembers the claims that were made here until the cache shows them. Otherwise a Service that is looked at
+// twice would be given two addresses.
+type recentClaims struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	made  map[claim.Holder]map[claim.Coordinate]time.Time
+	by    map[claim.Coordinate]claim.Holder
+}
+
+// recentFor is how long a claim is remembered; the cache lags behind by less.
+const recentFor = 10 * time.Second
+
+func newRecentClaims(c clock.PassiveClock) *recentClaims {
+	return &recentClaims{clock: c, made: map[claim.Holder]map[claim.Coordinate]time.Time{}, by: map[claim.Coordinate]claim.Holder{}}
+}
+
+func (r *recentClaims) add(by claim.Holder, at claim.Coordinate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(at)
+	if r.made[by] == nil {
+		r.made[by] = map[claim.Coordinate]time.Time{}
+	}
+	r.made[by][at], r.by[at] = r.clock.Now(), by
+}
+
+func (r *recentClaims) remove(at claim.Coordinate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(at)
+}
+
+// forget forgets all claims of a holder.
+func (r *recentClaims) forget(by claim.Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := range r.made[by] {
+		r.drop(at)
+	}
+}
+
+func (r *recentClaims) drop(at claim.Coordinate) {
+	by, known := r.by[at]
+	if !known {
+		return
+	}
+	delete(r.by, at)
+	if delete(r.made[by], at); len(r.made[by]) == 0 {
+		delete(r.made, by)
+	}
+}
+
+// has says whether a claim was made here a moment ago and the cache had not shown it when the holder was last looked at.
+func (r *recentClaims) has(by claim.Holder, at claim.Coordinate) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.made[by][at]
+	return known
+}
+
+// added is what a holder holds by the cache, and what it has claimed since. Those that the cache shows by now, or should,
+// are forgotten.
+func (r *recentClaims) added(held []claim.Coordinate, by claim.Holder, shown func(claim.Coordinate) bool) []claim.Coordinate {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, made := range r.made[by] {
+		switch {
+		case slices.Contains(held, at):
+			r.drop(at)
+		case shown(at) || r.clock.Since(made) > recentFor:
+			r.drop(at) // somebody else has it now, or it was deleted
+		default:
+			held = append(held, at)
+		}
+	}
+	slices.SortFunc(held, claim.Compare)
+	return held
+}

@@ -1,0 +1,180 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// loadBalancerReconciler keeps status.loadBalancer of each Service of type LoadBalancer that is Portcullis' to serve.
+//
+// What a Service has is what it holds in the ledger, not what its status says. kube-proxy takes the status for the truth,
+// so an address is claimed before it is listed, and listed no longer before its claim is released. Here and where claims
+// are released, a Service is looked at by one worker at a time.
+type loadBalancerReconciler struct {
+	base
+	// waiting are the Services that have not all they ask for.
+	waiting *waiting
+	// drawing: of addresses that any will do, one is chosen at a time.
+	drawing sync.Mutex
+}
+
+func setupLoadBalancer(mgr manager.Manager, b base) error {
+	r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
+	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
+		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
+		WatchesRawSource(source.Func(r.onPools)).
+		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
+		Watches(&corev1.Node{}, r.onNode()).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).
+		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=addresspools,verbs=get;list;watch
+
+// Reconcile gives one Service its addresses, and says so in its status.
+func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	defer r.turns.take(req.NamespacedName)()
+	svc, err := r.view.Service(ctx, req.NamespacedName)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case svc == nil || svc.DeletionTimestamp != nil:
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	case !r.view.Balances(svc):
+		r.forget(req.NamespacedName)
+		return later(r.letGo(ctx, svc))
+	}
+	o, err := r.decide(ctx, svc)
+	if err == nil {
+		err = r.publish(ctx, svc, o)
+	}
+	switch {
+	case errors.Is(err, errStale):
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	case err != nil:
+		return later(err)
+	}
+	return reconcile.Result{RequeueAfter: r.waiting.pause(req.NamespacedName)}, nil
+}
+
+// outcome is what was decided for a Service.
+type outcome struct {
+	balance *rules.Balance
+	// lots are what the Service has, all of it claimed.
+	lots []loadbalancer.Lot
+	// ingress is what its status is to say.
+	ingress []corev1.LoadBalancerIngress
+	// problems keep it from having what it asks for.
+	problems rules.Problems
+	// foreign: another controller serves it, and its status is left alone.
+	foreign bool
+}
+
+// decide finds out what a Service is to have, and claims it.
+func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service) (*outcome, error) {
+	b, problems, err := r.balanceOf(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	o := &outcome{balance: b, problems: problems}
+	if o.foreign = isForeign(svc, b.Held); o.foreign && len(problems) == 0 {
+		problems = adopt(b)
+		o.problems = problems
+	}
+	if len(problems) == 0 {
+		if o.lots, o.problems, err = r.allot(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.problems) == 0 {
+		o.foreign = false
+		if o.ingress, o.problems, err = r.ingressOf(ctx, svc, b, o.lots); err != nil || len(o.problems) == 0 {
+			return o, err
+		}
+	}
+	if o.foreign {
+		return o, nil
+	}
+	return o, r.standing(ctx, svc, o)
+}
+
+// standing decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
+// with all its ports.
+func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	stands, err := rules.Stands(ctx, r.view, o.balance)
+	if err != nil {
+		return err
+	}
+	if len(stands) > 0 {
+		ingress, problems, err := r.ingressOf(ctx, svc, o.balance, stands)
+		if err != nil {
+			return err
+		}
+		if len(problems) == 0 {
+			o.lots, o.ingress = stands, ingress
+			return nil
+		}
+	}
+	if refused := o.problems.Ports(o.balance.Ports); len(refused) > 0 {
+		o.ingress = loadbalancer.Refused(o.balance.Ports, refused)
+	}
+	return nil
+}
+
+// balanceOf reads what a Service asks for, and what it holds.
+func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, rules.Problems, error) {
+	ask, problems := rules.AsksForAddresses(svc)
+	held, err := r.view.Held(ctx, serviceHolder(svc))
+	if err != nil {
+		return nil, nil, err
+	}
+	held = r.recent.added(loadbalancer.Own(held), serviceHolder(svc), func(at claim.Coordinate) bool {
+		c, err := r.view.Claim(ctx, at.Name())
+		return err == nil && c != nil
+	})
+	return &rules.Balance{Service: svc, Ask: ask, Held: held}, problems, nil
+}
+
+// isForeign says whether another controller has given a Service its addresses: one that no class assigns to either.
+func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
+	return svc.Spec.LoadBalancerClass == nil && len(svc.Status.LoadBalancer.Ingress) > 0 && len(held) == 0 && !cluster.OwnsStatus(svc)
+}
+
+// letGo clears what Portcullis has written into the status of a Service that it does not serve. The claims follow when
+// the cache shows it.
+func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service) error {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !cluster.OwnsStatus(svc) {
+		return nil
+	}
+	return r.writeIngress(ctx, svc, nil)
+}
+
+func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
+	r.balanced.forget(key)
+	r.waiting.remove(key)
+}

@@ -1,0 +1,234 @@
+package reconcilers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// The states of a Service of type LoadBalancer, beside stateServed and stateRefused.
+const (
+	statePending = "pending"
+	stateForeign = "foreign"
+)
+
+// ingressOf is what the status of a Service is to say when it has lots.
+func (r *loadBalancerReconciler) ingressOf(
+	ctx context.Context, svc *corev1.Service, b *rules.Balance, lots []loadbalancer.Lot,
+) ([]corev1.LoadBalancerIngress, rules.Problems, error) {
+	var addresses []netip.Addr
+	mode := corev1.LoadBalancerIPModeVIP
+	for _, lot := range lots {
+		switch lot.Pool.SourceOrDefault() {
+		case v1beta1.SourceNodeIP:
+			nodes, err := r.view.NodeAddresses(ctx, lot.Pool, svc)
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(nodes) == 0 {
+				return nil, noNode(svc, lot.Pool), nil
+			}
+			addresses = append(addresses, nodes...)
+			continue
+		case v1beta1.SourceClusterIP:
+			mode = corev1.LoadBalancerIPModeProxy // kube-proxy has it already
+		}
+		addresses = append(addresses, lot.Address)
+	}
+	byFamily := func(ip netip.Addr) int { return slices.Index(svc.Spec.IPFamilies, addresspool.FamilyOf(ip)) }
+	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return cmp.Compare(byFamily(a), byFamily(b)) })
+	return loadbalancer.Served(addresses, mode, b.Ports), nil, nil
+}
+
+func noNode(svc *corev1.Service, pool *addresspool.Pool) rules.Problems {
+	text := fmt.Sprintf("no node of AddressPool %s takes traffic: none is ready, has an address of the families of the Service, "+
+		"and is not excluded by the label %s", pool.Name, corev1.LabelNodeExcludeBalancers)
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		text += ", and, as externalTrafficPolicy is Local, has an endpoint that is ready"
+	}
+	return rules.Problems{{Reason: v1beta1.ReasonNoReadyNode, Err: field.Invalid(loadbalancer.TypePath, string(svc.Spec.Type), text)}}
+}
+
+// publish writes the status of a Service, if it says anything else, and tells what has changed.
+func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	if !o.foreign && !saysAlready(svc, o.ingress) {
+		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
+			r.recent.forget(serviceHolder(svc))
+			return cmp.Or(err, errStale)
+		}
+		lost, err := r.lost(ctx, svc, o)
+		if err != nil {
+			return err
+		}
+		if err := r.writeIngress(ctx, svc, o.ingress); err != nil {
+			return err
+		}
+		r.tellLost(svc, lost, o)
+	}
+	r.report(svc, o)
+	return nil
+}
+
+// saysAlready says whether the status of a Service is Portcullis' own and says what it should.
+func saysAlready(svc *corev1.Service, ingress []corev1.LoadBalancerIngress) bool {
+	return equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, ingress) && (len(ingress) == 0 || cluster.OwnsStatus(svc))
+}
+
+// writeIngress applies the whole of status.loadBalancer of a Service, as it was read. One that is gone is no error.
+func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
+	balancer := corev1ac.LoadBalancerStatus()
+	for i := range ingress {
+		balancer.WithIngress(ingressApply(&ingress[i]))
+	}
+	apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion).
+		WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
+	if len(ingress) == 0 && !cluster.OwnsStatus(svc) && len(svc.Status.LoadBalancer.Ingress) > 0 {
+		return r.wipe(ctx, svc)
+	}
+	err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
+	if ignoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	return nil
+}
+
+// wipe takes addresses out of a status that somebody else has written there: leaving them out of what is applied would
+// not.
+func (r *loadBalancerReconciler) wipe(ctx context.Context, svc *corev1.Service) error {
+	next := svc.DeepCopy()
+	next.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	patch := client.MergeFromWithOptions(svc, client.MergeFromWithOptimisticLock{})
+	if err := r.writer.Status().Patch(ctx, next, patch, client.FieldOwner(stream.FieldManager)); ignoreNotFound(err) != nil {
+		return fmt.Errorf("clearing the status: %w", err)
+	}
+	return nil
+}
+
+func ingressApply(ingress *corev1.LoadBalancerIngress) *corev1ac.LoadBalancerIngressApplyConfiguration {
+	apply := corev1ac.LoadBalancerIngress()
+	if ingress.IP != "" {
+		apply.WithIP(ingress.IP)
+	}
+	if ingress.IPMode != nil {
+		apply.WithIPMode(*ingress.IPMode)
+	}
+	for _, p := range ingress.Ports {
+		port := corev1ac.PortStatus().WithPort(p.Port).WithProtocol(p.Protocol)
+		if p.Error != nil {
+			port.WithError(*p.Error)
+		}
+		apply.WithPorts(port)
+	}
+	return apply
+}
+
+// lost are the addresses that a Service is about to lose because no pool gives them to it any longer.
+func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
+	remaining := loadbalancer.Listed(o.ingress)
+	var lost []netip.Addr
+	for _, ip := range cluster.OwnListed(svc) {
+		claimed := slices.ContainsFunc(o.balance.Held, func(at claim.Coordinate) bool { return at.Address() == ip })
+		if !claimed || slices.Contains(remaining, ip) {
+			continue
+		}
+		given, err := rules.Gives(ctx, r.view, svc, ip)
+		if err != nil {
+			return nil, err
+		}
+		if !given {
+			lost = append(lost, ip)
+		}
+	}
+	return lost, nil
+}
+
+func (r *loadBalancerReconciler) tellLost(svc *corev1.Service, lost []netip.Addr, o *outcome) {
+	if len(lost) == 0 {
+		return
+	}
+	addressesLost.Add(float64(len(lost)))
+	text := fmt.Sprintf("no AddressPool gives %s to this Service any longer", texts(lost))
+	if now := loadbalancer.Listed(o.ingress); len(now) > 0 {
+		text += "; now it has " + texts(now)
+	}
+	r.tellBalance(svc, corev1.EventTypeWarning, v1beta1.ReasonAddressLost, text)
+}
+
+// report tells what keeps a Service from having what it asks for, or that nothing does any longer, and notes its state.
+func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
+	state, news, reason := stateServed, "", ""
+	if len(o.problems) > 0 {
+		news, reason = textOf(o.problems), o.problems[0].Reason
+	}
+	switch {
+	case o.foreign:
+		state, reason = stateForeign, v1beta1.ReasonForeignLoadBalancer
+		news = "another controller has given it its addresses, and they are left alone: " + news
+	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && o.problems.IsPending():
+		state = statePending
+	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0:
+		state = stateRefused
+	}
+	r.balanced.note(svc, "", state)
+	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.lacksFamily())
+	before := r.balanced.tell(svc, topicAddress, news)
+	switch {
+	case before == news:
+	case o.foreign:
+		r.tellBalance(svc, corev1.EventTypeNormal, reason, news)
+	case news != "":
+		r.tellBalance(svc, corev1.EventTypeWarning, reason, news)
+	default:
+		r.tellBalance(svc, corev1.EventTypeNormal, v1beta1.ReasonAddressAssigned, "it is served at "+texts(loadbalancer.Listed(o.ingress)))
+	}
+}
+
+// lacksFamily says whether a Service has an address of one of its families only, and may have one of the other.
+func (o *outcome) lacksFamily() bool {
+	return len(o.lots) > 0 && o.lots[0].Pool.SourceOrDefault() == v1beta1.SourceAddresses && len(o.lots) < len(o.balance.Families)
+}
+
+func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
+	if len(message) > maxNote {
+		message = strings.ToValidUTF8(message[:maxNote-3], "") + "..."
+	}
+	r.events.Eventf(svc, nil, kind, reason, "Balance", "%s", message)
+}
+
+// textOf is what problems say. What is wrong with no field in particular is told without one.
+func textOf(problems rules.Problems) string {
+	parts := make([]string, 0, len(problems))
+	for _, p := range problems {
+		if p.Err.Field == loadbalancer.TypePath.String() {
+			parts = append(parts, p.Err.Detail)
+		} else {
+			parts = append(parts, p.Err.Error())
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func texts(addresses []netip.Addr) string {
+	parts := make([]string, 0, len(addresses))
+	for _, ip := range addresses {
+		parts = append(parts, ip.String())
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,142 @@
+package reconcilers
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// settle is how long changes of nodes and of the ledger are gathered before the Services that they concern are looked at.
+const settle = 100 * time.Millisecond
+
+// balancingChanged leaves out Services that are no load balancers, and changes of those that are which concern no
+// address. All that are there at the start are looked at: another may have served them, or not be ours any longer.
+func (r *loadBalancerReconciler) balancingChanged() predicate.Predicate {
+	isBalancer := func(o client.Object) bool { return o.(*corev1.Service).Spec.Type == corev1.ServiceTypeLoadBalancer }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return isBalancer(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isBalancer(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			return (isBalancer(before) || isBalancer(after)) && concernsAddresses(before, after)
+		},
+	}
+}
+
+func concernsAddresses(before, after *corev1.Service) bool {
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) ||
+		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+		cluster.OwnsStatus(before) != cluster.OwnsStatus(after)
+}
+
+// onPools looks at every Service that is ours to serve when the pools have changed.
+func (r *loadBalancerReconciler) onPools(ctx context.Context, q queue) error {
+	r.view.OnPoolsChanged(func() {
+		r.waiting.wake()
+		add(q, r.balancedOf(ctx, ""))
+	})
+	return nil
+}
+
+// balancedIn finds the Services of a namespace that are ours to serve.
+func (r *loadBalancerReconciler) balancedIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.balancedOf(ctx, namespace.GetName())
+}
+
+func (r *loadBalancerReconciler) balancedOf(ctx context.Context, namespace string) []reconcile.Request {
+	services, err := r.view.Balanced(ctx, namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Services of type LoadBalancer")
+	}
+	requests := make([]reconcile.Request, 0, len(services))
+	for i := range services {
+		requests = append(requests, forObject(&services[i]))
+	}
+	return requests
+}
+
+// onBalancedClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait.
+func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
+	isOurs := func(obj client.Object) (claim.Holder, bool) {
+		c := obj.(*v1beta1.EdgeClaim)
+		at, err := claim.Of(c)
+		return claim.HolderOf(c), err == nil && (at.IsAddress() || at.IsNode())
+	}
+	lost := func(q queue, obj client.Object) {
+		holder, ours := isOurs(obj)
+		if !ours {
+			return
+		}
+		q.Add(reconcile.Request{NamespacedName: holder.Key()})
+		for _, key := range r.waiting.wake() {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, settle)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+				lost(q, e.ObjectOld)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { lost(q, e.Object) },
+	}
+}
+
+// onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
+func (r *loadBalancerReconciler) onNode() handler.EventHandler {
+	look := func(ctx context.Context, q queue) {
+		keys := r.waiting.wake()
+		holders, err := r.view.NodeHolders(ctx)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
+		}
+		for _, holder := range holders {
+			keys = append(keys, holder.Key())
+		}
+		for _, key := range keys {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, settle)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				look(ctx, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			if cluster.TakesTraffic(before) != cluster.TakesTraffic(after) ||
+				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+				!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
+				look(ctx, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { look(ctx, q) },
+	}
+}
+
+// serviceOfSlice finds the Service of an EndpointSlice, if it is one whose traffic stays on the node that it reaches.
+func (r *loadBalancerReconciler) serviceOfSlice(ctx context.Context, slice client.Object) []reconcile.Request {
+	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
+	svc, err := r.view.Service(ctx, key)
+	if err != nil || svc == nil || !r.view.Balances(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}

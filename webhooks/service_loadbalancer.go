@@ -1,0 +1,141 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// balancing is what was found out about the addresses that a Service is to have.
+type balancing struct {
+	decision
+	balance *rules.Balance
+	by      claim.Claimant
+	// lots are what it is to have; the reconciler chooses those that are drawn.
+	lots []loadbalancer.Lot
+}
+
+// judgeBalancing judges what a Service asks for as a load balancer: a new one (before is nil), or a change of what it asks
+// for. Nothing is claimed yet. The result is nil where there is nothing to judge.
+func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *corev1.Service) (*balancing, error) {
+	if !v.view.Balances(svc) || before != nil && v.view.Balances(before) && !asksForOther(before, svc) {
+		return nil, nil
+	}
+	if err := ready(v.view); err != nil {
+		return nil, err
+	}
+	j := &balancing{by: claim.Claimant{Holder: holderOf(svc), UID: svc.UID}}
+	ask, problems := rules.AsksForAddresses(svc)
+	if len(problems) > 0 {
+		j.problems = problems
+		return j, nil
+	}
+	j.balance = &rules.Balance{Service: svc, Ask: ask}
+	if before != nil {
+		j.by.Generation = claim.AfterVersion(before.ResourceVersion)
+		held, err := v.view.Held(ctx, j.by.Holder)
+		if err != nil {
+			return nil, err
+		}
+		j.balance.Held = loadbalancer.Own(held)
+	}
+	if svc.Spec.LoadBalancerClass == nil && len(j.balance.Held) == 0 && len(svc.Status.LoadBalancer.Ingress) > 0 {
+		return nil, nil // another controller may serve it: the reconciler finds out
+	}
+	var err error
+	j.lots, problems, err = j.allot(ctx, v.view)
+	if err != nil {
+		return nil, err
+	}
+	if problems.IsPending() {
+		j.warnings = waits(problems)
+	} else {
+		j.problems = v.conflicts(problems)
+	}
+	return j, nil
+}
+
+func (j *balancing) allot(ctx context.Context, view *cluster.View) ([]loadbalancer.Lot, rules.Problems, error) {
+	return rules.Allot(ctx, cluster.Fresh{View: view}, j.balance)
+}
+
+// asksForOther says whether a change of a Service concerns what it asks for as a load balancer.
+func asksForOther(before, svc *corev1.Service) bool {
+	was, _ := loadbalancer.Read(before)
+	is, _ := loadbalancer.Read(svc)
+	return !equality.Semantic.DeepEqual(was.Ports, is.Ports) || !slices.Equal(was.Families, is.Families) || was.EachFamily != is.EachFamily ||
+		before.Spec.LoadBalancerIP != svc.Spec.LoadBalancerIP || slices.ContainsFunc(
+		[]string{v1beta1.AnnotationAddressPool, v1beta1.AnnotationAddresses, v1beta1.AnnotationSharing},
+		func(name string) bool {
+			old, had := before.Annotations[name]
+			value, has := svc.Annotations[name]
+			return old != value || had != has
+		})
+}
+
+// waits are the warnings for a Service that has to wait for its addresses.
+func waits(problems rules.Problems) admission.Warnings {
+	warnings := make(admission.Warnings, 0, len(problems))
+	for _, p := range problems {
+		warnings = append(warnings, p.Err.Detail+"; the Service waits until that has changed")
+	}
+	return warnings
+}
+
+// promiseLots claims what a Service is to have and does not hold yet. What is drawn is left to the reconciler: any will
+// do.
+func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (rules.Problems, error) {
+	for _, lot := range j.lots {
+		if lot.Drawn {
+			continue
+		}
+		for _, at := range lot.Points {
+			if slices.Contains(j.balance.Held, at) && before != nil && v.view.Balances(before) {
+				stays, err := v.staysWanted(ctx, before, j.balance.Held, at)
+				if err != nil {
+					return nil, err
+				}
+				if stays {
+					continue
+				}
+			}
+			problems, err := v.promisePoint(ctx, lot, at, j)
+			if err != nil || len(problems) > 0 {
+				return v.conflicts(problems), err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// staysWanted says whether a stored Service wants a point that it holds, so that nobody releases it.
+func (v *serviceValidator) staysWanted(ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate) (bool, error) {
+	ask, problems := rules.AsksForAddresses(stored)
+	if len(problems) > 0 {
+		return false, nil
+	}
+	return rules.WantsPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at, nil)
+}
+
+func (v *serviceValidator) promisePoint(ctx context.Context, lot loadbalancer.Lot, at claim.Coordinate, j *balancing) (rules.Problems, error) {
+	promise := v.ledger.Promise
+	if isDryRun(ctx) {
+		promise = v.ledger.Peek
+	}
+	err := promise(ctx, at, j.by, nil)
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		return rules.LoadBalancerConflict(ctx, v.view, j.balance, lot, at, held.Claim, v.ledger.GraceLeft(held.Claim))
+	}
+	return nil, err
+}
