@@ -13,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -61,10 +62,10 @@ const (
 )
 
 // registerMetrics registers the metrics of this package. Those that count objects read a cache when they are scraped.
-func registerMetrics(c cache.Cache, told *bulletin) {
+func registerMetrics(c cache.Cache, view *cluster.View, told *bulletin) {
 	registerOnce.Do(func() {
 		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, disagreements, audits,
-			objectCounts{cache: c, told: told})
+			objectCounts{cache: c, told: told}, poolCounts{view: view})
 	})
 }
 

@@ -46,9 +46,9 @@ func Setup(mgr manager.Manager, o Options) error {
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(),
 	}
-	registerMetrics(mgr.GetCache(), b.told)
+	registerMetrics(mgr.GetCache(), b.view, b.told)
 	for _, add := range []func(manager.Manager, base) error{
-		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress,
+		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress, setupPool,
 	} {
 		if err := add(mgr, b); err != nil {
 			return err

@@ -3,6 +3,7 @@ package addresspool
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -148,3 +149,6 @@ func (b *Book) Of(ip netip.Addr) *Pool {
 	}
 	return b.ranges[i].pool
 }
+
+// Names lists the names of all pools, accepted or not.
+func (b *Book) Names() []string { return slices.Sorted(maps.Keys(b.verdicts)) }

@@ -90,6 +90,20 @@ func (s Set) Overlap(other Set) (common Range, ok bool) {
 	return Range{}, false
 }
 
+// Of is the addresses of the set that are of one family.
+func (s Set) Of(family corev1.IPFamily) Set {
+	of := func(e entry) bool { return FamilyOf(e.From) == family }
+	first := slices.IndexFunc(s.ranges, of)
+	if first < 0 {
+		return Set{}
+	}
+	behind := first // ranges of a family are side by side
+	for behind < len(s.ranges) && of(s.ranges[behind]) {
+		behind++
+	}
+	return Set{ranges: s.ranges[first:behind], avoid: s.avoid}
+}
+
 // Ranges lists the ranges of the set in ascending order, with all their addresses.
 func (s Set) Ranges() []Range {
 	ranges := make([]Range, 0, len(s.ranges))
@@ -114,10 +128,7 @@ func (s Set) Assigned(taken *Taken) int64 {
 
 // FirstFree is the lowest address of a family that is in the set and in none of taken, ok is false when there is none.
 func (s Set) FirstFree(family corev1.IPFamily, taken ...*Taken) (ip netip.Addr, ok bool) {
-	for _, e := range s.ranges {
-		if FamilyOf(e.From) != family {
-			continue
-		}
+	for _, e := range s.Of(family).ranges {
 		if ip, ok := s.firstFreeIn(e.usable, taken); ok {
 			return ip, true
 		}

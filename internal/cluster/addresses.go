@@ -41,6 +41,9 @@ type Addresses struct {
 	// which that port is taken.
 	used, whole addresspool.Taken
 	ports       map[stream.PortKey]*addresspool.Taken
+
+	// watchers are called when a claim on an address has come or gone.
+	watchers []func(netip.Addr)
 }
 
 // lapse is when an assumption ends.
@@ -181,7 +184,7 @@ func (a *Addresses) lapse() {
 	}
 }
 
-// drop ends an assumption. The lock must be held, as for all that follow.
+// drop ends an assumption. The lock must be held, as for mark.
 func (a *Addresses) drop(at claim.Coordinate) {
 	if _, assumed := a.assumed[at]; !assumed {
 		return
@@ -207,6 +210,21 @@ func (a *Addresses) set(obj any, claimed bool) {
 	if err != nil || !at.IsAddress() {
 		return
 	}
+	for _, changed := range a.enter(at, claimed) {
+		changed(at.Address())
+	}
+}
+
+// OnChange has a function called whenever a claim on an address has come or gone. An event of the cache may come before
+// the Addresses show what it is about.
+func (a *Addresses) OnChange(changed func(netip.Addr)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watchers = append(a.watchers, changed)
+}
+
+// enter notes a claim, or that it is gone. It returns whom to tell.
+func (a *Addresses) enter(at claim.Coordinate, claimed bool) []func(netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ip := at.Address()
@@ -221,6 +239,7 @@ func (a *Addresses) set(obj any, claimed bool) {
 	}
 	a.drop(at)
 	a.mark(at)
+	return slices.Clone(a.watchers)
 }
 
 // mark enters whether a point is taken, where that is looked up.
@@ -228,24 +247,24 @@ func (a *Addresses) mark(at claim.Coordinate) {
 	ip := at.Address()
 	claimed := a.claimed[ip]
 	_, assumed := a.assumed[at]
-	enter(&a.held, ip, len(claimed) > 0)
-	enter(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0)
+	put(&a.held, ip, len(claimed) > 0)
+	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0)
 	taken := assumed || slices.Contains(claimed, at)
 	if at.Port() == 0 {
-		enter(&a.whole, ip, taken)
+		put(&a.whole, ip, taken)
 		return
 	}
 	key := portOf(at)
 	if a.ports[key] == nil {
 		a.ports[key] = &addresspool.Taken{}
 	}
-	enter(a.ports[key], ip, taken)
+	put(a.ports[key], ip, taken)
 	if a.ports[key].Len() == 0 {
 		delete(a.ports, key)
 	}
 }
 
-func enter(t *addresspool.Taken, ip netip.Addr, taken bool) {
+func put(t *addresspool.Taken, ip netip.Addr, taken bool) {
 	if taken {
 		t.Add(ip)
 	} else {

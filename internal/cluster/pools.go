@@ -29,6 +29,8 @@ type poolBook struct {
 	known map[string]*v1beta1.AddressPool
 	// book is nil when it has to be made anew.
 	book *addresspool.Book
+	// watchers are called when the book has changed.
+	watchers []func()
 }
 
 func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
@@ -55,17 +57,34 @@ func (p *poolBook) set(obj any, there bool) {
 	if !ok {
 		return
 	}
+	for _, changed := range p.enter(pool, there) {
+		changed()
+	}
+}
+
+// enter notes a pool, or that it is gone. It returns whom to tell that the book has changed.
+func (p *poolBook) enter(pool *v1beta1.AddressPool, there bool) []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !there {
+	was := p.known[pool.Name]
+	switch {
+	case !there:
 		delete(p.known, pool.Name)
-		p.book = nil
-		return
-	}
-	if was := p.known[pool.Name]; was == nil || was.UID != pool.UID || was.Generation != pool.Generation {
+	case was != nil && was.UID == pool.UID && was.Generation == pool.Generation:
+		return nil
+	default:
 		p.known[pool.Name] = pool
-		p.book = nil
 	}
+	p.book = nil
+	return slices.Clone(p.watchers)
+}
+
+// OnPoolsChanged has a function called whenever the pools have changed. An event of the cache may come before the view
+// shows what it is about.
+func (v *View) OnPoolsChanged(changed func()) {
+	v.pools.mu.Lock()
+	defer v.pools.mu.Unlock()
+	v.pools.watchers = append(v.pools.watchers, changed)
 }
 
 func (p *poolBook) read() *addresspool.Book {
@@ -171,4 +190,20 @@ func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
 func (v *View) IsStored(ctx context.Context, service types.NamespacedName) (bool, error) {
 	err := v.live.Get(ctx, service, &corev1.Service{})
 	return err == nil, client.IgnoreNotFound(err)
+}
+
+// PoolCount is how many addresses a pool has, and how many of them are assigned.
+type PoolCount struct {
+	// Known: the source of the pool has addresses that can be counted.
+	Known           bool
+	Total, Assigned int64
+}
+
+// CountPool counts the addresses of a pool.
+func (v *View) CountPool(pool *addresspool.Pool) PoolCount {
+	if pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return PoolCount{}
+	}
+	_, _, total := pool.Set.Size()
+	return PoolCount{Known: true, Total: total, Assigned: v.Addresses.Assigned(pool.Set)}
 }
