@@ -2,8 +2,11 @@ package integration
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +14,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // Every test that makes pools has networks of its own: no two pools of one cluster may overlap.
@@ -165,4 +170,143 @@ func TestPoolInUse(t *testing.T) {
 	refused("metadata.name", "1 Service(s) would lose their address, in-use/a (198.51.101.1): move or delete them first", remove)
 	w.delete(first)
 	w.delete(pool)
+}
+
+func TestPoolStatus(t *testing.T) {
+	w := shared(t)
+	pool := addressPool("status", []string{"198.51.102.0/29", "2001:db8:2::/64"}, func(p *v1beta1.AddressPool) { p.Spec.AvoidBuggyIPs = true })
+	w.create(namespace("status"), pool)
+	w.poolHas(pool, "True Accepted")
+	const ipv6 = math.MaxInt64
+	w.counts(pool, fmt.Sprintf("0 of %d, %d", ipv6, ipv6))
+	edit(w, pool, func(p *v1beta1.AddressPool) { p.Spec.Addresses = []string{"198.51.102.0/28", "2001:db8:2::/126"} })
+	w.counts(pool, "0 of 18, 18")
+
+	t.Log("what is claimed is assigned, and each family is told of when it runs out")
+	var held []client.Object
+	for i := 1; i <= 13; i++ {
+		held = append(held, w.holding(fmt.Sprint("status/s", i), "status", fmt.Sprint("198.51.102.", i)))
+	}
+	w.counts(pool, "13 of 18, 5")
+	w.told("AddressPool", "status", v1beta1.ReasonPoolNearlyEmpty, "1 of 14 IPv4 addresses are free")
+	held = append(held, w.holding("status/s14", "status", "198.51.102.14"))
+	w.counts(pool, "14 of 18, 4")
+	w.told("AddressPool", "status", v1beta1.ReasonPoolEmpty, "none of 14 IPv4 addresses is free")
+	w.measures(`portcullis_pool_addresses{pool="status",state="total"} 18`)
+	w.measures(`portcullis_pool_addresses{pool="status",state="assigned"} 14`)
+
+	t.Log("what people read")
+	out := w.mustKubectl("", "get", "addresspools", "status", "--no-headers")
+	if got := strings.Join(strings.Fields(out)[:6], " "); got != "status Addresses true 18 14 4" {
+		t.Errorf("kubectl shows %s", out)
+	}
+
+	t.Log("what is released is free")
+	w.delete(held[:12]...)
+	w.counts(pool, "2 of 18, 16")
+
+	t.Log("a status that somebody else has written is set right")
+	w.eventually("the status to be written", func() error {
+		w.get(pool)
+		pool.Status.Assigned, pool.Status.Conditions = new(int64(7)), nil
+		return w.Client.Status().Update(t.Context(), pool)
+	})
+	w.poolHas(pool, "True Accepted")
+	w.counts(pool, "2 of 18, 16")
+	w.delete(held[12:]...)
+	w.counts(pool, "0 of 18, 18")
+	w.delete(pool)
+}
+
+// TestPoolsPastAdmission: what was written while the webhooks were off meets the words that they would have said, and the
+// older pool keeps what it has.
+func TestPoolsPastAdmission(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
+	first := addressPool("first", []string{"203.0.113.0/25"})
+	w.create(namespace("past"), first)
+	w.holding("past/a", "first", "203.0.113.1")
+	w.poolHas(first, "True Accepted")
+	w.counts(first, "1 of 128, 127")
+
+	judged := map[string]struct {
+		pool   *v1beta1.AddressPool
+		reason string
+	}{
+		"overlapping": {addressPool("later", []string{"203.0.113.128/25", "203.0.113.7"}), v1beta1.ReasonPoolOverlap},
+		"unreadable":  {addressPool("unreadable", []string{"203.0.113.200-"}), v1beta1.ReasonInvalid},
+		"twice":       {addressPool("twice", []string{"203.0.114.0/24", "203.0.114.7"}), v1beta1.ReasonInvalid},
+		"no selector": {addressPool("selector", []string{"203.0.115.0/24"}, func(p *v1beta1.AddressPool) {
+			p.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
+		}), v1beta1.ReasonInvalid},
+	}
+	said := map[string]string{}
+	for name, test := range judged {
+		cause := causes(w.refusal(w.Client.Create(t.Context(), test.pool.DeepCopy(), client.DryRunAll)))[0]
+		said[name] = cause.Field + ": " + cause.Message
+	}
+	restore := w.withoutWebhooks()
+	for name, test := range judged {
+		w.create(test.pool)
+		w.poolHas(test.pool, "False "+test.reason)
+		if got := messageOf(test.pool.Status.Conditions, v1beta1.ConditionAccepted); got != said[name] {
+			t.Errorf("%s: admission says\n%s\nand the status says\n%s", name, said[name], got)
+		}
+		if test.pool.Status.Total != nil {
+			t.Errorf("%s: it counts %d addresses", name, *test.pool.Status.Total)
+		}
+	}
+	w.told("AddressPool", "later", v1beta1.ReasonPoolOverlap, "AddressPool first has these addresses already")
+	w.poolHas(first, "True Accepted")
+	restore()
+
+	t.Log("with the webhooks back, a refused pool can be changed in what makes it no worse, and can go")
+	later := judged["overlapping"].pool
+	edit(w, later, func(p *v1beta1.AddressPool) { p.Spec.Priority = 3 })
+	w.poolHas(later, "False PoolOverlap")
+	mustContain(t, w.refusal(tryEdit(w, later, func(p *v1beta1.AddressPool) {
+		p.Spec.Addresses = append(p.Spec.Addresses, "203.0.113.8")
+	})).Error(), "AddressPool first has")
+	w.delete(judged["twice"].pool)
+
+	t.Log("when the older pool lets go, the younger one has the addresses")
+	edit(w, first, func(p *v1beta1.AddressPool) { p.Spec.Addresses = []string{"203.0.113.0-203.0.113.6"} })
+	w.poolHas(later, "True Accepted")
+	w.counts(later, "0 of 129, 129")
+	w.counts(first, "1 of 7, 6")
+
+	t.Log("a pool that is deleted past admission and made anew has what it had")
+	restore = w.withoutWebhooks()
+	w.delete(first)
+	again := addressPool("first", []string{"203.0.113.0-203.0.113.6"})
+	w.create(again)
+	w.counts(again, "1 of 7, 6")
+	restore()
+	w.burst()
+}
+
+// burst makes many Services at once: the status of their pool is written now and then, not for each of them.
+func (w *world) burst() {
+	w.t.Helper()
+	const services = 120
+	pool := addressPool("burst", []string{"203.0.116.0/24"})
+	w.create(pool)
+	w.counts(pool, "0 of 256, 256")
+	writes := func() (n int) {
+		for _, write := range w.writes() {
+			if write.Resource == "addresspools."+v1beta1.GroupName+"/status" && write.Name == "burst" {
+				n++
+			}
+		}
+		return n
+	}
+	before, began := writes(), time.Now()
+	for i := range services {
+		w.holding(fmt.Sprint("past/burst-", i), "burst", fmt.Sprint("203.0.116.", i))
+	}
+	w.counts(pool, fmt.Sprintf("%d of 256, %d", services, 256-services))
+	took := time.Since(began)
+	if n, most := writes()-before, 2+int(took/(3*time.Second)); n < 1 || n > most {
+		w.t.Errorf("the status was written %d times in %v, want 1 to %d", n, took, most)
+	}
 }
