@@ -162,7 +162,7 @@ func permissions(t *testing.T, file string) map[string]string {
 // TestBreakGlassOpensEveryDoor holds that the commands for when admission is down name every webhook that keeps requests
 // waiting, and no other.
 func TestBreakGlassOpensEveryDoor(t *testing.T) {
-	objects, err := controlplane.ReadFile(filepath.Join(root(t), "config/webhook/manifests.yaml"))
+	objects, err := controlplane.ReadFile(filepath.Join(root(t), "config", "webhook", "manifests.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
