@@ -2,20 +2,15 @@ package reconcilers
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
@@ -103,8 +98,11 @@ var reasonOf = map[audit.Kind]string{
 // regarding is the object that an event about a disagreement is on.
 func regarding(d audit.Disagreement) *corev1.ObjectReference {
 	version := v1beta1.GroupVersion.String()
-	if d.Object.Group == networkingv1.GroupName {
+	switch d.Object.Group {
+	case networkingv1.GroupName:
 		version = networkingv1.SchemeGroupVersion.String()
+	case corev1.GroupName:
+		version = corev1.SchemeGroupVersion.String()
 	}
 	return &corev1.ObjectReference{
 		APIVersion: version, Kind: d.Object.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name, UID: d.Object.UID,
@@ -115,91 +113,4 @@ func regarding(d audit.Disagreement) *corev1.ObjectReference {
 // nothing but their text would be counted as one.
 func claimOn(d audit.Disagreement) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "EdgeClaim", Name: d.Point.Name()}
-}
-
-// gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
-// looks as if it had no claim, for one look.
-func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
-	facts := audit.NewFacts()
-	serviceHolds := false
-	err := eachPage(ctx, a.live, func(page *v1beta1.EdgeClaimList) {
-		for i := range page.Items {
-			c := &page.Items[i]
-			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
-			serviceHolds = serviceHolds || claim.HolderOf(c).Kind == "Service" && !strings.HasPrefix(c.Spec.Scope, claim.StreamScope(""))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := eachPage(ctx, a.live, func(page *v1beta1.StreamIngressList) {
-		for i := range page.Items {
-			facts.AddStream(&page.Items[i])
-		}
-	}); err != nil {
-		return nil, err
-	}
-	if err := eachPage(ctx, a.live, func(page *networkingv1.IngressList) {
-		for i := range page.Items {
-			facts.AddIngress(&page.Items[i])
-		}
-	}); err != nil {
-		return nil, err
-	}
-	if serviceHolds {
-		if err := a.gatherServices(ctx, facts); err != nil {
-			return nil, err
-		}
-	}
-	return facts, a.gatherClasses(ctx, facts)
-}
-
-// gatherServices reads what Services ask for. Their metadata says it.
-func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts) error {
-	return eachPageOf(ctx, a.live, func() *metav1.PartialObjectMetadataList {
-		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-		return page
-	}, func(page *metav1.PartialObjectMetadataList) {
-		for i := range page.Items {
-			facts.AddService(&page.Items[i], a.defaults)
-		}
-	})
-}
-
-// gatherClasses reads the classes and what they write to.
-func (a *auditor) gatherClasses(ctx context.Context, facts *audit.Facts) error {
-	var classes v1beta1.StreamIngressClassList
-	if err := a.live.List(ctx, &classes); err != nil {
-		return fmt.Errorf("listing %T: %w", &classes, err)
-	}
-	for i := range classes.Items {
-		class := &classes.Items[i]
-		targets := audit.Targets{ConfigMaps: map[v1beta1.Protocol]*corev1.ConfigMap{}}
-		for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
-			cm := &corev1.ConfigMap{}
-			if found, err := a.target(ctx, class.ConfigMap(protocol), cm); err != nil {
-				return err
-			} else if found {
-				targets.ConfigMaps[protocol] = cm
-			}
-		}
-		svc := &corev1.Service{}
-		if found, err := a.target(ctx, class.Spec.Service, svc); err != nil {
-			return err
-		} else if found {
-			targets.Service = svc
-		}
-		facts.AddClass(class, targets)
-	}
-	return nil
-}
-
-// target reads an object that a class names; found is false when there is none.
-func (a *auditor) target(ctx context.Context, ref *v1beta1.ObjectReference, into client.Object) (found bool, err error) {
-	if ref == nil {
-		return false, nil
-	}
-	err = a.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, into)
-	return err == nil, client.IgnoreNotFound(err)
 }

@@ -3,7 +3,8 @@
 // there shows here.
 //
 //	a claim       must have a holder that is stored and asks for its point, once nobody can be about to store one
-//	a point       that stands (in a ConfigMap or on the Service of a class, in an Ingress) must have a claim
+//	a point       that stands (in a ConfigMap or on the Service of a class, in an Ingress, in the status of a load
+//	              balancer) must have a claim
 //
 // The two sides are not read at one moment, and a busy ledger is always about to change: only what stands for longer
 // than a while is a disagreement. That is what Watch is for.
@@ -46,7 +47,7 @@ type Object struct {
 type Disagreement struct {
 	Kind  Kind
 	Point claim.Coordinate
-	// Holder is who has the claim; zero where there is no claim.
+	// Holder is who has the claim; zero where nobody has one.
 	Holder claim.Holder
 	// Object is where to look: the claim, or what the point belongs to.
 	Object Object
@@ -59,23 +60,29 @@ func (d Disagreement) String() string {
 	if d.Kind == ClaimWithoutHolder {
 		return fmt.Sprintf("%s is claimed for %s, which is not there or does not ask for it", d.Point, d.Holder)
 	}
+	if d.Holder != (claim.Holder{}) {
+		return fmt.Sprintf("%s stands in %s and is claimed for %s", d.Point, d.Where, d.Holder)
+	}
 	return fmt.Sprintf("%s stands in %s and has no claim", d.Point, d.Where)
 }
 
 // Disagreements compares the two sides. They are ordered by point.
 func (f *Facts) Disagreements() []Disagreement {
 	var found []Disagreement
-	claimed := make(map[claim.Coordinate]bool, len(f.claims))
+	holders := make(map[claim.Coordinate]claim.Holder, len(f.claims))
 	for _, c := range f.claims {
-		claimed[c.at] = true
+		holders[c.at] = c.holder
 		if !c.promised && !f.asks(c.holder, c.at) {
 			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: c.at, Holder: c.holder, Object: c.object})
 		}
 	}
 	for at, place := range f.standing {
-		if !claimed[at] {
+		if _, claimed := holders[at]; !claimed {
 			found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
 		}
+	}
+	for _, b := range f.balancers {
+		found = append(found, b.unclaimed(holders)...)
 	}
 	slices.SortFunc(found, byPoint)
 	return found

@@ -101,6 +101,33 @@ func ingress(name, host string, madeFor types.UID, change ...func(*networkingv1.
 	return func(f *Facts) { f.AddIngress(ing) }
 }
 
+var (
+	lan      = claim.Address(netip.MustParseAddr("192.0.2.1"))
+	other    = claim.Address(netip.MustParseAddr("192.0.2.2"))
+	lanPort  = claim.AddressPort(lan.Address(), "TCP", 80)
+	nodePort = claim.NodePort("TCP", 80)
+)
+
+// loadBalancer is the Service shop/<name> of type LoadBalancer with port 80 and addresses in its status.
+func loadBalancer(name string, change func(*corev1.Service), addresses ...string) func(*Facts) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	svc.Spec = corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port("TCP", 80)}, ClusterIPs: []string{"10.96.0.7"},
+	}
+	for _, ip := range addresses {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+	}
+	if change != nil {
+		change(svc)
+	}
+	return func(f *Facts) { f.AddLoadBalancer(svc) }
+}
+
+// ours has Portcullis write the status.
+func ours(svc *corev1.Service) {
+	svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "portcullis", Subresource: "status"}}
+}
+
 func http(host string) claim.Coordinate { return claim.HTTP(host, "/") }
 
 const (
@@ -218,12 +245,43 @@ func TestDisagreements(t *testing.T) {
 		"an Ingress that is being deleted": {
 			facts: facts{ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.DeletionTimestamp = new(metav1.Now()) })},
 		},
-		"addresses and node ports of Services": {
+		"a load balancer with an address of its own": {
+			facts: facts{held(lan, shopWeb), loadBalancer("web", ours, "192.0.2.1")},
+		},
+		"a load balancer that shares an address": {
+			facts: facts{held(lanPort, shopWeb), loadBalancer("web", ours, "192.0.2.1")},
+		},
+		"a load balancer on the nodes": {
+			facts: facts{held(nodePort, shopWeb), loadBalancer("web", ours, "10.0.0.1", "10.0.0.2")},
+		},
+		"a load balancer at its cluster IP": {facts: facts{loadBalancer("web", ours, "10.96.0.7")}},
+		"a load balancer that waits":        {facts: facts{held(lan, shopWeb), held(nodePort, shopWeb), loadBalancer("web", ours)}},
+		"a load balancer of others":         {facts: facts{loadBalancer("web", nil, "192.0.2.1")}},
+		"an address without a claim": {
+			facts: facts{loadBalancer("web", ours, "192.0.2.1", "10.96.0.7")},
+			want:  []string{"addr 192.0.2.1 stands in Service shop/web and " + noClaim},
+		},
+		"an address in two load balancers": {
+			facts: facts{held(lan, shopWeb), loadBalancer("web", ours, "192.0.2.1"), loadBalancer("other", ours, "192.0.2.1")},
+			want:  []string{"addr 192.0.2.1 stands in Service shop/other and is claimed for Service shop/web"},
+		},
+		"an address that its load balancer does not list": {
+			facts: facts{held(lan, shopWeb), held(other, shopWeb), loadBalancer("web", ours, "192.0.2.1")},
+			want:  []string{"addr 192.0.2.2 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"ports that their load balancer does not have": {
+			facts: facts{held(claim.NodePort("UDP", 80), shopWeb), held(nodePort, shopWeb), loadBalancer("web", ours)},
+			want:  []string{"node UDP/80 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"a Service that is no load balancer any longer": {
 			facts: facts{
-				held(claim.Address(netip.MustParseAddr("192.0.2.1")), shopWeb), held(claim.NodePort("TCP", 80), proxy),
-				func(f *Facts) { f.AddService(&metav1.ObjectMeta{Namespace: "shop", Name: "web"}, defaults) },
+				held(lan, shopWeb), held(nodePort, shopWeb),
+				loadBalancer("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }),
 			},
-			want: []string{"node TCP/80 is claimed for Service edge/proxy, which is not there or does not ask for it"},
+			want: []string{
+				"node TCP/80 is claimed for Service shop/web, which is not there or does not ask for it",
+				"addr 192.0.2.1 is claimed for Service shop/web, which is not there or does not ask for it",
+			},
 		},
 		"both kinds, by point": {
 			facts: facts{public("5432", "80"), held(tcp(443), postgres)},

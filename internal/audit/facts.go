@@ -20,8 +20,8 @@ type Facts struct {
 	streams map[claim.Holder]wish
 	// asked are the points that ConfigMaps, Services and Ingresses ask for, or have.
 	asked map[ask]bool
-	// services are the Services that are there.
-	services map[claim.Holder]bool
+	// balancers are the Services of type LoadBalancer.
+	balancers map[claim.Holder]balancer
 	// unread are the objects of which it can't be told what they ask for.
 	unread map[claim.Holder]bool
 	// standing are the points that stand somewhere.
@@ -62,7 +62,7 @@ type place struct {
 // NewFacts are none yet.
 func NewFacts() *Facts {
 	return &Facts{
-		streams: map[claim.Holder]wish{}, asked: map[ask]bool{}, services: map[claim.Holder]bool{}, unread: map[claim.Holder]bool{},
+		streams: map[claim.Holder]wish{}, asked: map[ask]bool{}, balancers: map[claim.Holder]balancer{}, unread: map[claim.Holder]bool{},
 		standing: map[claim.Coordinate]place{},
 	}
 }
@@ -130,14 +130,13 @@ func (f *Facts) addPoint(at claim.Coordinate, holder claim.Holder, where place, 
 	}
 }
 
-// AddService adds a Service and what it asks for by its annotation; only its metadata counts.
+// AddService adds what a Service asks for by its annotation; only its metadata counts.
 func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
-	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.GetNamespace(), Name: svc.GetName()})
-	f.services[holder] = true
 	value, asks := svc.GetAnnotations()[v1beta1.AnnotationHTTP]
 	if !asks {
 		return
 	}
+	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.GetNamespace(), Name: svc.GetName()})
 	e, flaws := exposure.Parse(value)
 	full, flaw := defaults.Complete(e, svc.GetNamespace(), svc.GetName())
 	if len(flaws) > 0 || flaw != nil {
@@ -167,7 +166,7 @@ func (f *Facts) asks(holder claim.Holder, at claim.Coordinate) bool {
 		return w.of(at)
 	}
 	if at.IsAddress() || at.IsNode() {
-		return f.services[holder]
+		return f.balancers[holder].asks(at)
 	}
 	return f.unread[holder] || f.asked[ask{holder, at}]
 }

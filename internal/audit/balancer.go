@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// balancer is a Service of type LoadBalancer.
+type balancer struct {
+	object Object
+	// nodePorts are the points of its ports on the nodes.
+	nodePorts []claim.Coordinate
+	// listed are the addresses in its status, own those that it has by itself.
+	listed, own []netip.Addr
+	// ours says whether Portcullis has written its status.
+	ours bool
+}
+
+// AddLoadBalancer adds a Service; one of another type adds nothing.
+func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+	b := balancer{object: Object{holder, svc.UID}, ours: slices.ContainsFunc(svc.ManagedFields, writesStatus)}
+	for _, p := range svc.Spec.Ports {
+		b.nodePorts = append(b.nodePorts, claim.NodePort(string(p.Protocol), p.Port))
+	}
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		if ip, err := netip.ParseAddr(ingress.IP); err == nil {
+			b.listed = append(b.listed, ip.Unmap())
+		}
+	}
+	for _, text := range svc.Spec.ClusterIPs {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			b.own = append(b.own, ip.Unmap())
+		}
+	}
+	f.balancers[holder] = b
+}
+
+func writesStatus(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == stream.FieldManager && e.Subresource == "status"
+}
+
+// asks says whether the Service can have a use for an address, a port of one, or a port of the nodes. While its status
+// lists nothing, which addresses it is about to have can't be told.
+func (b balancer) asks(at claim.Coordinate) bool {
+	if at.Port() != 0 && !slices.Contains(b.nodePorts, claim.NodePort(string(at.Protocol()), at.Port())) {
+		return false
+	}
+	if at.IsAddress() {
+		return b.object.Name != "" && (len(b.listed) == 0 || slices.Contains(b.listed, at.Address()))
+	}
+	return b.object.Name != ""
+}
+
+// unclaimed finds the addresses that Portcullis has listed in the status of a Service which has no claim on them: neither
+// on the whole address, nor on its ports there or on the nodes. Addresses that it has by itself need none.
+func (b balancer) unclaimed(holders map[claim.Coordinate]claim.Holder) (found []Disagreement) {
+	if !b.ours {
+		return nil
+	}
+	isOthers := func(at claim.Coordinate) bool { return holders[at] != b.object.Holder }
+	if len(b.nodePorts) > 0 && !slices.ContainsFunc(b.nodePorts, isOthers) {
+		return nil // of the nodes, any address is served
+	}
+	for _, ip := range b.listed {
+		at := claim.Address(ip)
+		onPort := func(port claim.Coordinate) bool {
+			return isOthers(claim.AddressPort(ip, string(port.Protocol()), port.Port()))
+		}
+		shared := len(b.nodePorts) > 0 && !slices.ContainsFunc(b.nodePorts, onPort)
+		if isOthers(at) && !shared && !slices.Contains(b.own, ip) {
+			found = append(found, Disagreement{
+				Kind: PointWithoutClaim, Point: at, Holder: holders[at], Object: b.object, Where: b.object.Holder,
+			})
+		}
+	}
+	return found
+}

@@ -1,0 +1,133 @@
+package reconcilers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/audit"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
+// looks as if it had no claim, for one look.
+func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
+	facts := audit.NewFacts()
+	var held heldByServices
+	err := eachPage(ctx, a.live, func(page *v1beta1.EdgeClaimList) {
+		for i := range page.Items {
+			c := &page.Items[i]
+			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
+			held.note(c)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := eachPage(ctx, a.live, func(page *v1beta1.StreamIngressList) {
+		for i := range page.Items {
+			facts.AddStream(&page.Items[i])
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if err := eachPage(ctx, a.live, func(page *networkingv1.IngressList) {
+		for i := range page.Items {
+			facts.AddIngress(&page.Items[i])
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if err := a.gatherServices(ctx, facts, held); err != nil {
+		return nil, err
+	}
+	return facts, a.gatherClasses(ctx, facts)
+}
+
+// heldByServices says what of Services has to be read: reading them whole costs most of all.
+type heldByServices struct {
+	paths, addresses bool
+}
+
+func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
+	at, err := claim.Of(c)
+	if err != nil || c.Spec.Holder.Kind != "Service" {
+		return
+	}
+	h.paths = h.paths || at.IsHTTP()
+	h.addresses = h.addresses || at.IsAddress() || at.IsNode()
+}
+
+// gatherServices reads what Services ask for. Where no address is given away, their metadata says it.
+func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldByServices) error {
+	if !held.addresses {
+		var pools v1beta1.AddressPoolList
+		if err := a.live.List(ctx, &pools, client.Limit(1)); err != nil {
+			return fmt.Errorf("listing %T: %w", &pools, err)
+		}
+		held.addresses = len(pools.Items) > 0
+	}
+	switch {
+	case held.addresses:
+		return eachPage(ctx, a.live, func(page *corev1.ServiceList) {
+			for i := range page.Items {
+				facts.AddService(&page.Items[i], a.defaults)
+				facts.AddLoadBalancer(&page.Items[i])
+			}
+		})
+	case held.paths:
+		return eachPageOf(ctx, a.live, func() *metav1.PartialObjectMetadataList {
+			page := &metav1.PartialObjectMetadataList{}
+			page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+			return page
+		}, func(page *metav1.PartialObjectMetadataList) {
+			for i := range page.Items {
+				facts.AddService(&page.Items[i], a.defaults)
+			}
+		})
+	default:
+		return nil
+	}
+}
+
+// gatherClasses reads the classes and what they write to.
+func (a *auditor) gatherClasses(ctx context.Context, facts *audit.Facts) error {
+	var classes v1beta1.StreamIngressClassList
+	if err := a.live.List(ctx, &classes); err != nil {
+		return fmt.Errorf("listing %T: %w", &classes, err)
+	}
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		targets := audit.Targets{ConfigMaps: map[v1beta1.Protocol]*corev1.ConfigMap{}}
+		for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+			cm := &corev1.ConfigMap{}
+			if found, err := a.target(ctx, class.ConfigMap(protocol), cm); err != nil {
+				return err
+			} else if found {
+				targets.ConfigMaps[protocol] = cm
+			}
+		}
+		svc := &corev1.Service{}
+		if found, err := a.target(ctx, class.Spec.Service, svc); err != nil {
+			return err
+		} else if found {
+			targets.Service = svc
+		}
+		facts.AddClass(class, targets)
+	}
+	return nil
+}
+
+// target reads an object that a class names; found is false when there is none.
+func (a *auditor) target(ctx context.Context, ref *v1beta1.ObjectReference, into client.Object) (found bool, err error) {
+	if ref == nil {
+		return false, nil
+	}
+	err = a.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, into)
+	return err == nil, client.IgnoreNotFound(err)
+}
