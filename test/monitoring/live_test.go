@@ -23,7 +23,7 @@ import (
 )
 
 // awaited are metrics of what is still being built.
-var awaited = []string{"portcullis_pool_addresses", "portcullis_loadbalancers"}
+var awaited = []string{"portcullis_pool_addresses", "portcullis_loadbalancers", "portcullis_addresses_lost_total"}
 
 // configuration is that of a Prometheus beside a control plane: two replicas and the API server.
 const configuration = `

@@ -64,6 +64,8 @@ var rows = []row{
 		curves("Pools in use", "Share of each pool's addresses that are given away.", ratio,
 			most("pool", `portcullis_pool_addresses{state="assigned"}`).
 				over(`max by (pool) (portcullis_pool_addresses{state="total"} > 0)`)).badFrom(0.9),
+		curves("Addresses lost", "Addresses that were taken from Services because no pool gives them any longer.", perSecond,
+			queries{{"lost", "sum(rate(portcullis_addresses_lost_total[$__rate_interval]))"}}).badFrom(0.001),
 	}},
 	{"Pods", []panel{
 		curves("Events", "What happened to Pods, once each.", perSecond, rates("event", "portcullis_pod_events_total")),
