@@ -353,7 +353,7 @@ func isGone(cert *cmv1.Certificate) error {
 func (w *world) startCertManager() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, w.ControlPlane) }()
+	go func() { ended <- Run(ctx, w.Kubeconfig()) }()
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

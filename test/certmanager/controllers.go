@@ -13,6 +13,7 @@ import (
 	// Each of them registers its controllers.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/issuing"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/keymanager"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/readiness"
@@ -22,6 +23,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/controller/clusterissuers"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 
 	"github.com/cert-manager/cert-manager/pkg/controller"
 
@@ -56,10 +58,11 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane) error {
 	return nil
 }
 
-// Run runs every controller until ctx is done, as an administrator. It returns when all have ended.
-func Run(ctx context.Context, cp *controlplane.ControlPlane) error {
+// Run runs every controller until ctx is done, as the user of a kubeconfig file, or without one as the ServiceAccount of
+// the pod that this is. It returns when all have ended.
+func Run(ctx context.Context, kubeconfig string) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
-		Kubeconfig:    cp.Kubeconfig(),
+		Kubeconfig:    kubeconfig,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: Namespace},
 	})
 	if err != nil {

@@ -1,0 +1,42 @@
+// Command server is cert-manager for a test cluster, in one pod: its real controllers and its real cainjector, with the
+// rights of the pod's ServiceAccount. deploy.yaml beside it runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"jeffthecoder.xyz/portcullis/test/certmanager"
+)
+
+func main() {
+	ctrl.SetLogger(klog.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		klog.ErrorS(err, "cert-manager ended")
+		os.Exit(1)
+	}
+}
+
+// run runs both until ctx is done, or one of them fails.
+func run(ctx context.Context) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 2)
+	go func() { ended <- certmanager.Run(ctx, "") }()
+	go func() { ended <- certmanager.Inject(ctx, config) }()
+	first := <-ended
+	stop()
+	return errors.Join(first, <-ended)
+}
