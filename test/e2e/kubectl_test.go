@@ -48,14 +48,19 @@ func apply(t *testing.T, namespace, manifests string) {
 	}
 }
 
-// list reads the objects that kubectl get finds.
-func list[T any](args ...string) ([]T, error) {
+// read reads what kubectl get finds.
+func read[T any](args ...string) (found T, err error) {
 	out, err := tryKubectl("", append([]string{"get", "-o", "json"}, args...)...)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	var found struct{ Items []T }
-	return found.Items, json.Unmarshal([]byte(out), &found)
+	return found, json.Unmarshal([]byte(out), &found)
+}
+
+// list reads the objects that kubectl get finds.
+func list[T any](args ...string) ([]T, error) {
+	found, err := read[struct{ Items []T }](args...)
+	return found.Items, err
 }
 
 // eventually waits until check returns nil, and fails the test with its last error when that takes too long.

@@ -5,10 +5,11 @@
 //	KUBECTL     the kubectl to use, if not the one on the PATH
 //	PAUSE       an image that does nothing until it is told to end, and that the nodes can pull or have
 //
-// Where there is no cluster yet, CLUSTER names a script that makes one ("up 2", "kubectl ...", "load image.tar", "down"),
-// with a script mkimage beside it that makes an image from files. Then everything is done here: the cluster is started,
-// unless it is up, Portcullis is built and deployed with the overlay standalone, and a cluster that was started is put
-// down in the end, unless KEEP is set.
+// Where there is no cluster yet, CLUSTER names a script that makes one ("up 2", "kubectl ...", "load image.tar", "node 1
+// ...", "kill-node 1", "down"), with a script mkimage beside it that makes an image from files. Then everything is done
+// here: the cluster is started, unless it is up, cert-manager is installed, Portcullis is built and deployed with the
+// overlay default, and a cluster that was started is put down in the end, unless KEEP is set. Only there processes are
+// killed and a node is lost.
 package e2e
 
 import (
@@ -16,12 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // root is the root of the repository.
@@ -29,9 +26,13 @@ const root = "../.."
 
 // target is the cluster under test.
 var target struct {
+	// script is what made it, empty when that was somebody else.
+	script string
 	// kubectl is the command that speaks to it, and pause an image that it can run.
 	kubectl []string
 	pause   string
+	// overlay and image are what was deployed here, empty when that was somebody else.
+	overlay, image string
 }
 
 func TestMain(m *testing.M) {
@@ -45,87 +46,44 @@ func TestMain(m *testing.M) {
 
 // run prepares the cluster, runs the tests, and puts away what it made.
 func run(m *testing.M) (code int, err error) {
-	script, overlay, image := os.Getenv("CLUSTER"), os.Getenv("OVERLAY"), os.Getenv("IMG")
+	target.script, target.overlay, target.image = os.Getenv("CLUSTER"), os.Getenv("OVERLAY"), os.Getenv("IMG")
 	target.kubectl = strings.Fields(cmp.Or(os.Getenv("KUBECTL"), "kubectl"))
 	target.pause = os.Getenv("PAUSE")
 	switch {
-	case script != "":
-		target.kubectl = []string{script, "kubectl"}
+	case target.script != "":
+		target.kubectl = []string{target.script, "kubectl"}
 		target.pause = cmp.Or(target.pause, "localhost/pause:1")
-		overlay = cmp.Or(overlay, "standalone")
-		down, err := up(script)
+		target.overlay = cmp.Or(target.overlay, "default")
+		down, err := up(target.script)
 		if err != nil {
 			return 1, err
 		}
 		defer func() { err = errors.Join(err, down()) }()
-		if image == "" {
-			if image, err = buildImage(script); err != nil {
-				return 1, err
-			}
+		if err := supply(target.script); err != nil {
+			return 1, err
 		}
 	case os.Getenv("KUBECONFIG") == "" || target.pause == "":
 		return 1, errors.New("KUBECONFIG has to name the cluster to test on and PAUSE an image, or CLUSTER a script that makes a cluster")
 	}
-	if overlay != "" {
-		args := []string{"-C", root, "deploy", "OVERLAY=" + overlay, "IMG=" + image, "KUBECTL=" + strings.Join(target.kubectl, " ")}
-		if err := command("make", args...); err != nil {
+	if target.overlay != "" {
+		if err := deploy(target.overlay); err != nil {
 			return 1, err
 		}
-	}
-	status := slices.Concat(target.kubectl, []string{"-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout=3m"})
-	if err := command(status[0], status[1:]...); err != nil {
-		return 1, fmt.Errorf("portcullis does not run there: %w", err)
+	} else if err := awaitAdmission(); err != nil {
+		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// up starts a cluster, unless one is up. down puts it down again, if it was started here.
-func up(script string) (down func() error, err error) {
-	if exec.Command(script, "kubectl", "get", "--raw=/readyz").Run() == nil {
-		return func() error { return nil }, nil
-	}
-	down = func() error {
-		if os.Getenv("KEEP") != "" {
-			return nil
-		}
-		return command(script, "down")
-	}
-	if err := command(script, "up", "2"); err != nil {
-		return nil, errors.Join(err, down())
-	}
-	return down, nil
-}
-
-// buildImage builds Portcullis, loads it into the cluster as an image, and returns the image's name.
-func buildImage(script string) (string, error) {
-	// A name of its own, so that a cluster that is up already does not go on with the image of an earlier run.
-	image := fmt.Sprintf("localhost/portcullis:e2e-%d", time.Now().Unix())
-	dir, err := os.MkdirTemp("", "portcullis-e2e-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	archive := filepath.Join(dir, "portcullis.tar")
-	return image, errors.Join(
-		command("make", "-C", root, "build"),
-		command(filepath.Join(filepath.Dir(script), "mkimage"), archive, image, "/portcullis", root+"/bin/portcullis:/portcullis"),
-		command(script, "load", archive),
-	)
-}
-
-// command runs a program, and shows what it says.
-func command(name string, args ...string) error {
-	fmt.Println("+", name, strings.Join(args, " "))
-	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	for _, variable := range os.Environ() {
-		// A make that was started by make would wait for the first one's permission.
-		if !strings.HasPrefix(variable, "MAKE") {
-			cmd.Env = append(cmd.Env, variable)
+// supply puts into the script's cluster what Portcullis is deployed with.
+func supply(script string) (err error) {
+	if target.image == "" {
+		if target.image, err = buildPortcullis(script); err != nil {
+			return err
 		}
 	}
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	if target.overlay == "default" {
+		return installCertManager(script)
 	}
 	return nil
 }

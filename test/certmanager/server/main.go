@@ -9,18 +9,18 @@ import (
 	"os/signal"
 	"syscall"
 
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"jeffthecoder.xyz/portcullis/test/certmanager"
 )
 
 func main() {
-	ctrl.SetLogger(klog.Background())
+	ctrl.SetLogger(zap.New())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
-		klog.ErrorS(err, "cert-manager ended")
+		ctrl.Log.Error(err, "cert-manager ended")
 		os.Exit(1)
 	}
 }

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// up starts a cluster, unless one is up. down puts it down again, if it was started here.
+func up(script string) (down func() error, err error) {
+	if exec.Command(script, "kubectl", "get", "--raw=/readyz").Run() == nil {
+		return func() error { return nil }, nil
+	}
+	down = func() error {
+		if os.Getenv("KEEP") != "" {
+			return nil
+		}
+		return command(script, "down")
+	}
+	if err := command(script, "up", "2"); err != nil {
+		return nil, errors.Join(err, down())
+	}
+	return down, nil
+}
+
+// buildPortcullis builds Portcullis, loads it into the cluster as an image, and returns the image's name.
+func buildPortcullis(script string) (string, error) {
+	// A name of its own, so that a cluster that is up already does not go on with the image of an earlier run.
+	image := fmt.Sprintf("localhost/portcullis:e2e-%d", time.Now().Unix())
+	return image, errors.Join(
+		command("make", "-C", root, "build"),
+		load(script, image, filepath.Join(root, "bin", "portcullis"), "/portcullis"),
+	)
+}
+
+// installCertManager installs cert-manager's real controllers and its real cainjector, unless cert-manager is there.
+func installCertManager(script string) error {
+	if exec.Command(script, "kubectl", "get", "deployment", "-n", "cert-manager", "cert-manager").Run() == nil {
+		return nil
+	}
+	module := filepath.Join(root, "test", "certmanager")
+	out, err := exec.Command("go", "-C", module, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	if err != nil {
+		return fmt.Errorf("finding the module of cert-manager: %w", err)
+	}
+	crds := filepath.Join(strings.TrimSpace(string(out)), "deploy", "crds")
+	dir, err := os.MkdirTemp("", "cert-manager-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "cert-manager")
+	return inOrder(
+		func() error { return command("go", "-C", module, "build", "-ldflags=-s -w", "-o", binary, "./server") },
+		func() error { return load(script, "localhost/cert-manager:e2e", binary, "/cert-manager") },
+		func() error { return command(script, "kubectl", "apply", "--server-side", "-f", crds) },
+		func() error { return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=1m") },
+		func() error { return command(script, "kubectl", "apply", "-f", filepath.Join(module, "server", "deploy.yaml")) },
+		func() error { return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout=2m") },
+	)
+}
+
+// load makes an image of one static program and loads it into the nodes.
+func load(script, image, binary, path string) error {
+	dir, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	archive := filepath.Join(dir, "image.tar")
+	return inOrder(
+		func() error { return command(filepath.Join(filepath.Dir(script), "mkimage"), archive, image, path, binary+":"+path) },
+		func() error { return command(script, "load", archive) },
+	)
+}
+
+// deploy deploys an overlay, and undeploy takes it away, as a platform team would.
+func deploy(overlay string) error {
+	return inOrder(
+		func() error { return command("make", making("deploy", overlay)...) },
+		func() error { return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout=3m") },
+		awaitAdmission,
+	)
+}
+
+func undeploy(overlay string) error { return command("make", making("undeploy", overlay)...) }
+
+func making(what, overlay string) []string {
+	return []string{"-C", root, what, "OVERLAY=" + overlay, "IMG=" + target.image, "KUBECTL=" + strings.Join(target.kubectl, " ")}
+}
+
+// awaitAdmission waits until the API server gets answers: the authority in the webhook configuration, and where the
+// replicas are, reach it a moment after they are ready.
+func awaitAdmission() error {
+	const probe = `
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: StreamIngress
+metadata: {name: e2e-probe, namespace: default}
+spec: {className: e2e-there-is-no-such-class, upstream: {service: probe, port: 1}}
+`
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+		if _, err = tryKubectl(probe, "create", "--dry-run=server", "-f", "-"); err != nil && strings.Contains(err.Error(), "spec.className") {
+			return nil
+		}
+	}
+	return fmt.Errorf("the API server does not ask Portcullis: %w", err)
+}
+
+// kubectlCommand runs kubectl and shows what it says.
+func kubectlCommand(args ...string) error {
+	return command(target.kubectl[0], slices.Concat(target.kubectl[1:], args)...)
+}
+
+// inOrder takes steps until one fails.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command runs a program, and shows what it says.
+func command(name string, args ...string) error {
+	fmt.Println("+", name, strings.Join(args, " "))
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	for _, variable := range os.Environ() {
+		// A make that was started by make would wait for the first one's permission.
+		if !strings.HasPrefix(variable, "MAKE") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	cmd.Env = append(cmd.Env, "CGO_ENABLED=0") // images hold nothing but the program
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}

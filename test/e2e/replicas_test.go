@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// system is the namespace of Portcullis.
+const system = "portcullis-system"
+
+// replica is what the tests read of the pods of Portcullis.
+type replica struct {
+	Metadata struct {
+		Name, UID         string
+		DeletionTimestamp *string
+	}
+	Spec   struct{ NodeName string }
+	Status struct {
+		PodIP             string
+		ContainerStatuses []struct {
+			Ready        bool
+			RestartCount int
+		}
+	}
+}
+
+func (r replica) ready() bool {
+	return r.Metadata.DeletionTimestamp == nil && len(r.Status.ContainerStatuses) == 1 && r.Status.ContainerStatuses[0].Ready
+}
+
+// replicas waits until there are two of them, both ready, and nothing of any other.
+func replicas(t *testing.T) (found []replica) {
+	t.Helper()
+	eventually(t, "two ready replicas", func() error {
+		var err error
+		found, err = list[replica]("pods", "-n", system, "-l", "app.kubernetes.io/component=manager")
+		if err != nil || len(found) != 2 || !found[0].ready() || !found[1].ready() {
+			return fmt.Errorf("there are %+v: %w", found, err)
+		}
+		return nil
+	})
+	return found
+}
+
+// leader waits until a replica that is there holds the Lease.
+func leader(t *testing.T) (leading replica) {
+	t.Helper()
+	eventually(t, "a leader", func() error {
+		lease, err := read[struct{ Spec struct{ HolderIdentity string } }]("lease", "portcullis", "-n", system)
+		if err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(lease.Spec.HolderIdentity, "_")
+		if name == "" {
+			return fmt.Errorf("the Lease is held by nobody")
+		}
+		leading, err = read[replica]("pod", name, "-n", system)
+		return err
+	})
+	return leading
+}
+
+// awaitOther waits until another replica than the former leads.
+func awaitOther(t *testing.T, former replica) replica {
+	t.Helper()
+	var next replica
+	eventually(t, "another leader", func() error {
+		if next = leader(t); next.Metadata.Name == former.Metadata.Name {
+			return fmt.Errorf("it is still %s", former.Metadata.Name)
+		}
+		return nil
+	})
+	return next
+}
+
+// kill kills the process of a replica. The nodes of the script's cluster are namespaces of this machine, which sees
+// all of their processes.
+func kill(t *testing.T, victim replica) {
+	t.Helper()
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, file := range groups {
+		group, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(group), victim.Metadata.UID) {
+			continue // it has ended, or is another's
+		}
+		if exe, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err != nil || filepath.Base(exe) != "portcullis" {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		killed++
+	}
+	if killed != 1 {
+		t.Fatalf("%d processes of %s were found", killed, victim.Metadata.Name)
+	}
+}
+
+// endpoints watches which addresses the Service of the webhook sends requests to.
+type endpoints struct {
+	mu     sync.Mutex
+	ready  []string
+	goneAt map[string]time.Time
+}
+
+// watchEndpoints looks ten times a second until the test ends.
+func watchEndpoints(t *testing.T) *endpoints {
+	t.Helper()
+	a, e := newAPI(t), &endpoints{goneAt: map[string]time.Time{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for ctx.Err() == nil {
+			e.look(ctx, a)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); looking.Wait() })
+	return e
+}
+
+func (e *endpoints) look(ctx context.Context, a *api) {
+	answer, err := a.do(ctx, http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/"+system+
+		"/endpointslices?labelSelector=kubernetes.io/service-name=portcullis-webhook", nil)
+	if err != nil {
+		return
+	}
+	var slicesOf struct {
+		Items []struct {
+			Endpoints []struct {
+				Addresses  []string
+				Conditions struct{ Ready bool }
+			}
+		}
+	}
+	if json.Unmarshal(answer, &slicesOf) != nil {
+		return
+	}
+	var ready []string
+	for _, s := range slicesOf.Items {
+		for _, endpoint := range s.Endpoints {
+			if endpoint.Conditions.Ready {
+				ready = append(ready, endpoint.Addresses...)
+			}
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, address := range e.ready {
+		if !slices.Contains(ready, address) {
+			e.goneAt[address] = time.Now()
+		}
+	}
+	e.ready = ready
+}
+
+// gone is when an address was taken out, and whether it was.
+func (e *endpoints) gone(address string) (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, was := e.goneAt[address]
+	return at, was
+}

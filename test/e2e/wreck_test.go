@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWreckedNode cuts off and ends one of two nodes, the one with the leader. Of all files this one comes last: the node
+// does not come back.
+func TestWreckedNode(t *testing.T) {
+	if target.script == "" {
+		t.Skip("nodes are lost only on a cluster that CLUSTER makes")
+	}
+	victim := leadOn(t, "node1")
+	e, u := watchEndpoints(t), busy(t, "wreck")
+	time.Sleep(settling)
+	begin := time.Now()
+	// A machine without power says goodbye to nobody: its link goes before its processes do.
+	if err := command(target.script, "node", "1", "ip", "link", "set", "eth0", "down"); err != nil {
+		t.Fatal(err)
+	}
+	if err := command(target.script, "kill-node", "1"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kubectl(t, "delete", "node", "node1") }) // with what is still said to run there
+	next := awaitOther(t, victim)
+	t.Logf("%s leads after %s", next.Metadata.Name, time.Since(begin).Round(time.Second))
+	awaitGone(t, e, victim)
+	eventually(t, "another replica to be ready", func() error {
+		found, err := list[replica]("pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "--field-selector=spec.nodeName!=node1")
+		if err != nil || len(found) != 2 || !found[0].ready() || !found[1].ready() {
+			return fmt.Errorf("there are %+v: %w", found, err)
+		}
+		return nil
+	})
+	t.Logf("two replicas are ready after %s", time.Since(begin).Round(time.Second))
+	time.Sleep(settling)
+	u.stop()
+	u.report(t)
+	u.failedOnlyBetween(t, e, victim, begin)
+	u.keptTheirWord(t)
+}
+
+// leadOn makes the replica on a node the leader, and waits until there is one replica on each node.
+func leadOn(t *testing.T, node string) replica {
+	t.Helper()
+	for range 6 {
+		found := replicas(t)
+		leading := leader(t)
+		switch {
+		case found[0].Spec.NodeName == found[1].Spec.NodeName:
+			kubectl(t, "rollout", "restart", "deployment/portcullis", "-n", system)
+			kubectl(t, "rollout", "status", "deployment/portcullis", "-n", system, "--timeout=3m")
+		case leading.Spec.NodeName == node:
+			return leading
+		default:
+			kubectl(t, "delete", "pod", leading.Metadata.Name, "-n", system)
+			awaitOther(t, leading)
+		}
+	}
+	t.Fatalf("no leader on %s: %s", node, strings.TrimSpace(kubectl(t, "get", "pods", "-n", system, "-o", "wide")))
+	return replica{}
+}
