@@ -35,7 +35,9 @@ func newAPI(t *testing.T) *api {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
 	a := &api{client: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 100}, Timeout: 40 * time.Second}}
 	eventually(t, "kubectl proxy to serve", func() error {
 		_, err := a.do(t.Context(), http.MethodGet, "/readyz", nil)

@@ -59,9 +59,15 @@ func installCertManager(script string) error {
 		func() error { return command("go", "-C", module, "build", "-ldflags=-s -w", "-o", binary, "./server") },
 		func() error { return load(script, "localhost/cert-manager:e2e", binary, "/cert-manager") },
 		func() error { return command(script, "kubectl", "apply", "--server-side", "-f", crds) },
-		func() error { return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=1m") },
-		func() error { return command(script, "kubectl", "apply", "-f", filepath.Join(module, "server", "deploy.yaml")) },
-		func() error { return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout=2m") },
+		func() error {
+			return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=1m")
+		},
+		func() error {
+			return command(script, "kubectl", "apply", "-f", filepath.Join(module, "server", "deploy.yaml"))
+		},
+		func() error {
+			return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout=2m")
+		},
 	)
 }
 
@@ -74,7 +80,9 @@ func load(script, image, binary, path string) error {
 	defer os.RemoveAll(dir)
 	archive := filepath.Join(dir, "image.tar")
 	return inOrder(
-		func() error { return command(filepath.Join(filepath.Dir(script), "mkimage"), archive, image, path, binary+":"+path) },
+		func() error {
+			return command(filepath.Join(filepath.Dir(script), "mkimage"), archive, image, path, binary+":"+path)
+		},
 		func() error { return command(script, "load", archive) },
 	)
 }
@@ -83,7 +91,9 @@ func load(script, image, binary, path string) error {
 func deploy(overlay string) error {
 	return inOrder(
 		func() error { return command("make", making("deploy", overlay)...) },
-		func() error { return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout=3m") },
+		func() error {
+			return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout=3m")
+		},
 		awaitAdmission,
 	)
 }

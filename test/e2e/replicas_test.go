@@ -33,6 +33,9 @@ type replica struct {
 			RestartCount int
 		}
 	}
+
+	// identity is that of the process in the Lease, while it leads.
+	identity string
 }
 
 func (r replica) ready() bool {
@@ -57,7 +60,9 @@ func replicas(t *testing.T) (found []replica) {
 func leader(t *testing.T) (leading replica) {
 	t.Helper()
 	eventually(t, "a leader", func() error {
-		lease, err := read[struct{ Spec struct{ HolderIdentity string } }]("lease", "portcullis", "-n", system)
+		lease, err := read[struct {
+			Spec struct{ HolderIdentity string }
+		}]("lease", "portcullis", "-n", system)
 		if err != nil {
 			return err
 		}
@@ -66,52 +71,61 @@ func leader(t *testing.T) (leading replica) {
 			return fmt.Errorf("the Lease is held by nobody")
 		}
 		leading, err = read[replica]("pod", name, "-n", system)
+		leading.identity = lease.Spec.HolderIdentity
 		return err
 	})
 	return leading
 }
 
-// awaitOther waits until another replica than the former leads.
+// awaitOther waits until another process than the former leads.
 func awaitOther(t *testing.T, former replica) replica {
 	t.Helper()
 	var next replica
 	eventually(t, "another leader", func() error {
-		if next = leader(t); next.Metadata.Name == former.Metadata.Name {
-			return fmt.Errorf("it is still %s", former.Metadata.Name)
+		if next = leader(t); next.identity == former.identity {
+			return fmt.Errorf("it is still %s", former.identity)
 		}
 		return nil
 	})
 	return next
 }
 
-// kill kills the process of a replica. The nodes of the script's cluster are namespaces of this machine, which sees
-// all of their processes.
-func kill(t *testing.T, victim replica) {
+// processes are those of a replica's program. The nodes of the script's cluster are namespaces of this machine, which
+// sees all that runs on them.
+func processes(t *testing.T, of replica) (pids []int) {
 	t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed := 0
 	for _, file := range groups {
 		group, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(group), victim.Metadata.UID) {
+		if err != nil || !strings.Contains(string(group), of.Metadata.UID) {
 			continue // it has ended, or is another's
 		}
-		if exe, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err != nil || filepath.Base(exe) != "portcullis" {
+		dir := filepath.Dir(file)
+		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err != nil || filepath.Base(exe) != "portcullis" {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
+		pids = append(pids, pid)
+	}
+	if len(pids) != 1 {
+		t.Fatalf("%s has the processes %v", of.Metadata.Name, pids)
+	}
+	return pids
+}
+
+// kill ends a replica as a crash would.
+func kill(t *testing.T, victim replica) {
+	t.Helper()
+	for _, pid := range processes(t, victim) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		killed++
-	}
-	if killed != 1 {
-		t.Fatalf("%d processes of %s were found", killed, victim.Metadata.Name)
 	}
 }
 

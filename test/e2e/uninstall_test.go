@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUninstalledWithObjectsLeft takes Portcullis away from under its users, and installs it again in its other form.
+// Nothing hangs, nothing of others is touched, and what was left in the proxy is taken up or taken out again.
+func TestUninstalledWithObjectsLeft(t *testing.T) {
+	if target.overlay == "" {
+		t.Skip("what was deployed by somebody else stays")
+	}
+	e := newEdge(t, "uninstalled")
+	doomed := newNamespace(t, "doomed", podToIPLabel+"=enabled")
+	apply(t, e.namespace, asking("kept", e.class, 5432))
+	apply(t, doomed, asking("doomed", e.class, 5433))
+	kubectl(t, "run", "web", "-n", doomed, "--image="+target.pause)
+	kubectl(t, "create", "service", "clusterip", "web", "--tcp=80:8080", "-n", doomed)
+	kubectl(t, "annotate", "service", "web", "-n", doomed, "ingress/http=class=nginx, host="+doomed+".example.com")
+	entries := map[int]string{5432: e.namespace + "/web:80", 5433: doomed + "/web:80"}
+	e.leadsTo(t, entries)
+	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout=2m")
+
+	if err := undeploy(target.overlay); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := deploy(target.overlay); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, kind := range []string{"crd", "validatingwebhookconfiguration", "namespace", "clusterrole", "clusterrolebinding", "flowschema", "prioritylevelconfiguration"} {
+		for name := range strings.Lines(kubectl(t, "get", kind, "-o", "name")) {
+			if strings.Contains(name, "portcullis") || strings.Contains(name, "nginx-stream.jeffthecoder.xyz") {
+				t.Errorf("left behind: %s", name)
+			}
+		}
+	}
+	kubectl(t, "delete", "namespace", doomed, "--timeout=2m")
+	e.leadsTo(t, entries) // as the documentation says: who wants them gone deletes the StreamIngresses first
+	kubectl(t, "create", "service", "clusterip", "after", "--tcp=80:8080", "-n", e.namespace)
+	kubectl(t, "annotate", "service", "after", "-n", e.namespace, "ingress/http=nginx")
+	kubectl(t, "delete", "service", "after", "-n", e.namespace)
+
+	if err := deploy("standalone"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the overlay of the tests comes back
+		if err := undeploy("standalone"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	e.makeClass(t)
+	apply(t, e.namespace, asking("kept", e.class, 5432))
+	if held := e.programmed(t); len(held) != 1 || held[5432] != "kept" {
+		t.Errorf("after the installation the StreamIngresses are %v", held)
+	}
+	e.leadsTo(t, map[int]string{5432: e.namespace + "/web:80"}) // nobody asks for the other entry any more
+}
