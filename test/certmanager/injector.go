@@ -23,6 +23,8 @@ func Inject(ctx context.Context, config *rest.Config) error {
 			return err
 		}
 	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "cert-manager-cainjector" // which is its field manager, too
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,24 +47,23 @@ func TestRunsRestricted(t *testing.T) {
 // holdsNothing looks at the process itself.
 func holdsNothing(t *testing.T, r replica) {
 	t.Helper()
-	for _, pid := range processes(t, r) {
-		status, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "status"))
-		if err != nil {
-			t.Fatal(err)
+	dir := filepath.Join("/proc", strconv.Itoa(process(t, r)))
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65532"} {
+		if !strings.Contains(string(status), "\n"+line) {
+			t.Errorf("the process of %s has no %q:\n%s", r.Metadata.Name, line, status)
 		}
-		for _, line := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65532"} {
-			if !strings.Contains(string(status), "\n"+line) {
-				t.Errorf("process %d of %s has no %q:\n%s", pid, r.Metadata.Name, line, status)
-			}
-		}
-		mounts, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "mounts"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(mounts)) {
-			if fields := strings.Fields(line); len(fields) > 3 && fields[1] == "/" && !strings.HasPrefix(fields[3], "ro,") && fields[3] != "ro" {
-				t.Errorf("%s can write to its root: %s", r.Metadata.Name, line)
-			}
+	}
+	mounts, err := os.ReadFile(filepath.Join(dir, "mounts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); fields[1] == "/" && !strings.HasPrefix(fields[3], "ro,") {
+			t.Errorf("%s can write to its root: %s", r.Metadata.Name, line)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type replica struct {
 	Status struct {
 		PodIP             string
 		ContainerStatuses []struct {
-			Ready        bool
-			RestartCount int
+			Ready       bool
+			ContainerID string
 		}
 	}
 
@@ -90,42 +90,34 @@ func awaitOther(t *testing.T, former replica) replica {
 	return next
 }
 
-// processes are those of a replica's program. The nodes of the script's cluster are namespaces of this machine, which
-// sees all that runs on them.
-func processes(t *testing.T, of replica) (pids []int) {
+// process is the program of a replica. The nodes of the script's cluster are namespaces of this machine, which sees all
+// that runs on them.
+func process(t *testing.T, of replica) (pid int) {
 	t.Helper()
+	_, container, _ := strings.Cut(of.Status.ContainerStatuses[0].ContainerID, "://")
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || container == "" {
+		t.Fatalf("%s is container %q: %v", of.Metadata.Name, container, err)
 	}
 	for _, file := range groups {
 		group, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(group), of.Metadata.UID) {
+		if err != nil || !strings.Contains(string(group), container) {
 			continue // it has ended, or is another's
 		}
-		dir := filepath.Dir(file)
-		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err != nil || filepath.Base(exe) != "portcullis" {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
+		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(file))); err != nil {
 			t.Fatal(err)
 		}
-		pids = append(pids, pid)
+		return pid
 	}
-	if len(pids) != 1 {
-		t.Fatalf("%s has the processes %v", of.Metadata.Name, pids)
-	}
-	return pids
+	t.Fatalf("%s has no process", of.Metadata.Name)
+	return 0
 }
 
 // kill ends a replica as a crash would.
 func kill(t *testing.T, victim replica) {
 	t.Helper()
-	for _, pid := range processes(t, victim) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+	if err := syscall.Kill(process(t, victim), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 }
 
