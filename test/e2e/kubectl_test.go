@@ -81,7 +81,7 @@ func newNamespace(t *testing.T, name string, labels ...string) string {
 	name = fmt.Sprintf("e2e-%s-%x", name, time.Now().UnixMilli()&0xffffff)
 	kubectl(t, "create", "namespace", name)
 	t.Cleanup(func() {
-		if _, err := tryKubectl("", "delete", "namespace", name); err != nil {
+		if _, err := tryKubectl("", "delete", "namespace", name, "--ignore-not-found"); err != nil {
 			t.Errorf("the namespace does not go: %v", err)
 		}
 	})

@@ -67,6 +67,17 @@ func busy(t *testing.T, name string) *users {
 	return u
 }
 
+// burst lets many others come at once, with a port for each from the first on. The API server opens a connection for
+// each of them, and keeps some.
+func (u *users) burst(t *testing.T, first, many int) {
+	t.Helper()
+	var requests sync.WaitGroup
+	for port := first; port < first+many; port++ {
+		requests.Go(func() { u.create(t.Context(), fmt.Sprintf("burst-%d", port), port) })
+	}
+	requests.Wait()
+}
+
 // create asks once.
 func (u *users) create(ctx context.Context, name string, port int) {
 	o := outcome{name: name, port: port, at: time.Now()}

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// crowd is how many come at once.
+const crowd = 40
+
 // TestWreckedNode cuts off and ends one of two nodes, the one with the leader. Of all files this one comes last: the node
 // does not come back.
 func TestWreckedNode(t *testing.T) {
@@ -16,6 +19,7 @@ func TestWreckedNode(t *testing.T) {
 	victim := leadOn(t, "node1")
 	e, u := watchEndpoints(t), busy(t, "wreck")
 	time.Sleep(settling)
+	u.burst(t, 30000, crowd)
 	begin := time.Now()
 	// A machine without power says goodbye to nobody: its link goes before its processes do.
 	if err := command(target.script, "node", "1", "ip", "link", "set", "eth0", "down"); err != nil {
@@ -28,6 +32,8 @@ func TestWreckedNode(t *testing.T) {
 	next := awaitOther(t, victim)
 	t.Logf("%s leads after %s", next.Metadata.Name, time.Since(begin).Round(time.Second))
 	awaitGone(t, e, victim)
+	time.Sleep(taking)
+	u.burst(t, 31000, crowd) // on all connections that the API server has kept
 	eventually(t, "another replica to be ready", func() error {
 		found, err := list[replica]("pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "--field-selector=spec.nodeName!=node1")
 		if err != nil || len(found) != 2 || !found[0].ready() || !found[1].ready() {
