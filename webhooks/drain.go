@@ -8,11 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// draining is a server of which no request is lost when it stops.
+// draining is a server of which no request is lost when it stops, and few when its node dies.
 type draining struct {
 	webhook.Server
 	farewell time.Duration
 	stopping <-chan struct{}
+	spare    *spare
 }
 
 // farewell is how long a server goes on when it is told to stop. In that time it asks for every connection to be closed
@@ -23,7 +24,7 @@ const farewell = 2 * time.Second
 // stop. By itself it waits for the former, but takes their context away, so that each is answered with an error; a
 // rolling update would fail what users apply.
 func Draining(server webhook.Server) webhook.Server {
-	return &draining{Server: server, farewell: farewell}
+	return &draining{Server: server, farewell: farewell, spare: newSpare(time.Now)}
 }
 
 // Start serves until the context has ended, everybody has been told, and the last request is answered.
@@ -38,9 +39,9 @@ func (d *draining) Start(ctx context.Context) error {
 // Register serves hook. The context of a request ends when the API server gives up, not when this server stops.
 func (d *draining) Register(path string, hook http.Handler) {
 	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.isStopping() {
-			w.Header().Set("Connection", "close")
-		}
+		d.spare.use(r.RemoteAddr)
+		answered := &reply{ResponseWriter: w, keep: func() bool { return !d.isStopping() && d.spare.keep(r.RemoteAddr) }}
+		defer answered.say()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()
 		defer context.AfterFunc(r.Context(), func() {
@@ -48,7 +49,7 @@ func (d *draining) Register(path string, hook http.Handler) {
 				cancel()
 			}
 		})()
-		hook.ServeHTTP(w, r.WithContext(ctx))
+		hook.ServeHTTP(answered, r.WithContext(ctx))
 	}))
 }
 

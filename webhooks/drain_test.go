@@ -37,7 +37,7 @@ func TestDraining(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeServer{base: make(chan context.Context)}
-			server := &draining{Server: fake, farewell: moment}
+			server := &draining{Server: fake, farewell: moment, spare: newSpare(time.Now)}
 			began, ended := make(chan struct{}), make(chan bool)
 			server.Register("/validate", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				close(began)
@@ -70,7 +70,7 @@ func TestDraining(t *testing.T) {
 
 func TestDrainingSaysFarewell(t *testing.T) {
 	fake := &fakeServer{base: make(chan context.Context)}
-	server := &draining{Server: fake, farewell: time.Hour}
+	server := &draining{Server: fake, farewell: time.Hour, spare: newSpare(time.Now)}
 	server.Register("/validate", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ctx, stop := context.WithCancel(t.Context())
 	go server.Start(ctx) //nolint:errcheck // it says farewell for longer than this test takes

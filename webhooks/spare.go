@@ -1,0 +1,98 @@
+package webhooks
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// spare are the connections that nobody uses and that are kept for the next request. They are few on purpose: when a
+// node dies, nobody closes its connections, and the API server finds out about each by a request that fails. Requests on
+// new connections go where the Service leads, and so to replicas that live.
+type spare struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	// since is when each has had its last answer, by its remote address.
+	since map[string]time.Time
+	// second is the current one, and requests are those of it and of the one before.
+	second           int64
+	requests, before int
+}
+
+const (
+	// perSpare is how many requests a second are worth another spare connection. Where many come, a dead connection is
+	// found out at once, and new ones for all of them would cost.
+	perSpare = 50
+	// forgotten is how long the API server keeps a connection that it does not use.
+	forgotten = 90 * time.Second
+)
+
+func newSpare(now func() time.Time) *spare {
+	return &spare{now: now, since: map[string]time.Time{}}
+}
+
+// use takes note of a request on a connection.
+func (s *spare) use(remote string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn()
+	s.requests++
+	delete(s.since, remote)
+}
+
+// keep says whether a connection, on which a request is about to be answered, is worth keeping.
+func (s *spare) keep(remote string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn()
+	now := s.now()
+	for other, since := range s.since {
+		if now.Sub(since) > forgotten {
+			delete(s.since, other)
+		}
+	}
+	if len(s.since) > max(s.requests, s.before)/perSpare {
+		return false
+	}
+	s.since[remote] = now
+	return true
+}
+
+// turn begins another second when it is time.
+func (s *spare) turn() {
+	second := s.now().Unix()
+	if second == s.second {
+		return
+	}
+	if second != s.second+1 {
+		s.requests = 0 // there was none in the one before
+	}
+	s.second, s.before, s.requests = second, s.requests, 0
+}
+
+// reply asks for its connection to be closed unless it is kept. That is said in the answer, as late as can be.
+type reply struct {
+	http.ResponseWriter
+	keep func() bool
+	said bool
+}
+
+// Write implements http.ResponseWriter.
+func (r *reply) Write(b []byte) (int, error) {
+	r.say()
+	return r.ResponseWriter.Write(b)
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *reply) WriteHeader(code int) {
+	r.say()
+	r.ResponseWriter.WriteHeader(code)
+}
+
+func (r *reply) say() {
+	if !r.said && !r.keep() {
+		r.Header().Set("Connection", "close")
+	}
+	r.said = true
+}
