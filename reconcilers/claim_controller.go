@@ -77,8 +77,9 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	if req.Gone == "" && r.view.Departed(c.Spec.Holder.UID) {
 		req.Gone = c.Spec.Holder.UID
 	}
-	if req.Gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settling {
-		return reconcile.Result{RequeueAfter: min(settling, r.ledger.Grace)}, nil
+	settle := min(settling, r.ledger.Grace)
+	if req.Gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settle {
+		return reconcile.Result{RequeueAfter: settle}, nil
 	}
 	look := func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
 		return r.wants(ctx, r.live, c)
