@@ -48,7 +48,7 @@ func setupStream(mgr manager.Manager, b base) error {
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses/status,verbs=patch
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=edgeclaims,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch;create;patch;delete
 
 // Reconcile answers one StreamIngress.
 func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // auditPolicy records every change that reached its end, once.
@@ -19,9 +20,17 @@ rules:
 - level: None
 `
 
-// Write is one request that asked the API server for a change, and what came of it.
-type Write struct {
-	// User who asked, and with which Verb: create, update, patch or delete.
+// readsToo is the policy that records every request, when it has reached its end, and watches when they begin.
+const readsToo = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, Panic]
+rules:
+- level: Metadata
+`
+
+// Request is what somebody asked of the API server, and what came of it.
+type Request struct {
+	// User who asked, and with which Verb: create, update, patch or delete, and get, list or watch.
 	User, Verb string
 	// Resource is the plural, with its group and subresource: "configmaps", "streamingresses.example.com/status".
 	Resource string
@@ -33,27 +42,39 @@ type Write struct {
 	RequestURI string
 }
 
+// Write is a Request that asked for a change.
+type Write = Request
+
 // Writes returns every write since the control plane was first started with Options.Audit, oldest first.
 func (cp *ControlPlane) Writes() ([]Write, error) {
+	requests, err := cp.Requests()
+	return slices.DeleteFunc(requests, func(r Request) bool {
+		return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+	}), err
+}
+
+// Requests returns every write, and with Options.AuditReads every other request, too. A watch is there when it has
+// begun, and once more when it has ended.
+func (cp *ControlPlane) Requests() ([]Request, error) {
 	file, err := os.Open(cp.auditLog())
 	if err != nil {
-		return nil, fmt.Errorf("read writes, was Options.Audit set? %w", err)
+		return nil, fmt.Errorf("read requests, was Options.Audit set? %w", err)
 	}
-	var writes []Write
+	var requests []Request
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		w, err := parseWrite(lines.Bytes())
+		r, err := parseRequest(lines.Bytes())
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
-		writes = append(writes, w)
+		requests = append(requests, r)
 	}
-	return writes, errors.Join(lines.Err(), file.Close())
+	return requests, errors.Join(lines.Err(), file.Close())
 }
 
-// parseWrite reads one line of the audit log.
-func parseWrite(line []byte) (Write, error) {
+// parseRequest reads one line of the audit log.
+func parseRequest(line []byte) (Request, error) {
 	var event struct {
 		Verb, RequestURI string
 		User             struct{ Username string }
@@ -61,7 +82,7 @@ func parseWrite(line []byte) (Write, error) {
 		ResponseStatus   struct{ Code int }
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
-		return Write{}, fmt.Errorf("audit log: %w", err)
+		return Request{}, fmt.Errorf("audit log: %w", err)
 	}
 	ref := event.ObjectRef
 	resource := ref.Resource
@@ -71,7 +92,7 @@ func parseWrite(line []byte) (Write, error) {
 	if ref.Subresource != "" {
 		resource += "/" + ref.Subresource
 	}
-	return Write{
+	return Request{
 		User: event.User.Username, Verb: event.Verb, Resource: resource, Namespace: ref.Namespace, Name: ref.Name,
 		Code: event.ResponseStatus.Code, RequestURI: event.RequestURI,
 	}, nil
@@ -85,7 +106,11 @@ func (cp *ControlPlane) auditLog() string {
 // request is answered and never rotated, so that nothing is missed.
 func (cp *ControlPlane) auditArgs() ([]string, error) {
 	policy := filepath.Join(cp.opts.Dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	content := auditPolicy
+	if cp.opts.AuditReads {
+		content = readsToo
+	}
+	if err := os.WriteFile(policy, []byte(content), 0o600); err != nil {
 		return nil, err
 	}
 	return []string{

@@ -48,8 +48,8 @@ type Options struct {
 	APIServerFlags []string
 	// Durable makes etcd sync every write to the disk. Tests are much faster without.
 	Durable bool
-	// Audit records every write for Writes.
-	Audit bool
+	// Audit records every write for Writes, and AuditReads with it every other request for Requests.
+	Audit, AuditReads bool
 }
 
 // ControlPlane is a running etcd and kube-apiserver. Its methods are for one goroutine at a time, Config and Kubeconfig

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,6 +38,8 @@ type Options struct {
 	Replicas int
 	// Flags are added to those of every replica.
 	Flags []string
+	// Env is added to the environment of every replica, each "name=value".
+	Env []string
 	// WebhookTimeout is how many seconds the API server waits for an answer; 0 for as long as config/ says. A machine that
 	// is shared with others can stand still for longer than that.
 	WebhookTimeout int64
@@ -150,18 +153,26 @@ func (h *Harness) install(ctx context.Context) error {
 
 // referenceGrants is the CRD of the Gateway API that Portcullis reads.
 func referenceGrants(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	root, err := controlplane.Root()
+	dir, err := ModuleDir(ctx, "sigs.k8s.io/gateway-api")
 	if err != nil {
 		return nil, err
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
+	return controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
+}
+
+// ModuleDir is where the sources of a module are that Portcullis uses.
+func ModuleDir(ctx context.Context, module string) (string, error) {
+	root, err := controlplane.Root()
+	if err != nil {
+		return "", err
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("finding the Gateway API module: %w", err)
+		return "", fmt.Errorf("finding the module %s: %w", module, err)
 	}
-	dir := string(out[:len(out)-1])
-	return controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
+	return strings.TrimSpace(string(out)), nil
 }
 
 // awaitWebhook waits until the API server calls the webhooks: it learns of them, and of their CA, a moment later.

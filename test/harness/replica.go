@@ -19,8 +19,8 @@ import (
 
 // Replica is one process of the binary.
 type Replica struct {
-	// Health and Metrics are the URLs of its endpoints, without a path.
-	Health, Metrics string
+	// Health, Metrics and Webhook are the URLs of its endpoints, without a path.
+	Health, Metrics, Webhook string
 	// Log is the path of its log.
 	Log string
 
@@ -64,10 +64,12 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 		"--metrics-bind-address=" + local(ports[2]), "--metrics-secure=false",
 	}, append(h.opts.Flags, flags...)...)
 	r := &Replica{
-		Health: "http://" + local(ports[1]), Metrics: "http://" + local(ports[2]), Log: log.Name(),
+		Health: "http://" + local(ports[1]), Metrics: "http://" + local(ports[2]), Webhook: "https://" + local(ports[0]),
+		Log:     log.Name(),
 		webhook: local(ports[0]), cmd: exec.Command(h.binary, args...), done: make(chan struct{}), front: h.front,
 	}
 	r.cmd.Stdout, r.cmd.Stderr = log, log
+	r.cmd.Env = append(os.Environ(), h.opts.Env...)
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
