@@ -31,10 +31,11 @@ type Options struct {
 	Dir string
 	// SelfManaged makes, injects and rotates an authority and a certificate of our own.
 	SelfManaged bool
+	// WebhookConfiguration is the ValidatingWebhookConfiguration that the certificate is for. Self-managed, it is told the
+	// authority.
+	WebhookConfiguration string
 	// Namespace and SecretName are where the authority and the certificate live.
 	Namespace, SecretName string
-	// WebhookConfiguration is the ValidatingWebhookConfiguration that is told the authority.
-	WebhookConfiguration string
 	// DNSNames are what the API server calls the webhook server: no IP addresses, cert-controller can't issue for them.
 	DNSNames []string
 }
@@ -55,6 +56,10 @@ func New(o Options) (*Serving, error) {
 func (s *Serving) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(everyReplica(s.watch)); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
+	}
+	reader := mgr.GetAPIReader()
+	if err := mgr.Add(everyReplica(func(ctx context.Context) error { return s.watchTrust(ctx, reader) })); err != nil {
+		return fmt.Errorf("trust in the serving certificate: %w", err)
 	}
 	if !s.opts.SelfManaged {
 		return nil

@@ -28,9 +28,14 @@ func trustedBy(ctx context.Context, from client.Reader, name string, cert *tls.C
 	if err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %q: %w", name, err)
 	}
+	return trustedFor(configuration, cert, now)
+}
+
+// trustedFor says why the certificate would not be accepted for the webhooks of a configuration.
+func trustedFor(configuration *admissionv1.ValidatingWebhookConfiguration, cert *tls.Certificate, now time.Time) error {
 	for _, webhook := range configuration.Webhooks {
 		if err := trustedByClient(webhook.ClientConfig, cert, now); err != nil {
-			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %q: %w", webhook.Name, name, err)
+			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %q: %w", webhook.Name, configuration.Name, err)
 		}
 	}
 	return nil

@@ -118,6 +118,10 @@ func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config)
 	}), nil
 }
 
+// Whether the API server trusts the certificate of this replica is read from the one configuration that matters.
+//
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=portcullis,verbs=get
+
 // setup adds everything that the manager runs.
 func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.Serving) error {
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {

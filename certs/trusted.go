@@ -1,0 +1,60 @@
+package certs
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// trustInterval is how often the webhook configuration is read: by name, and from no cache, because nothing else of the
+// process needs it.
+const trustInterval = 5 * time.Second
+
+// watchTrust tells whether the API server would accept what is served, until the context ends. When it would not, every
+// request fails that it would ask us about, and none of them gets here: nobody else can tell from inside. It changes
+// nothing about readiness: a replica that is taken out would only hide the reason.
+func (s *Serving) watchTrust(ctx context.Context, reader client.Reader) error {
+	ticker := time.NewTicker(trustInterval)
+	defer ticker.Stop()
+	said := "" // the last that was logged
+	for {
+		said = s.lookForTrust(ctx, reader, said)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// lookForTrust looks once. It returns what it says when that is not what was said last, and sets the metric.
+func (s *Serving) lookForTrust(ctx context.Context, reader client.Reader, said string) string {
+	cert := s.current.Load()
+	if cert == nil {
+		return said // which is told elsewhere
+	}
+	configuration, err := readConfiguration(ctx, reader, s.opts.WebhookConfiguration)
+	if err != nil {
+		trusted.Reset()
+		if text := err.Error(); text != said && ctx.Err() == nil {
+			s.log.Info("Can't see whether the API server trusts the serving certificate", "reason", text)
+			return text
+		}
+		return said
+	}
+	err = trustedFor(configuration, cert, s.now())
+	if err == nil {
+		trusted.WithLabelValues().Set(1)
+		if said != "" {
+			s.log.Info("The API server trusts the serving certificate")
+		}
+		return ""
+	}
+	trusted.WithLabelValues().Set(0)
+	if text := err.Error(); text != said {
+		s.log.Error(err, "The API server does not trust the serving certificate: what it would ask this replica fails")
+		return text
+	}
+	return said
+}
