@@ -35,7 +35,7 @@ func setupIngress(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.allExposed)).
+		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }

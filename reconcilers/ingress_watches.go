@@ -73,8 +73,9 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 	}
 }
 
-// allExposed finds every Service that asks for an Ingress.
-func (r *ingressReconciler) allExposed(ctx context.Context) []reconcile.Request {
+// certManagerCame finds every Service that asks for an Ingress: any of them may have waited for cert-manager.
+func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Request {
+	r.view.CertManagerCame()
 	services, err := r.view.Exposed(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")

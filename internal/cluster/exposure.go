@@ -169,6 +169,10 @@ func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
 // CertManager implements rules.ExposureView.
 func (v *View) CertManager(context.Context) (bool, error) { return v.certManager.installed() }
 
+// CertManagerCame makes the next look for cert-manager a real one. Whoever waits for it does not want to hear what was
+// true a moment ago.
+func (v *View) CertManagerCame() { v.certManager.lookAgain() }
+
 // Certificate implements rules.ExposureView.
 func (v *View) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error) {
 	if installed, err := v.certManager.installed(); !installed {
@@ -191,6 +195,12 @@ type presence struct {
 	mu     sync.Mutex
 	found  bool
 	looked time.Time
+}
+
+func (p *presence) lookAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looked = time.Time{}
 }
 
 func (p *presence) installed() (bool, error) {
