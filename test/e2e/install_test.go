@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,7 +46,7 @@ func TestRunsRestricted(t *testing.T) {
 // holdsNothing looks at the process itself.
 func holdsNothing(t *testing.T, r replica) {
 	t.Helper()
-	dir := filepath.Join("/proc", strconv.Itoa(process(t, r)))
+	dir := fmt.Sprintf("/proc/%d", process(t, r))
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
 		t.Fatal(err)

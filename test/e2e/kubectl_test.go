@@ -54,7 +54,8 @@ func read[T any](args ...string) (found T, err error) {
 	if err != nil {
 		return found, err
 	}
-	return found, json.Unmarshal([]byte(out), &found)
+	err = json.Unmarshal([]byte(out), &found)
+	return found, err
 }
 
 // list reads the objects that kubectl get finds.
