@@ -40,7 +40,7 @@ func (d *draining) Start(ctx context.Context) error {
 func (d *draining) Register(path string, hook http.Handler) {
 	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.spare.use(r.RemoteAddr)
-		answered := &reply{ResponseWriter: w, keep: func() bool { return !d.isStopping() && d.spare.keep(r.RemoteAddr) }}
+		answered := &reply{ResponseWriter: w, keep: func() bool { return d.spare.keep(r.RemoteAddr) && !d.isStopping() }}
 		defer answered.say()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()

@@ -15,6 +15,8 @@ type spare struct {
 	mu sync.Mutex
 	// since is when each has had its last answer, by its remote address.
 	since map[string]time.Time
+	// busy is how many requests are being answered.
+	busy int
 	// second is the current one, and requests are those of it and of the one before.
 	second           int64
 	requests, before int
@@ -22,7 +24,8 @@ type spare struct {
 
 const (
 	// perSpare is how many requests a second are worth another spare connection. Where many come, a dead connection is
-	// found out at once, and new ones for all of them would cost.
+	// found out at once, and new ones for all of them would cost. For the same reason there are as many as requests that
+	// are being answered: of a crowd half the connections stay, and go one by one with the requests that come after it.
 	perSpare = 50
 	// forgotten is how long the API server keeps a connection that it does not use.
 	forgotten = 90 * time.Second
@@ -38,21 +41,23 @@ func (s *spare) use(remote string) {
 	defer s.mu.Unlock()
 	s.turn()
 	s.requests++
+	s.busy++
 	delete(s.since, remote)
 }
 
-// keep says whether a connection, on which a request is about to be answered, is worth keeping.
+// keep says whether a connection is worth keeping, on which the request is about to be answered that was noted by use.
 func (s *spare) keep(remote string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn()
+	s.busy--
 	now := s.now()
 	for other, since := range s.since {
 		if now.Sub(since) > forgotten {
 			delete(s.since, other)
 		}
 	}
-	if len(s.since) > max(s.requests, s.before)/perSpare {
+	if len(s.since) > max(s.busy, max(s.requests, s.before)/perSpare) {
 		return false
 	}
 	s.since[remote] = now

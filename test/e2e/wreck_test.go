@@ -20,6 +20,7 @@ func TestWreckedNode(t *testing.T) {
 	e, u := watchEndpoints(t), busy(t, "wreck")
 	time.Sleep(settling)
 	u.burst(t, 30000, crowd)
+	time.Sleep(settling) // the connections that it took go with the requests that come after it
 	begin := time.Now()
 	// A machine without power says goodbye to nobody: its link goes before its processes do.
 	if err := command(target.script, "node", "1", "ip", "link", "set", "eth0", "down"); err != nil {
