@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,22 +84,29 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 func (v *View) foreignPort(
 	ctx context.Context, ref v1beta1.ObjectReference, svc *corev1.Service, port stream.PortKey,
 ) (rules.Foreign, bool, error) {
-	for _, p := range svc.Spec.Ports {
-		if p.Port != port.Port || v1beta1.Protocol(p.Protocol) != port.Protocol {
-			continue
+	if svc.Labels[v1beta1.LabelClass] == "" {
+		if !opens(svc, port) {
+			return rules.Foreign{}, false, nil
 		}
-		complete, err := v.ProxyService(ctx, ref)
-		if err != nil || complete == nil {
+		var err error
+		if svc, err = v.ProxyService(ctx, ref); err != nil || svc == nil {
 			return rules.Foreign{}, false, err
 		}
-		front, err := v.Ports(complete)
-		if err != nil {
-			return rules.Foreign{}, false, err
-		}
-		_, foreign := front.Foreign[port]
-		return rules.Foreign{Holder: stored(claim.ServiceHolder(ref), svc.UID)}, foreign, nil
 	}
-	return rules.Foreign{}, false, nil
+	front, err := v.Ports(svc)
+	if err != nil {
+		return rules.Foreign{}, false, err
+	}
+	_, foreign := front.Foreign[port]
+	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref), svc.UID)}, foreign, nil
+}
+
+// opens says whether a Service has a port. It looks at one port after the other, so it is for Services that no class has
+// written to: those have few.
+func opens(svc *corev1.Service, port stream.PortKey) bool {
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		return p.Port == port.Port && v1beta1.Protocol(p.Protocol) == port.Protocol
+	})
 }
 
 func stored(h claim.Holder, uid types.UID) claim.Claimant { return claim.Claimant{Holder: h, UID: uid} }

@@ -43,15 +43,13 @@ func NewOccupancy(ctx context.Context, c cache.Cache) (*Occupancy, error) {
 // Synced says whether all claims that were there at the start are known.
 func (o *Occupancy) Synced() bool { return o.registration.HasSynced() }
 
-// Ports are the ports of a class that have a claim. The result is the caller's own.
-func (o *Occupancy) Ports(class string, protocol v1beta1.Protocol) *stream.PortSet {
+// Subtract takes the ports of a class that have a claim out of a set.
+func (o *Occupancy) Subtract(from *stream.PortSet, class string, protocol v1beta1.Protocol) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	ports := &stream.PortSet{}
-	if known := o.ports[occupied{class, protocol}]; known != nil {
-		*ports = *known
+	if taken := o.ports[occupied{class, protocol}]; taken != nil {
+		from.Subtract(taken)
 	}
-	return ports
 }
 
 func (o *Occupancy) set(obj any, taken bool) {

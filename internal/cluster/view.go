@@ -223,7 +223,7 @@ func (v *View) Claims(ctx context.Context, class string) (map[claim.Coordinate]*
 	return claims, nil
 }
 
-// Claimed implements rules.View.
-func (v *View) Claimed(class string, protocol v1beta1.Protocol) *stream.PortSet {
-	return v.Occupancy.Ports(class, protocol)
+// Unclaimed implements rules.View.
+func (v *View) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
+	v.Occupancy.Subtract(ports, class, protocol)
 }

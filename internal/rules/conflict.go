@@ -77,9 +77,8 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 	if err != nil {
 		return "", err
 	}
-	claimed := v.Claimed(class.Name, at.Protocol())
 	free := stream.Permitted(class, at.Protocol(), namespace)
-	free.Subtract(claimed)
+	v.Unclaimed(free, class.Name, at.Protocol())
 	free.Remove(at.Port()) // what was there before may not be in the ledger yet
 	nearest := free.Nearest(at.Port(), suggestions)
 	if len(nearest) == 0 {
@@ -90,9 +89,7 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 		numbers[i] = stream.Key(port)
 	}
 	text := fmt.Sprintf("free for namespace %q nearby: %s", s.Namespace, strings.Join(numbers, ", "))
-	drawn := stream.Automatic(class, at.Protocol(), namespace)
-	drawn.Subtract(claimed)
-	if drawn.Next(1) != 0 {
+	if stream.Drawable(class, free) {
 		text += "; or leave listen out to be given a port"
 	}
 	return text, nil

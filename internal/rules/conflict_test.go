@@ -201,9 +201,8 @@ type crowded struct {
 	claimed stream.PortSet
 }
 
-func (c *crowded) Claimed(string, v1beta1.Protocol) *stream.PortSet {
-	ports := c.claimed
-	return &ports
+func (c *crowded) Unclaimed(ports *stream.PortSet, _ string, _ v1beta1.Protocol) {
+	ports.Subtract(&c.claimed)
 }
 
 func BenchmarkConflictAmong65535Claims(b *testing.B) {

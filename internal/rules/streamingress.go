@@ -169,7 +169,7 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 		return req, nil, err
 	}
 	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace)
-	req.Free.Subtract(v.Claimed(class.Name, s.ProtocolOrDefault()))
+	v.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
 	if req.Free.Next(1) == 0 {
 		return req, NoFreePort(s, class), nil
 	}

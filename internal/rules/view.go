@@ -34,8 +34,8 @@ type View interface {
 	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
 	// Claim reads a claim by name.
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
-	// Claimed are the ports of a class that have a claim. The result is the caller's own.
-	Claimed(class string, protocol v1beta1.Protocol) *stream.PortSet
+	// Unclaimed takes the ports of a class that have a claim out of a set.
+	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
 	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f Foreign, ok bool, err error)
 }

@@ -103,14 +103,12 @@ func (w *world) Claim(_ context.Context, name string) (*v1beta1.EdgeClaim, error
 	return w.claims[at], w.ask("Claim")
 }
 
-func (w *world) Claimed(class string, protocol v1beta1.Protocol) *stream.PortSet {
-	ports := &stream.PortSet{}
+func (w *world) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
 	for at := range w.claims {
 		if at.Class() == class && at.Protocol() == protocol {
-			ports.Add(at.Port())
+			ports.Remove(at.Port())
 		}
 	}
-	return ports
 }
 
 func (w *world) Foreign(_ context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (Foreign, bool, error) {

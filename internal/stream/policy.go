@@ -59,12 +59,24 @@ func Allowed(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, names
 // Automatic is the set of ports that a stream without listen may get in a namespace with these labels, whether they
 // are free or not.
 func Automatic(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set) *PortSet {
-	ports := &PortSet{}
-	if class.Spec.AutoAssign != nil {
-		ports.AddRange(Ends(*class.Spec.AutoAssign))
-		ports.Intersect(Permitted(class, protocol, namespace))
+	if class.Spec.AutoAssign == nil {
+		return &PortSet{}
 	}
+	ports := Permitted(class, protocol, namespace)
+	from, to := Ends(*class.Spec.AutoAssign)
+	ports.RemoveRange(1, from-1)
+	ports.RemoveRange(min(to, maxPort)+1, maxPort)
 	return ports
+}
+
+// Drawable says whether a stream without listen may get one of these permitted ports.
+func Drawable(class *v1beta1.StreamIngressClass, permitted *PortSet) bool {
+	if class.Spec.AutoAssign == nil {
+		return false
+	}
+	from, to := Ends(*class.Spec.AutoAssign)
+	port := permitted.Next(from)
+	return port != 0 && port <= to
 }
 
 // Draw picks a port of the set for a stream, 0 when the set is empty. The same stream draws the same port as long as it

@@ -220,6 +220,9 @@ func FuzzPolicy(f *testing.F) {
 				t.Fatalf("%d: Automatic says %v", port, automatic.Has(port))
 			}
 		}
+		if drawable := Drawable(class, permitted); drawable != (automatic.Len() > 0) {
+			t.Errorf("drawable: %v, of %d", drawable, automatic.Len())
+		}
 		if port := Draw(automatic, "ns", name); port == 0 != (automatic.Len() == 0) || port != 0 && !automatic.Has(port) {
 			t.Errorf("drew %d of %d", port, automatic.Len())
 		}

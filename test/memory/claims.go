@@ -1,0 +1,103 @@
+package memory
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// Claims is a store of claims in memory, which answers as the API server does.
+type Claims struct {
+	mu      sync.Mutex
+	stored  map[string]*v1beta1.EdgeClaim
+	version int
+}
+
+var _ claim.Store = &Claims{}
+
+// NewClaims makes a store that holds these claims.
+func NewClaims(claims ...*v1beta1.EdgeClaim) *Claims {
+	s := &Claims{stored: make(map[string]*v1beta1.EdgeClaim, len(claims))}
+	for _, c := range claims {
+		s.put(c)
+	}
+	return s
+}
+
+// Get implements claim.Store.
+func (s *Claims) Get(_ context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := s.stored[name]; ok {
+		return c.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(claimResource, name)
+}
+
+// Create implements claim.Store.
+func (s *Claims) Create(_ context.Context, c *v1beta1.EdgeClaim) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.stored[c.Name]; exists {
+		return apierrors.NewAlreadyExists(claimResource, c.Name)
+	}
+	s.put(c)
+	return nil
+}
+
+// Update implements claim.Store.
+func (s *Claims) Update(_ context.Context, c *v1beta1.EdgeClaim) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.match(c); err != nil {
+		return err
+	}
+	s.put(c)
+	return nil
+}
+
+// Delete implements claim.Store.
+func (s *Claims) Delete(_ context.Context, c *v1beta1.EdgeClaim) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.match(c); err != nil {
+		return err
+	}
+	delete(s.stored, c.Name)
+	return nil
+}
+
+// Drop forgets a claim, whoever holds it.
+func (s *Claims) Drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stored, name)
+}
+
+func (s *Claims) match(c *v1beta1.EdgeClaim) error {
+	switch now, exists := s.stored[c.Name]; {
+	case !exists:
+		return apierrors.NewNotFound(claimResource, c.Name)
+	case now.UID != c.UID || now.ResourceVersion != c.ResourceVersion:
+		return apierrors.NewConflict(claimResource, c.Name, nil)
+	}
+	return nil
+}
+
+func (s *Claims) put(c *v1beta1.EdgeClaim) {
+	s.version++
+	c.ResourceVersion = strconv.Itoa(s.version)
+	if c.UID == "" {
+		c.UID = types.UID("claim-" + c.ResourceVersion)
+	}
+	s.stored[c.Name] = c.DeepCopy()
+}
+
+var claimResource = schema.GroupResource{Group: v1beta1.GroupName, Resource: "edgeclaims"}
