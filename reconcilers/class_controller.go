@@ -39,8 +39,9 @@ func setupClass(mgr manager.Manager, b base) error {
 		// A class that goes may leave room for another.
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classOfStream), builder.WithPredicates(streamChanged())).
-		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(classOfClaim)).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
+			builder.WithPredicates(streamChanged())).
+		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
@@ -166,6 +167,17 @@ func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.Str
 		}
 		return other.Name < class.Name
 	})
+}
+
+// asked tells the pacer of the classes that something is asked of.
+func (r *classReconciler) asked(find handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		requests := find(ctx, obj)
+		for _, req := range requests {
+			r.pacer.ask(req.Name)
+		}
+		return requests
+	}
 }
 
 // classOfStream finds the class whose proxy a stream concerns; all of them while that is not settled.

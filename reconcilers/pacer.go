@@ -13,10 +13,15 @@ const (
 	paceLongest = 2 * time.Second
 	// paceIdle is the pause after a look that found nothing to write.
 	paceIdle = 50 * time.Millisecond
+	// paceCalm is how long nothing has to happen for a burst to be over.
+	paceCalm = 150 * time.Millisecond
+	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over.
+	paceLeast = 4
 )
 
 // pacer spaces the writes for a class: the first one is made at once, those of a burst come at growing intervals, so
-// that their number grows with time and not with the number of streams. What it remembers may be lost.
+// that their number grows with time and not with the number of streams. When the burst is over, its last write waits no
+// longer. What it remembers may be lost.
 type pacer struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -24,9 +29,10 @@ type pacer struct {
 }
 
 type pace struct {
-	// next is when the next look may be, wrote when the last write was.
-	next, wrote time.Time
-	interval    time.Duration
+	// next is when the next look may be, soonest when it may be if the burst is over, wrote when the last write was, and
+	// asked when something was asked for last.
+	next, soonest, wrote, asked time.Time
+	interval                    time.Duration
 }
 
 func newPacer(c clock.PassiveClock) *pacer { return &pacer{clock: c, state: map[string]pace{}} }
@@ -35,7 +41,24 @@ func newPacer(c clock.PassiveClock) *pacer { return &pacer{clock: c, state: map[
 func (p *pacer) wait(class string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.state[class].next.Sub(p.clock.Now()), 0)
+	s := p.state[class]
+	calm := s.asked.Add(paceCalm)
+	if calm.Before(s.soonest) {
+		calm = s.soonest
+	}
+	if s.next.Before(calm) {
+		calm = s.next
+	}
+	return max(calm.Sub(p.clock.Now()), 0)
+}
+
+// ask says that something was asked of a class: the burst is not over.
+func (p *pacer) ask(class string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state[class]
+	s.asked = p.clock.Now()
+	p.state[class] = s
 }
 
 // done says that a look at a class has ended, and whether it wrote.
@@ -45,6 +68,7 @@ func (p *pacer) done(class string, wrote bool) {
 	now, last := p.clock.Now(), p.state[class]
 	if !wrote {
 		last.next = now.Add(paceIdle)
+		last.soonest = last.next
 		p.state[class] = last
 		return
 	}
@@ -53,7 +77,7 @@ func (p *pacer) done(class string, wrote bool) {
 	} else {
 		last.interval = min(2*last.interval, paceLongest)
 	}
-	last.next, last.wrote = now.Add(last.interval), now
+	last.next, last.soonest, last.wrote = now.Add(last.interval), now.Add(last.interval/paceLeast), now
 	p.state[class] = last
 }
 

@@ -9,7 +9,20 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// TestPacer plays what happens to a class, and compares how long it has to wait after each step.
+// busy is how long a class has to wait while more and more is asked of it.
+func busy(clock *clocktesting.FakePassiveClock, p *pacer) time.Duration {
+	began := clock.Now()
+	defer clock.SetTime(began)
+	for {
+		p.ask("public")
+		if p.wait("public") == 0 {
+			return clock.Since(began)
+		}
+		clock.SetTime(clock.Now().Add(10 * time.Millisecond))
+	}
+}
+
+// TestPacer plays what happens to a class, and compares how long it has to wait after each step while more is asked of it.
 func TestPacer(t *testing.T) {
 	type step struct {
 		after time.Duration
@@ -43,7 +56,7 @@ func TestPacer(t *testing.T) {
 			for i, s := range steps {
 				clock.SetTime(clock.Now().Add(s.after))
 				p.done("public", s.wrote)
-				if got := p.wait("public"); got != s.wait {
+				if got := busy(clock, p); got != s.wait {
 					t.Errorf("after step %d it waits %v, want %v", i, got, s.wait)
 				}
 				if got := p.wait("internal"); got != 0 {
@@ -58,18 +71,53 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(noon)
-	p, writes := newPacer(clock), 0
-	for clock.Now().Before(noon.Add(time.Minute)) {
-		if p.wait("public") == 0 {
-			writes++
-			p.done("public", true)
-		}
-		clock.SetTime(clock.Now().Add(10 * time.Millisecond))
+// TestTheEndOfABurst lets a burst of some writes end, and compares how long the last write waits after what was asked last.
+func TestTheEndOfABurst(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
+		writes int
+		asked  time.Duration
+		wait   time.Duration
+	}{
+		"after a single write":                                   {1, 0, 100 * ms},
+		"after several":                                          {4, 0, 200 * ms},
+		"after many, at once":                                    {10, 0, 500 * ms},
+		"after many, and more was asked meanwhile":               {10, 1000 * ms, 1150 * ms},
+		"after many, and more was asked shortly before the next": {10, 1900 * ms, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(noon)
+			p := newPacer(clock)
+			for range tc.writes {
+				clock.SetTime(clock.Now().Add(busy(clock, p)))
+				p.done("public", true)
+			}
+			clock.SetTime(clock.Now().Add(tc.asked))
+			p.ask("public")
+			if got := tc.asked + p.wait("public"); got != tc.wait {
+				t.Errorf("it waits %v, want %v", got, tc.wait)
+			}
+		})
 	}
-	if writes > 40 {
-		t.Errorf("%d writes", writes)
+}
+
+func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
+	for every, most := range map[time.Duration]int{10 * time.Millisecond: 40, 200 * time.Millisecond: 130, 500 * time.Millisecond: 130} {
+		clock := clocktesting.NewFakePassiveClock(noon)
+		p, writes := newPacer(clock), 0
+		for clock.Now().Before(noon.Add(time.Minute)) {
+			if clock.Since(noon)%every == 0 {
+				p.ask("public")
+			}
+			if p.wait("public") == 0 {
+				writes++
+				p.done("public", true)
+			}
+			clock.SetTime(clock.Now().Add(10 * time.Millisecond))
+		}
+		if writes > most {
+			t.Errorf("with a change every %s: %d writes", every, writes)
+		}
 	}
 }
 
