@@ -41,7 +41,7 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.streamsInto), predicate.ResourceVersionChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -65,6 +65,10 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	}
 	return reconcile.Result{RequeueAfter: v.again()}, nil
 }
+
+// reporters is how many streams are looked at at once: enough to report them as fast as they are admitted, and so few
+// that a busy API server has time for the writes that open their ports.
+const reporters = 4
 
 // pendingRetry is when to look again at a stream that is about to be programmed. The write is an event that brings it
 // back sooner; but one cache may show the write before another shows whom it concerns.
