@@ -86,6 +86,7 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		Cache:                         cluster.CacheOptions(),
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.probeAddress,
+		PprofBindAddress:              o.profileAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "portcullis",
 		LeaderElectionNamespace:       o.namespace,

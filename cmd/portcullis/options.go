@@ -28,6 +28,7 @@ type options struct {
 	metricsAddress string
 	metricsSecure  bool
 	probeAddress   string
+	profileAddress string
 
 	webhookHost          string
 	webhookPort          int
@@ -74,6 +75,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint, 0 to turn it off.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve metrics over TLS, to clients that may get /metrics.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
+	flags.StringVar(&o.profileAddress, "pprof-bind-address", "0",
+		"Address of /debug/pprof, which tells what takes time and memory; 0 to turn it off. It asks nobody who they are.")
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "Address that the webhook server listens on; empty for all.")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "Port that the webhook server listens on.")
 	flags.StringVar(&o.certDir, "cert-dir", "/certs", "Directory with tls.crt and tls.key of the webhook server; changes are picked up.")

@@ -20,7 +20,7 @@ var compareOptions = cmp.Options{cmp.AllowUnexported(options{}), cmpopts.IgnoreF
 // defaults are the options without any flag.
 func defaults() options {
 	return options{
-		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081",
+		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure: exposure.Defaults{Host: "example.com"},
@@ -39,6 +39,7 @@ func TestEveryFlag(t *testing.T) {
 		"metrics-bind-address":      {"0", func(o *options) { o.metricsAddress = "0" }},
 		"metrics-secure":            {"false", func(o *options) { o.metricsSecure = false }},
 		"health-probe-bind-address": {":1", func(o *options) { o.probeAddress = ":1" }},
+		"pprof-bind-address":        {"localhost:6060", func(o *options) { o.profileAddress = "localhost:6060" }},
 		"webhook-host":              {"127.0.0.1", func(o *options) { o.webhookHost = "127.0.0.1" }},
 		"webhook-port":              {"65535", func(o *options) { o.webhookPort = 65535 }},
 		"cert-dir":                  {"/tls", func(o *options) { o.certDir = "/tls" }},
