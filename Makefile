@@ -85,9 +85,8 @@ layering: ## Prove that imports flow one way and that the domain packages know n
 	@go build -C tools -o ../bin/layering ./layering && bin/layering
 
 .PHONY: bench
-bench: ## Measure admission and reconciliation; prints figures.
-	@[ -d test/bench ] || { echo "there is no benchmark yet: test/bench is missing" >&2; exit 1; }
-	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/bench $(BENCH_ARGS)
+bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, and to bin; BENCH_ARGS=--only=admission).
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" QUICK=$(QUICK) go run ./test/bench $(BENCH_ARGS)
 
 # Prometheus and promtool, without the clients of every cloud.
 PROMETHEUS := bin/prometheus

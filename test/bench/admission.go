@@ -4,90 +4,179 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/bench/plot"
+	"jeffthecoder.xyz/portcullis/test/bench/report"
+	"jeffthecoder.xyz/portcullis/test/bench/sample"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// leftOut is a namespace that the webhook leaves out: the same request without Portcullis.
-const leftOut = "kube-system"
+// replicas is how many answer admission requests.
+const replicas = 2
 
-// admission measures creates that are told yes and creates that are told no, against the same without the webhook.
+// admission measures creates that are told yes and creates that are told no, against the same creates with something else
+// in the place of Portcullis. Nobody reconciles meanwhile: what comes after the answer is measured elsewhere.
 func (b *bench) admission() error {
-	return b.on(harness.Options{}, func(s *stage) error {
-		for _, users := range []int{1, 32} {
-			if err := s.admission(users, b.of(map[int]int{1: 500, 32: 4000}[users], map[int]int{1: 100, 32: 640}[users])); err != nil {
+	return b.on(1, harness.Options{}, func(s *stage) error {
+		const class = "admission"
+		if err := s.class(class, true); err != nil {
+			return err
+		}
+		if err := s.Replicas[0].Terminate(); err != nil {
+			return err
+		}
+		if err := s.lead(); err != nil {
+			return err
+		}
+		for range replicas {
+			if _, err := s.StartReplica(b.ctx); err != nil {
 				return err
 			}
 		}
-		return nil
+		end, err := s.offerAlternatives()
+		if err != nil {
+			return err
+		}
+		defer end()
+		if err := s.incumbent(class); err != nil {
+			return err
+		}
+		return s.compareAdmission(class)
 	})
 }
 
-// admission measures n requests of each kind by a number of users at once. The kinds take turns, so that whatever else
-// the machine does is shared by all of them.
-func (s *stage) admission(users, n int) error {
-	const turns = 5
-	class := fmt.Sprintf("admission-%d", users)
-	s.b.say("admission: %d creates by %d client(s)", n, users)
-	clients, namespaces, err := s.clients(class, users)
-	if err == nil {
-		err = s.class(class, false)
-	}
-	if err == nil {
-		err = s.Client.Create(s.b.ctx, stream(namespaces[0], "incumbent", class, 1))
-	}
-	if err != nil {
+// heldPort is held by a stream.
+const heldPort = 1
+
+// incumbent makes the stream that holds heldPort.
+func (s *stage) incumbent(class string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "incumbent"}}
+	if err := s.Client.Create(s.b.ctx, ns); err != nil {
 		return err
 	}
-	var yes, no, without sample
+	return s.Client.Create(s.b.ctx, stream(ns.Name, "incumbent", class, heldPort))
+}
+
+// variant is one way to be admitted.
+type variant struct {
+	name string
+	// by is the alternative that judges, empty for Portcullis.
+	by      string
+	refused bool
+	took    sample.Sample
+}
+
+// check says whether the answer is the one that is meant.
+func (v *variant) check(err error) error {
+	switch {
+	case !v.refused:
+		return err
+	case err == nil:
+		return errors.New("a held port was given to another stream")
+	case apierrors.IsInvalid(err):
+		return nil
+	default:
+		return err
+	}
+}
+
+// compareAdmission measures with one client and with many.
+func (s *stage) compareAdmission(class string) error {
+	section := report.Section{
+		Title: "Admission, end to end",
+		About: fmt.Sprintf("Creates of a StreamIngress by 1, 32 and 150 clients: told yes by Portcullis, which writes the claim into the "+
+			"ledger; told no, since the port is held; and the same create in namespaces where nothing judges it, where a webhook on an equal "+
+			"server says yes to everything, or where a ValidatingAdmissionPolicy checks one field. The kinds take turns. There are %d webhook "+
+			"servers of either kind, and no replica leads, so that nothing is programmed meanwhile.", replicas),
+	}
+	chart := plot.Chart{Name: "admission", Title: "Create, median", X: "clients", Y: "ms", LogX: true, LogY: true}
+	counts := map[int]int{1: s.b.of(400, 60), 32: s.b.of(1920, 320), 150: s.b.of(3000, 600)}
+	for _, users := range []int{1, 32, 150} {
+		s.b.say("admission: %d creates of each kind by %d client(s)", counts[users], users)
+		variants, err := s.admit(class, users, counts[users])
+		if err != nil {
+			return err
+		}
+		section.Figures = append(section.Figures, admissionFigures(users, variants)...)
+		for i, v := range variants {
+			if len(chart.Series) <= i {
+				chart.Series = append(chart.Series, plot.Line{Name: v.name})
+			}
+			chart.Series[i].Points = append(chart.Series[i].Points, plot.Point{X: float64(users), Y: v.took.At(50)})
+		}
+	}
+	section.Plots = []plot.Chart{chart}
+	s.b.add(section)
+	return nil
+}
+
+// admit measures n requests of each kind by a number of users at once. The kinds take turns, so that whatever else the
+// machine does is shared by all of them.
+func (s *stage) admit(class string, users, n int) ([]*variant, error) {
+	variants := []*variant{
+		{name: "told yes"}, {name: "told no", refused: true},
+		{name: "no webhook", by: byNothing}, {name: "empty webhook", by: byEmptyWebhook}, {name: "policy", by: byPolicy},
+	}
+	clients := make([]client.Client, users)
+	for i := range clients {
+		var err error
+		if clients[i], err = s.user(); err != nil {
+			return nil, err
+		}
+	}
+	for i, v := range variants {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("admission-%d-%d", users, i)}}
+		if v.by != "" {
+			ns.Labels = map[string]string{admissionLabel: v.by}
+		}
+		if err := s.Client.Create(s.b.ctx, ns); err != nil {
+			return nil, err
+		}
+	}
+	const turns = 10
 	for turn := range turns {
-		create := func(port int, in func(worker int) string) func(worker, i int) error {
-			return func(worker, i int) error {
-				i += turn * n / turns
-				return clients[worker].Create(s.b.ctx, stream(in(worker), fmt.Sprintf("%s-%d", class, port+i), class, port+i))
+		for i, v := range variants {
+			if err := v.took.Measure(users, n/turns, func(worker, j int) error {
+				j += turn * n / turns
+				port := heldPort
+				if !v.refused {
+					port = 2000 + 10000*portBlock(users) + j
+				}
+				err := clients[worker].Create(s.b.ctx, stream(fmt.Sprintf("admission-%d-%d", users, i), fmt.Sprintf("stream-%d", j), class, port))
+				return v.check(err)
+			}); err != nil {
+				return nil, fmt.Errorf("%s: %w", v.name, err)
 			}
-		}
-		own := func(worker int) string { return namespaces[worker] }
-		left := func(int) string { return leftOut }
-		refused := func(worker, i int) error {
-			err := clients[worker].Create(s.b.ctx, stream(namespaces[worker], fmt.Sprintf("no-%d-%d", turn, i), class, 1))
-			if err == nil {
-				return errors.New("a held port was given to another stream")
-			}
-			if apierrors.IsInvalid(err) {
-				return nil
-			}
-			return err
-		}
-		if err := errors.Join(
-			yes.measure(users, n/turns, create(10000, own)),
-			no.measure(users, n/turns, refused),
-			without.measure(users, n/turns, create(30000, left)),
-		); err != nil {
-			return err
 		}
 	}
-	s.b.add(section{
-		Title: fmt.Sprintf("Admission, %d client(s)", users),
-		About: fmt.Sprintf("%d creates that are told yes, and as many for a port that is held. A yes writes the claim into the ledger; "+
-			"the same create without Portcullis writes the stream only.", n),
-		Figures: []figure{
-			figure{Name: "create, told yes, p50", Value: yes.at(50), Unit: "ms"}.against(without.at(50)),
-			figure{Name: "create, told yes, p99", Value: yes.at(99), Unit: "ms"}.against(without.at(99)),
-			figure{Name: "create, told no, p50", Value: no.at(50), Unit: "ms"}.against(without.at(50)),
-			figure{Name: "create, told no, p99", Value: no.at(99), Unit: "ms"}.against(without.at(99)),
-			figure{Name: "creates per second, told yes", Value: float64(len(yes.all)) / yes.elapsed, Unit: "1/s"}.
-				against(float64(len(without.all)) / without.elapsed),
-			{Name: "creates per second, told no", Value: float64(len(no.all)) / no.elapsed, Unit: "1/s"},
-		},
-	})
-	for _, ns := range append(namespaces, leftOut) {
-		if err := s.Client.DeleteAllOf(s.b.ctx, &v1beta1.StreamIngress{}, client.InNamespace(ns)); err != nil {
-			return err
-		}
+	return variants, nil
+}
+
+// portBlock tells the ports of one number of users from those of another.
+func portBlock(users int) int { return map[int]int{1: 0, 32: 1, 150: 2}[users] }
+
+// admissionFigures are the figures of one number of users.
+func admissionFigures(users int, variants []*variant) []report.Figure {
+	yes, no, nothing, empty, policy := variants[0], variants[1], variants[2], variants[3], variants[4]
+	figure := func(v *variant, p float64) report.Figure {
+		return report.Figure{Name: fmt.Sprintf("%d client(s), %s, p%.0f", users, v.name, p), Value: v.took.At(p), Unit: "ms"}
 	}
-	return s.calm(class)
+	figures := []report.Figure{
+		figure(yes, 50).Against(empty.name, empty.took.At(50)).RatioAtMost(2.2, ""),
+		figure(yes, 99).Against(empty.name, empty.took.At(99)),
+		figure(no, 50).Against(empty.name, empty.took.At(50)).RatioAtMost(1.3, ""),
+		figure(no, 99).Against(empty.name, empty.took.At(99)),
+	}
+	for _, v := range []*variant{empty, policy, nothing} {
+		figures = append(figures,
+			figure(v, 50).Against(nothing.name, nothing.took.At(50)),
+			figure(v, 99).Against(nothing.name, nothing.took.At(99)))
+	}
+	return append(figures, report.Figure{
+		Name: fmt.Sprintf("%d client(s), creates per second, told yes", users), Value: yes.took.Rate(), Unit: "1/s",
+	}.Against(empty.name, empty.took.Rate()))
 }

@@ -1,6 +1,6 @@
 // Command bench is what `make bench` starts: it runs Portcullis as its users do, measures it, prints what it finds, and
-// writes docs/benchmarks.md and docs/benchmarks.json. With --quick, or QUICK=1, it takes less than five minutes and
-// writes to bin instead.
+// writes docs/benchmarks.md with its plots, and docs/benchmarks.json. With --quick, or QUICK=1, it takes less than five
+// minutes and writes to bin instead.
 package main
 
 import (
@@ -19,14 +19,25 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"jeffthecoder.xyz/portcullis/test/bench/empty"
+	"jeffthecoder.xyz/portcullis/test/bench/report"
+	"jeffthecoder.xyz/portcullis/test/bench/tutorial"
 	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
+// children are the programs that this one starts itself again as, to compare with.
+var children = map[string]func(context.Context, []string) error{"empty": empty.Serve, "tutorial": tutorial.Run}
+
 func main() {
 	log.SetLogger(logr.Discard()) // what clients have to say is in their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	var err error
+	if child := children[firstOf(os.Args[1:])]; child != nil {
+		err = child(ctx, os.Args[2:])
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make bench:", err)
@@ -34,14 +45,27 @@ func main() {
 	}
 }
 
+func firstOf(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
 // bench is one run.
 type bench struct {
-	ctx    context.Context
-	quick  bool
-	out    io.Writer
-	began  time.Time
-	binary string
-	report report
+	ctx   context.Context
+	quick bool
+	out   io.Writer
+	began time.Time
+	// root is the directory of the repository, dir one for what is only needed during the run.
+	root, dir string
+	// profiles is where profiles are written, empty for none.
+	profiles string
+	binary   string
+	report   report.Report
+	// tutorials are what the tutorial's controller took, for comparison.
+	tutorials []outcome
 }
 
 // parts are what can be measured, in this order.
@@ -49,56 +73,87 @@ var parts = []struct {
 	name string
 	run  func(*bench) error
 }{
+	{"decision", (*bench).decision},
 	{"admission", (*bench).admission},
 	{"races", (*bench).races},
 	{"release", (*bench).release},
-	{"programming", (*bench).programming},
-	{"burst", (*bench).burst},
-	{"scale", (*bench).scale},
+	{"tutorial", (*bench).tutorial},
+	{"house", (*bench).house},
+	{"portspace", (*bench).portSpace},
+	{"ingress", (*bench).ingress},
+	{"balancers", (*bench).balancers},
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	b := &bench{ctx: ctx, out: out, began: time.Now()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&b.quick, "quick", os.Getenv("QUICK") == "1", "measure less, in less than five minutes")
+	flags.BoolVar(&b.quick, "quick", os.Getenv("QUICK") != "", "measure less, in less than five minutes")
+	flags.StringVar(&b.profiles, "profiles", "", "directory for CPU and heap profiles of the manager in the part house; none when left out")
 	only := flags.String("only", "", "the parts to measure, separated by commas; all when left out")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	root, err := controlplane.Root()
+	chosen, err := choose(*only)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "portcullis-bench-")
-	if err != nil {
+	if b.root, err = controlplane.Root(); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if b.binary, err = harness.Build(ctx, dir); err != nil {
+	if b.dir, err = os.MkdirTemp("", "portcullis-bench-"); err != nil {
 		return err
 	}
-	if err := b.describe(root); err != nil {
+	defer os.RemoveAll(b.dir)
+	if b.binary, err = harness.Build(ctx, b.dir); err != nil {
+		return err
+	}
+	if err := b.describe(b.root); err != nil {
 		return err
 	}
 	for _, part := range parts {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), part.name) {
+		if !chosen[part.name] {
 			continue
 		}
+		began := time.Now()
 		if err := part.run(b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
+		b.say("%s took %.0f s", part.name, time.Since(began).Seconds())
 	}
-	where := filepath.Join(root, "docs")
+	where := filepath.Join(b.root, "docs")
 	if b.quick || *only != "" {
-		where = filepath.Join(root, "bin")
+		where = filepath.Join(b.root, "bin")
 	}
 	b.say("writing %s", filepath.Join(where, "benchmarks.md"))
-	return b.report.write(where)
+	return b.report.Write(where)
+}
+
+// choose finds the parts to measure.
+func choose(only string) (map[string]bool, error) {
+	chosen := map[string]bool{}
+	for _, part := range parts {
+		chosen[part.name] = only == "" || slices.Contains(strings.Split(only, ","), part.name)
+	}
+	for name := range strings.SplitSeq(only, ",") {
+		if only != "" && !chosen[name] {
+			return nil, fmt.Errorf("there is no part %q", name)
+		}
+	}
+	return chosen, nil
 }
 
 // say prints progress.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.out, "%6.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// add adds a section, and prints it.
+func (b *bench) add(s report.Section) {
+	b.report.Sections = append(b.report.Sections, s)
+	b.say("%s", s.Title)
+	for _, f := range s.Figures {
+		b.say("  %s", f)
+	}
 }
 
 // of is full, or less of it in a quick run.

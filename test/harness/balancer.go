@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// balancer stands where a Service and kube-proxy stand in a cluster: it hands each connection to the next replica. It
+// Balancer stands where a Service and kube-proxy stand in a cluster: it hands each connection to the next replica. It
 // hands every connection it can, so that a replica that has died is found out by the one who connects.
-type balancer struct {
+type Balancer struct {
 	listener net.Listener
 	mu       sync.Mutex
 	backends []string
@@ -46,26 +46,28 @@ func (h *Harness) Reconnect() {
 	}
 }
 
-func newBalancer() (*balancer, error) {
+// NewBalancer makes a balancer that listens on this machine.
+func NewBalancer() (*Balancer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{listener: listener, open: map[net.Conn]string{}}
+	b := &Balancer{listener: listener, open: map[net.Conn]string{}}
 	go b.serve()
 	return b, nil
 }
 
-// address is where the balancer listens, by a name that certificates can have.
-func (b *balancer) address() string {
+// Address is where the balancer listens, by a name that certificates can have.
+func (b *Balancer) Address() string {
 	return net.JoinHostPort("localhost", strconv.Itoa(b.listener.Addr().(*net.TCPAddr).Port))
 }
 
-func (b *balancer) close() error { return b.listener.Close() }
+// Close ends it. Connections that are open stay.
+func (b *Balancer) Close() error { return b.listener.Close() }
 
-// add sends a backend its share. The API server keeps connections open, so those that are open are cut, to be spread
+// Add sends a backend its share. The API server keeps connections open, so those that are open are cut, to be spread
 // over all backends.
-func (b *balancer) add(backend string) {
+func (b *Balancer) Add(backend string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.Contains(b.backends, backend) {
@@ -74,14 +76,14 @@ func (b *balancer) add(backend string) {
 }
 
 // retire sends a backend no new connections. Those that are open stay, as they do when an endpoint is taken out.
-func (b *balancer) retire(backend string) {
+func (b *Balancer) retire(backend string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.backends = slices.DeleteFunc(b.backends, func(other string) bool { return other == backend })
 }
 
 // remove sends a backend nothing any more.
-func (b *balancer) remove(backend string) {
+func (b *Balancer) remove(backend string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.backends = slices.DeleteFunc(b.backends, func(other string) bool { return other == backend })
@@ -92,7 +94,7 @@ func (b *balancer) remove(backend string) {
 	}
 }
 
-func (b *balancer) pick() string {
+func (b *Balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.backends) == 0 {
@@ -102,7 +104,7 @@ func (b *balancer) pick() string {
 	return b.backends[b.next%len(b.backends)]
 }
 
-func (b *balancer) serve() {
+func (b *Balancer) serve() {
 	for {
 		conn, err := b.listener.Accept()
 		if err != nil {
@@ -112,7 +114,7 @@ func (b *balancer) serve() {
 	}
 }
 
-func (b *balancer) forward(from net.Conn, backend string) {
+func (b *Balancer) forward(from net.Conn, backend string) {
 	defer from.Close()
 	to, err := net.Dial("tcp", backend)
 	if err != nil {
@@ -140,7 +142,7 @@ func (b *balancer) forward(from net.Conn, backend string) {
 }
 
 // answer copies what a replica says, as fate has it.
-func (b *balancer) answer(dst io.Writer, src io.Reader) {
+func (b *Balancer) answer(dst io.Writer, src io.Reader) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buffer)

@@ -55,7 +55,7 @@ type Harness struct {
 	opts   Options
 	dir    string
 	binary string
-	front  *balancer
+	front  *Balancer
 }
 
 // Scheme knows every kind that tests use.
@@ -95,7 +95,7 @@ func (h *Harness) start(ctx context.Context) error {
 	if h.Client, err = client.New(h.Config(), client.Options{Scheme: Scheme()}); err != nil {
 		return err
 	}
-	if h.front, err = newBalancer(); err != nil {
+	if h.front, err = NewBalancer(); err != nil {
 		return err
 	}
 	if err := h.install(ctx); err != nil {
@@ -130,7 +130,7 @@ func (h *Harness) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controlplane.PointWebhooks(objects, h.front.address()); err != nil {
+	if err := controlplane.PointWebhooks(objects, h.front.Address()); err != nil {
 		return err
 	}
 	if h.opts.WebhookTimeout > 0 {
@@ -192,7 +192,7 @@ func (h *Harness) Stop() error {
 		errs = append(errs, r.Kill())
 	}
 	if h.front != nil {
-		errs = append(errs, h.front.close())
+		errs = append(errs, h.front.Close())
 	}
 	if h.ControlPlane != nil {
 		errs = append(errs, h.ControlPlane.Stop())

@@ -27,7 +27,7 @@ type Replica struct {
 	webhook string
 	cmd     *exec.Cmd
 	done    chan struct{}
-	front   *balancer
+	front   *Balancer
 }
 
 // StartReplica starts another replica and waits until it is ready. It then gets its share of admission requests.
@@ -102,7 +102,7 @@ func (r *Replica) AwaitReady(ctx context.Context) error {
 		log, _ := os.ReadFile(r.Log)
 		return fmt.Errorf("waiting for a replica to be ready: %w\n%s", err, tail(log, 4000))
 	}
-	r.front.add(r.webhook)
+	r.front.Add(r.webhook)
 	return nil
 }
 

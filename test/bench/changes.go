@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/bench/report"
+	"jeffthecoder.xyz/portcullis/test/bench/sample"
+)
+
+// changes measures single changes with all the other streams there.
+func (s *stage) changes(full string) error {
+	others := s.b.of(10000, 2000)
+	section := report.Section{
+		Title: fmt.Sprintf("Changes in a full house of %d streams", others),
+		About: "One stream at a time: from the create to the status that says that the ConfigMap has the entry and the Service the port. " +
+			"Once in the class that has all the other streams, whose Service is as large as can be, once in a class with few; " +
+			"and from the creation of an upstream Service to the status of the stream that waits for it.",
+	}
+	if err := s.class("few", true); err != nil {
+		return err
+	}
+	for _, c := range []struct{ class, name string }{{full, "the class with all streams"}, {"few", "a class with few"}} {
+		took, err := s.opening(c.class, s.b.of(40, 5))
+		if err != nil {
+			return err
+		}
+		worst := report.Figure{Name: "create to programmed in " + c.name + ", p99", Value: took.At(99), Unit: "ms"}.AtMost(500, whySlowChange)
+		section.Figures = append(section.Figures,
+			report.Figure{Name: "create to programmed in " + c.name + ", p50", Value: took.At(50), Unit: "ms"}, worst)
+	}
+	resolved, err := s.resolving("few", s.b.of(100, 20))
+	if err != nil {
+		return err
+	}
+	section.Figures = append(section.Figures,
+		report.Figure{Name: "Service created to status, p50", Value: resolved.At(50), Unit: "ms"},
+		report.Figure{Name: "Service created to status, p99", Value: resolved.At(99), Unit: "ms"})
+	s.b.add(section)
+	return nil
+}
+
+// whySlowChange explains what one change of a large Service takes.
+const whySlowChange = "the API server merges, validates and stores the whole Service, with more than a megabyte of ports and field " +
+	"ownership, for each change of one port, and its watchers read it"
+
+// opening measures how long it takes until a new stream's port is open, n times.
+func (s *stage) opening(class string, n int) (*sample.Sample, error) {
+	s.b.say("changes: %d streams of class %s are created, one after the other", n, class)
+	_, namespaces, err := s.clients("open-"+class, 1)
+	if err != nil {
+		return nil, err
+	}
+	open, stop, err := s.streamsWhose(v1beta1.ConditionProgrammed)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	took := &sample.Sample{}
+	for i := range n {
+		si := stream(namespaces[0], fmt.Sprintf("open-%s-%d", class, i), class, 60000+i)
+		began := time.Now()
+		if err := s.Client.Create(s.b.ctx, si); err != nil {
+			return nil, err
+		}
+		at, err := open.wait(s.b.ctx, si.Name)
+		if err != nil {
+			return nil, err
+		}
+		took.Add(at.Sub(began))
+		time.Sleep(500 * time.Millisecond) // the next one is no part of a burst
+	}
+	return took, nil
+}
+
+// streamsWhose notes when streams first have a condition that is true, by their name.
+func (s *stage) streamsWhose(condition string) (*sightings, func(), error) {
+	return s.watching(&v1beta1.StreamIngressList{}, func(e watch.Event) string {
+		if si, ok := e.Object.(*v1beta1.StreamIngress); ok && meta.IsStatusConditionTrue(si.Status.Conditions, condition) {
+			return si.Name
+		}
+		return ""
+	})
+}
+
+// resolving measures how long it takes until a stream's status knows of its upstream, n times.
+func (s *stage) resolving(class string, n int) (*sample.Sample, error) {
+	s.b.say("changes: %d upstream Services are created, one after the other", n)
+	_, namespaces, err := s.clients("resolve", 1)
+	if err != nil {
+		return nil, err
+	}
+	resolved, stop, err := s.streamsWhose(v1beta1.ConditionResolvedRefs)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	open, stopOpen, err := s.streamsWhose(v1beta1.ConditionProgrammed)
+	if err != nil {
+		return nil, err
+	}
+	defer stopOpen()
+	for i := range n {
+		si := stream(namespaces[0], fmt.Sprintf("resolve-%d", i), class, 2000+i)
+		si.Spec.Upstream.Service = si.Name
+		if err := s.Client.Create(s.b.ctx, si); err != nil {
+			return nil, err
+		}
+	}
+	took := &sample.Sample{}
+	for i := range n {
+		name := fmt.Sprintf("resolve-%d", i)
+		if _, err := open.wait(s.b.ctx, name); err != nil {
+			return nil, err
+		}
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: name}}
+		svc.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+		began := time.Now()
+		if err := s.Client.Create(s.b.ctx, svc); err != nil {
+			return nil, err
+		}
+		at, err := resolved.wait(s.b.ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		took.Add(at.Sub(began))
+	}
+	return took, nil
+}
+
+// crowd measures creates by many users at once with all the other streams there.
+func (s *stage) crowd(string) error {
+	users, n := 150, s.b.of(3000, 450)
+	s.b.say("crowd: %d creates by %d clients", n, users)
+	if err := s.class("crowd", false); err != nil {
+		return err
+	}
+	clients, namespaces, err := s.clients("crowd", users)
+	if err != nil {
+		return err
+	}
+	var took sample.Sample
+	if err := took.Measure(users, n, func(worker, i int) error {
+		return clients[worker].Create(s.b.ctx, stream(namespaces[worker], fmt.Sprintf("crowd-%d", i), "crowd", 20000+i))
+	}); err != nil {
+		return err
+	}
+	s.b.add(report.Section{
+		Title: fmt.Sprintf("%d parallel creates in a full house", users),
+		About: fmt.Sprintf("%d creates with %d streams present, while the same process programs them and reports their status.",
+			n, s.b.of(10000, 2000)),
+		Figures: []report.Figure{
+			{Name: "create, p50", Value: took.At(50), Unit: "ms"},
+			report.Figure{Name: "create, p99", Value: took.At(99), Unit: "ms"}.AtMost(1000, ""),
+			{Name: "creates per second", Value: took.Rate(), Unit: "1/s"},
+		},
+	})
+	for _, ns := range namespaces {
+		if err := s.until(func() (bool, error) { return s.open(ns) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

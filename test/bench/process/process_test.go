@@ -1,0 +1,30 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func TestProcess(t *testing.T) {
+	sleep := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("the kernel shows nothing in /proc")
+	}
+	if got := Children(os.Getpid())["sleep"]; got != sleep.Process.Pid {
+		t.Errorf("the child is %d, want %d", got, sleep.Process.Pid)
+	}
+	me := os.Getpid()
+	if Memory(me) <= 0 || Peak(me) < Memory(me)/2 || CPUSeconds(me) < 0 {
+		t.Errorf("memory %v, peak %v, CPU %v", Memory(me), Peak(me), CPUSeconds(me))
+	}
+	if Memory(-1) != 0 || Peak(-1) != 0 || CPUSeconds(-1) != 0 {
+		t.Error("a process that is not there uses something")
+	}
+	if CPUModel() == "" || TotalMemory() == "" || Load() == "" {
+		t.Error("a fact is empty")
+	}
+}

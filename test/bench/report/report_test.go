@@ -1,0 +1,75 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"jeffthecoder.xyz/portcullis/test/bench/plot"
+)
+
+func TestGoals(t *testing.T) {
+	f := Figure{Name: "p50", Value: 2, Unit: "ms"}
+	for name, tc := range map[string]struct {
+		figure Figure
+		met    bool
+	}{
+		"at most, met":           {f.AtMost(2, ""), true},
+		"at most, missed":        {f.AtMost(1.9, "slow"), false},
+		"at least, met":          {f.AtLeast(2, ""), true},
+		"at least, missed":       {f.AtLeast(3, "slow"), false},
+		"ratio, met":             {f.Against("nothing", 1).RatioAtMost(2, ""), true},
+		"ratio, missed":          {f.Against("nothing", 1).RatioAtMost(1.3, "slow"), false},
+		"ratio, nothing to hold": {f.Against("nothing", 0).RatioAtMost(1.3, "slow"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.figure.Goal.Met != tc.met || (tc.figure.Goal.Why == "slow") == tc.met {
+				t.Errorf("got %+v", *tc.figure.Goal)
+			}
+		})
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 3: "3", 1234.5: "1234", 12.34: "12.3", 1.234: "1.23", 0.01234: "0.0123", -2.5: "-2.50"} {
+		if got := Number(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	r := &Report{Date: "2026-01-01", Machine: []Fact{{"CPU", "one"}}, Sections: []Section{{
+		Title: "Admission", About: "How long it takes.",
+		Figures: []Figure{Figure{Name: "told yes", Value: 3, Unit: "ms"}.Against("no webhook", 1).RatioAtMost(2.2, "it writes twice")},
+		Plots:   []plot.Chart{{Name: "admission", Title: "Admission"}},
+	}}}
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| Admission | told yes | 3 × | ≤ 2.20 × no webhook | MISSED |",
+		"| told yes | 3 | ms | no webhook | 1 | 3 | ≤ 2.20 × no webhook | **missed** |",
+		"Why told yes misses its goal: it writes twice",
+		"![Admission](benchmarks/admission.svg)",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "benchmarks.json"))
+	var back Report
+	if err != nil || json.Unmarshal(content, &back) != nil || back.Sections[0].Figures[0].Ratio != 3 {
+		t.Errorf("%v\n%s", err, content)
+	}
+	if _, err := os.Stat(filepath.Join(dir, plotsDir, "admission.svg")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/bench/pods"
+	"jeffthecoder.xyz/portcullis/test/bench/process"
+	"jeffthecoder.xyz/portcullis/test/bench/report"
+	"jeffthecoder.xyz/portcullis/test/bench/sample"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// population creates Pods and gives them their IPs.
+func (s *stage) population(string) error {
+	user, err := s.user()
+	if err != nil {
+		return err
+	}
+	p := &pods.Population{Client: user, Size: s.b.of(20000, 2000), Labeled: s.b.of(2000, 500), Writers: 16}
+	s.b.say("pods: %d Pods, %d of them with PodToIPs", p.Size, p.Labeled)
+	before, err := s.written()
+	if err != nil {
+		return err
+	}
+	if err := p.Create(s.b.ctx); err != nil {
+		return err
+	}
+	s.b.say("pods: they get their IPs")
+	took, err := p.Run(s.b.ctx)
+	if err != nil {
+		return err
+	}
+	writes, err := s.since(before, harness.User)
+	if err != nil {
+		return err
+	}
+	slim, plain, err := p.CachedBytes(s.b.ctx, s.Config())
+	if err != nil {
+		return err
+	}
+	s.b.add(report.Section{
+		Title: fmt.Sprintf("%d Pods", p.Size),
+		About: fmt.Sprintf("Pods as a Deployment of a small web service makes them; %d are in namespaces that have PodToIPs. "+
+			"Measured is the time from the request that sets a Pod's IP to the PodToIP, while %d requests at a time do so.",
+			p.Labeled, p.Writers),
+		Figures: []report.Figure{
+			{Name: "IP to PodToIP, p50", Value: took.At(50), Unit: "ms"},
+			{Name: "IP to PodToIP, p99", Value: took.At(99), Unit: "ms"},
+			{Name: "writes per PodToIP", Value: float64(writes.granted["podtoips"]) / float64(p.Labeled), Unit: "writes"},
+			report.Figure{Name: "memory of a Pod in the cache", Value: slim, Unit: "B"}.Against("a plain cache", plain),
+		},
+	})
+	return nil
+}
+
+// services creates Services that nobody asks anything of.
+func (s *stage) services(n int) error {
+	s.b.say("start-up: %d Services", n)
+	clients, namespaces, err := s.clients("services", crowd)
+	if err != nil {
+		return err
+	}
+	return new(sample.Sample).Measure(crowd, n, func(worker, i int) error {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[worker], Name: fmt.Sprintf("service-%d", i)}}
+		svc.Labels = map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop"}
+		svc.Spec.Selector = map[string]string{"app.kubernetes.io/name": "web"}
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "metrics", Port: 9090}}
+		return clients[worker].Create(s.b.ctx, svc)
+	})
+}
+
+// startUp lets a new process take over when everything is there and done.
+func (s *stage) startUp(string) error {
+	services := s.b.of(10000, 1000)
+	if err := s.services(services); err != nil {
+		return err
+	}
+	if err := s.Replicas[0].Terminate(); err != nil {
+		return err
+	}
+	before, err := s.written()
+	if err != nil {
+		return err
+	}
+	s.b.say("start-up: a new process reads everything")
+	began := time.Now()
+	r, err := s.StartReplica(s.b.ctx)
+	if err != nil {
+		return err
+	}
+	ready := time.Since(began)
+	// Go gives memory back slowly, and collects garbage at least every two minutes.
+	rest := time.Duration(s.b.of(150, 20)) * time.Second
+	busy := time.Duration(s.b.of(30, 10)) * time.Second
+	s.b.say("start-up: ready; it is left alone for %s", rest)
+	time.Sleep(rest - busy)
+	cpu := process.CPUSeconds(r.PID())
+	time.Sleep(busy)
+	atRest := (process.CPUSeconds(r.PID()) - cpu) / busy.Seconds() * 100
+	memory := process.Memory(r.PID())
+	s.b.profile("start-up")()
+	writes, err := s.since(before, harness.User)
+	if err != nil {
+		return err
+	}
+	n, which := 0, []string{}
+	for _, resource := range slices.Sorted(maps.Keys(writes.granted)) {
+		n += writes.granted[resource]
+		which = append(which, fmt.Sprintf("%s %d", resource, writes.granted[resource]))
+	}
+	var streams v1beta1.StreamIngressList
+	if err := s.Client.List(s.b.ctx, &streams); err != nil {
+		return err
+	}
+	s.b.add(report.Section{
+		Title: "Start-up",
+		About: fmt.Sprintf("A new process with %d streams, %d Services and %d Pods, where everything is as it should be.",
+			len(streams.Items), services, s.b.of(20000, 2000)),
+		Figures: []report.Figure{
+			{Name: "start to ready", Value: ready.Seconds(), Unit: "s"},
+			report.Figure{Name: "writes, other than to its own namespace, where it says who leads", Value: float64(n), Unit: "writes"}.
+				AtMost(0, strings.Join(which, ", ")),
+			report.Figure{Name: "memory at rest", Value: memory, Unit: "MiB"}.AtMost(150, ""),
+			{Name: "memory at its peak", Value: process.Peak(r.PID()), Unit: "MiB"},
+			{Name: "CPU time until it came to rest", Value: cpu, Unit: "s"},
+			report.Figure{Name: "CPU at rest", Value: atRest, Unit: "% of a core"}.AtMost(1, ""),
+		},
+	})
+	return nil
+}
