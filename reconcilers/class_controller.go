@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,8 +80,9 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if len(taken) > 0 {
 		return later(r.reportConflict(ctx, class, taken))
 	}
+	began := time.Now()
 	report, err := r.program(ctx, class)
-	r.pacer.done(req.Name, report.wrote)
+	r.pacer.done(req.Name, report.wrote, time.Since(began))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: paceFirst}, nil // somebody else has written, the cache will show it
 	}

@@ -11,8 +11,10 @@ const (
 	// paceFirst is the pause after the first write of a burst, paceLongest the pause that it grows to.
 	paceFirst   = 100 * time.Millisecond
 	paceLongest = 2 * time.Second
-	// paceIdle is the pause after a look that found nothing to write.
-	paceIdle = 50 * time.Millisecond
+	// paceIdle is the pause after a look that found nothing to write, or paceShare times what the look took: a class with
+	// many streams takes long to look at.
+	paceIdle  = 50 * time.Millisecond
+	paceShare = 5
 	// paceCalm is how long nothing has to happen for a burst to be over.
 	paceCalm = 150 * time.Millisecond
 	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over.
@@ -61,14 +63,13 @@ func (p *pacer) ask(class string) {
 	p.state[class] = s
 }
 
-// done says that a look at a class has ended, and whether it wrote.
-func (p *pacer) done(class string, wrote bool) {
+// done says that a look at a class has ended, whether it wrote, and how long it took.
+func (p *pacer) done(class string, wrote bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, last := p.clock.Now(), p.state[class]
 	if !wrote {
-		last.next = now.Add(paceIdle)
-		last.soonest = last.next
+		last.next, last.soonest = now.Add(max(paceIdle, paceShare*took)), now.Add(paceIdle)
 		p.state[class] = last
 		return
 	}
@@ -77,7 +78,8 @@ func (p *pacer) done(class string, wrote bool) {
 	} else {
 		last.interval = min(2*last.interval, paceLongest)
 	}
-	last.next, last.soonest, last.wrote = now.Add(last.interval), now.Add(last.interval/paceLeast), now
+	pause := max(last.interval, took)
+	last.next, last.soonest, last.wrote = now.Add(pause), now.Add(pause/paceLeast), now
 	p.state[class] = last
 }
 

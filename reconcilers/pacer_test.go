@@ -55,7 +55,7 @@ func TestPacer(t *testing.T) {
 			}
 			for i, s := range steps {
 				clock.SetTime(clock.Now().Add(s.after))
-				p.done("public", s.wrote)
+				p.done("public", s.wrote, 0)
 				if got := busy(clock, p); got != s.wait {
 					t.Errorf("after step %d it waits %v, want %v", i, got, s.wait)
 				}
@@ -66,6 +66,33 @@ func TestPacer(t *testing.T) {
 			clock.SetTime(clock.Now().Add(paceLongest))
 			if p.wait("public") != 0 {
 				t.Error("it waits for longer than the longest pause")
+			}
+		})
+	}
+}
+
+// TestLooksThatTakeLong compares how long a class has to wait after a look, while more is asked of it and when nothing is.
+func TestLooksThatTakeLong(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
+		wrote      bool
+		took       time.Duration
+		busy, calm time.Duration
+	}{
+		"a short look that wrote":        {true, 10 * ms, 100 * ms, 25 * ms},
+		"a long look that wrote":         {true, 800 * ms, 800 * ms, 200 * ms},
+		"a short look, nothing to write": {false, 5 * ms, 50 * ms, 50 * ms},
+		"a long look, nothing to write":  {false, 100 * ms, 500 * ms, 50 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(noon)
+			p := newPacer(clock)
+			p.done("public", tc.wrote, tc.took)
+			if got := p.wait("public"); got != tc.calm {
+				t.Errorf("when nothing is asked, it waits %v, want %v", got, tc.calm)
+			}
+			if got := busy(clock, p); got != tc.busy {
+				t.Errorf("when more is asked, it waits %v, want %v", got, tc.busy)
 			}
 		})
 	}
@@ -90,7 +117,7 @@ func TestTheEndOfABurst(t *testing.T) {
 			p := newPacer(clock)
 			for range tc.writes {
 				clock.SetTime(clock.Now().Add(busy(clock, p)))
-				p.done("public", true)
+				p.done("public", true, 0)
 			}
 			clock.SetTime(clock.Now().Add(tc.asked))
 			p.ask("public")
@@ -111,7 +138,7 @@ func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
 			}
 			if p.wait("public") == 0 {
 				writes++
-				p.done("public", true)
+				p.done("public", true, 0)
 			}
 			clock.SetTime(clock.Now().Add(10 * time.Millisecond))
 		}
@@ -123,7 +150,7 @@ func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
 
 func TestPacerForgets(t *testing.T) {
 	p := newPacer(clocktesting.NewFakePassiveClock(noon))
-	p.done("public", true)
+	p.done("public", true, 0)
 	p.forget("public")
 	if got := p.wait("public"); got != 0 || len(p.state) != 0 {
 		t.Errorf("it waits %v and knows %v", got, p.state)

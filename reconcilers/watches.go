@@ -26,12 +26,14 @@ func specOrMetadataChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
-// streamChanged leaves out changes of a stream that do not concern its proxy.
+// streamChanged leaves out changes of a stream that do not concern its proxy. The status does where it says what the spec
+// leaves open.
 func streamChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
-		return before.Generation != after.Generation || before.Status.ClassName != after.Status.ClassName ||
-			before.Status.Listen != after.Status.Listen || before.UID != after.UID
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			after.Spec.ClassName == "" && before.Status.ClassName != after.Status.ClassName ||
+			after.Spec.Listen == nil && before.Status.Listen != after.Status.Listen
 	}}
 }
 

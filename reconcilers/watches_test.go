@@ -20,15 +20,17 @@ func TestStreamPredicates(t *testing.T) {
 		change          func(*v1beta1.StreamIngress)
 		stream, verdict bool
 	}{
-		"nothing":           {func(*v1beta1.StreamIngress) {}, false, false},
-		"a label":           {func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} }, false, false},
-		"the spec":          {func(s *v1beta1.StreamIngress) { s.Generation++ }, true, true},
-		"another life":      {func(s *v1beta1.StreamIngress) { s.UID = "other" }, true, true},
-		"the class":         {func(s *v1beta1.StreamIngress) { s.Status.ClassName = "x" }, true, true},
-		"the port":          {func(s *v1beta1.StreamIngress) { s.Status.Listen = 1 }, true, true},
-		"the addresses":     {func(s *v1beta1.StreamIngress) { s.Status.Addresses = []string{"192.0.2.1"} }, false, true},
-		"a condition":       {func(s *v1beta1.StreamIngress) { s.Status.Conditions = []metav1.Condition{{Type: "Accepted"}} }, false, true},
-		"the version alone": {func(s *v1beta1.StreamIngress) { s.ResourceVersion = "2" }, false, false},
+		"nothing":                               {func(*v1beta1.StreamIngress) {}, false, false},
+		"a label":                               {func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} }, false, false},
+		"the spec":                              {func(s *v1beta1.StreamIngress) { s.Generation++ }, true, true},
+		"another life":                          {func(s *v1beta1.StreamIngress) { s.UID = "other" }, true, true},
+		"the class, which the spec names":       {func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Status.ClassName = "x", "x" }, false, true},
+		"the port, which the spec names":        {func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(1)), 1 }, false, true},
+		"the class, which the spec leaves open": {func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Status.ClassName = "", "x" }, true, true},
+		"the port, which the spec leaves open":  {func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = nil, 1 }, true, true},
+		"the addresses":                         {func(s *v1beta1.StreamIngress) { s.Status.Addresses = []string{"192.0.2.1"} }, false, true},
+		"a condition":                           {func(s *v1beta1.StreamIngress) { s.Status.Conditions = []metav1.Condition{{Type: "Accepted"}} }, false, true},
+		"the version alone":                     {func(s *v1beta1.StreamIngress) { s.ResourceVersion = "2" }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := event.UpdateEvent{ObjectOld: postgres(), ObjectNew: postgres(tc.change)}

@@ -27,7 +27,8 @@ func (b *bench) balancers() error {
 	section := report.Section{
 		Title: "Addresses of LoadBalancer Services",
 		About: fmt.Sprintf("Services of type LoadBalancer are created by %d clients as fast as they can. "+
-			"Writes are those of Portcullis, counted at the API server.", crowd),
+			"Writes are those of Portcullis, counted at the API server. For each Service with a cluster IP, the API server lists all cluster "+
+			"IPs that it has given: with thousands of them, that is most of what a create takes.", crowd),
 	}
 	type burst struct {
 		n    int

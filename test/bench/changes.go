@@ -16,7 +16,7 @@ import (
 
 // changes measures single changes with all the other streams there.
 func (s *stage) changes(full string) error {
-	others := s.b.of(10000, 2000)
+	others := s.b.of(10000, 1500)
 	section := report.Section{
 		Title: fmt.Sprintf("Changes in a full house of %d streams", others),
 		About: "One stream at a time: from the create to the status that says that the ConfigMap has the entry and the Service the port. " +
@@ -154,7 +154,7 @@ func (s *stage) crowd(string) error {
 	s.b.add(report.Section{
 		Title: fmt.Sprintf("%d parallel creates in a full house", users),
 		About: fmt.Sprintf("%d creates with %d streams present, while the same process programs them and reports their status.",
-			n, s.b.of(10000, 2000)),
+			n, s.b.of(10000, 1500)),
 		Figures: []report.Figure{
 			{Name: "create, p50", Value: took.At(50), Unit: "ms"},
 			report.Figure{Name: "create, p99", Value: took.At(99), Unit: "ms"}.AtMost(1000, ""),

@@ -36,7 +36,7 @@ func (b *bench) house() error {
 func (s *stage) bursts() (class string, err error) {
 	sizes := []int{100, 1000, 10000}
 	if s.b.quick {
-		sizes = []int{100, 500, 2000}
+		sizes = []int{100, 300, 1500}
 	}
 	var outcomes []outcome
 	var used []report.Figure

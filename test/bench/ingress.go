@@ -71,6 +71,7 @@ func (s *stage) ingresses(n int) ([]report.Figure, error) {
 			Namespace: namespaces[worker], Name: fmt.Sprintf("app-%d", i),
 			Annotations: map[string]string{v1beta1.AnnotationHTTP: fmt.Sprintf("class=nginx, host=app-%d.example.com", i)},
 		}}
+		svc.Spec.ClusterIP = corev1.ClusterIPNone // for each other, the API server lists all addresses that it has given
 		svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
 		return clients[worker].Create(s.b.ctx, svc)
 	}); err != nil {

@@ -82,6 +82,7 @@ var parts = []struct {
 	{"portspace", (*bench).portSpace},
 	{"ingress", (*bench).ingress},
 	{"balancers", (*bench).balancers},
+	{"costs", (*bench).costs},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {

@@ -71,6 +71,7 @@ func (s *stage) services(n int) error {
 	return new(sample.Sample).Measure(crowd, n, func(worker, i int) error {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[worker], Name: fmt.Sprintf("service-%d", i)}}
 		svc.Labels = map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop"}
+		svc.Spec.ClusterIP = corev1.ClusterIPNone // for each other, the API server lists all addresses that it has given
 		svc.Spec.Selector = map[string]string{"app.kubernetes.io/name": "web"}
 		svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "metrics", Port: 9090}}
 		return clients[worker].Create(s.b.ctx, svc)

@@ -50,8 +50,18 @@ func (f Figure) measured() string {
 }
 
 func (s *Section) markdown(text *bytes.Buffer) {
-	fmt.Fprintf(text, "\n## %s\n\n%s\n\n", s.Title, s.About)
-	fmt.Fprintln(text, "| | | | compared with | | ratio | goal | |\n|---|--:|---|---|--:|--:|---|---|")
+	fmt.Fprintf(text, "\n## %s\n\n%s\n", s.Title, s.About)
+	if len(s.Figures) > 0 {
+		s.table(text)
+	}
+	for _, p := range s.Plots {
+		fmt.Fprintf(text, "\n![%s](%s/%s.svg)\n", p.Title, plotsDir, p.Name)
+	}
+}
+
+// table lists the figures, and tells why goals are missed.
+func (s *Section) table(text *bytes.Buffer) {
+	fmt.Fprintln(text, "\n| | | | compared with | | ratio | goal | |\n|---|--:|---|---|--:|--:|---|---|")
 	var missed []Figure
 	for _, f := range s.Figures {
 		baseline, ratio, want, verdict := "", "", "", ""
@@ -72,9 +82,6 @@ func (s *Section) markdown(text *bytes.Buffer) {
 		if f.Goal.Why != "" {
 			fmt.Fprintf(text, "\nWhy %s misses its goal: %s\n", f.Name, f.Goal.Why)
 		}
-	}
-	for _, p := range s.Plots {
-		fmt.Fprintf(text, "\n![%s](%s/%s.svg)\n", p.Title, plotsDir, p.Name)
 	}
 }
 

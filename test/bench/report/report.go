@@ -30,7 +30,7 @@ type Fact struct {
 type Section struct {
 	Title   string       `json:"title"`
 	About   string       `json:"about"`
-	Figures []Figure     `json:"figures"`
+	Figures []Figure     `json:"figures,omitempty"`
 	Plots   []plot.Chart `json:"plots,omitempty"`
 }
 
