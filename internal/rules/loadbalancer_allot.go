@@ -21,8 +21,9 @@ type allotment struct {
 	*Balance
 	view  LoadBalancerView
 	pools []*addresspool.Pool
-	// full are the pools that had no address left.
-	full []*addresspool.Pool
+	// full are the pools that had no address left, and lacking the families of which they had none.
+	full    []*addresspool.Pool
+	lacking []corev1.IPFamily
 }
 
 // complete adds to what a Service keeps what is missing.
@@ -198,6 +199,9 @@ func (a *allotment) ofFamily(ctx context.Context, pool *addresspool.Pool, family
 		if !slices.Contains(a.full, pool) {
 			a.full = append(a.full, pool)
 		}
+		if !slices.Contains(a.lacking, family) {
+			a.lacking = append(a.lacking, family)
+		}
 		return nil, nil, nil
 	}
 	lot := loadbalancer.AddressLot(pool, ip, sharing, a.Ports)
@@ -213,13 +217,13 @@ func (b *Balance) pointsIn(pool *addresspool.Pool) func(netip.Addr) []claim.Coor
 }
 
 func (a *allotment) noFreeAddress() Problems {
-	pools := a.full
+	pools, lacking := a.full, a.lacking
 	if len(pools) == 0 {
-		pools = a.pools
+		pools, lacking = a.pools, a.wantedFamilies()
 	}
-	text := fmt.Sprintf("AddressPool %s has no free address of %s left", poolNames(pools), families(a.wantedFamilies()))
+	text := fmt.Sprintf("AddressPool %s has no free address of %s left", poolNames(pools), families(lacking))
 	if len(pools) > 1 {
-		text = fmt.Sprintf("the AddressPools %s have no free address of %s left", poolNames(pools), families(a.wantedFamilies()))
+		text = fmt.Sprintf("the AddressPools %s have no free address of %s left", poolNames(pools), families(lacking))
 	}
 	if slices.ContainsFunc(pools, func(p *addresspool.Pool) bool { return p.SharingOrDefault() == v1beta1.SharingPorts }) {
 		text += " with these ports"
