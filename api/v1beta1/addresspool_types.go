@@ -138,7 +138,7 @@ type AddressPoolStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// total is how many addresses the pool has, at most 2^63-1. For the source ClusterIP there is none.
+	// total is how many addresses the pool has, at most 2^63-1. It is there for the source Addresses only.
 	// +optional
 	Total *int64 `json:"total,omitempty"`
 	// assigned is how many of them at least one Service has.

@@ -153,6 +153,7 @@ func (s *session) startManager(ctx context.Context) error {
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(s.healthPort),
 		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(s.metricPort), "--metrics-secure=false",
 		"--pod-to-ip=all",
+		"--default-load-balancer",
 		"--zap-encoder=console", "--zap-time-encoding=rfc3339",
 	}, s.extra...)
 	if s.journal, err = newJournal(filepath.Join(s.dir, "logs", "portcullis.log")); err != nil {
