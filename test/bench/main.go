@@ -82,6 +82,7 @@ var parts = []struct {
 	{"portspace", (*bench).portSpace},
 	{"ingress", (*bench).ingress},
 	{"balancers", (*bench).balancers},
+	{"metallb", (*bench).besideMetalLB},
 	{"costs", (*bench).costs},
 }
 

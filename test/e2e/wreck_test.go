@@ -16,6 +16,7 @@ func TestWreckedNode(t *testing.T) {
 	if target.script == "" {
 		t.Skip("nodes are lost only on a cluster that CLUSTER makes")
 	}
+	outlive := balancedOverNodes(t)
 	victim := leadOn(t, "node1")
 	e, u := watchEndpoints(t), busy(t, "wreck")
 	time.Sleep(settling)
@@ -43,6 +44,7 @@ func TestWreckedNode(t *testing.T) {
 		return nil
 	})
 	t.Logf("two replicas are ready after %s", time.Since(begin).Round(time.Second))
+	outlive()
 	time.Sleep(settling)
 	u.stop()
 	u.report(t)

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/bench/allocation"
+	"jeffthecoder.xyz/portcullis/test/bench/process"
+	"jeffthecoder.xyz/portcullis/test/bench/report"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// lender is a controller that gives Services addresses: Portcullis or MetalLB.
+type lender struct {
+	name, class, user string
+	pool              func(name, cidr string) client.Object
+	// start starts it, and returns the process that works.
+	start func() (pid func() int, err error)
+	stop  func() error
+}
+
+// lent is what came of one burst of Services.
+type lent struct {
+	allocation.Outcome
+	services int
+	writes   allocation.Writes
+	// cpu is the processor time, in seconds, and peak the memory, in MiB, of the process that worked.
+	cpu, peak float64
+}
+
+// perService is how many writes of all resources, or of some, there were for each Service.
+func (l lent) perService(resources ...string) float64 {
+	sum := l.writes.All()
+	if len(resources) > 0 {
+		sum = 0
+		for _, resource := range resources {
+			sum += l.writes[resource]
+		}
+	}
+	return float64(sum) / float64(l.services)
+}
+
+// besideMetalLB lets MetalLB and Portcullis give the same Services addresses, in turns: never do both run. A quick run leaves
+// it out, as MetalLB takes minutes to compile.
+func (b *bench) besideMetalLB() error {
+	if b.quick {
+		b.say("metallb: left out in a quick run")
+		return nil
+	}
+	return b.on(0, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {
+		b.say("metallb: compiling MetalLB's controller")
+		metallb, err := allocation.BuildMetalLB(b.ctx, s.ControlPlane, b.dir)
+		if err != nil {
+			return err
+		}
+		lenders := []lender{s.portcullis(), {
+			name: "MetalLB", class: allocation.MetalLBClass, user: allocation.MetalLBUser, pool: allocation.MetalLBPool,
+			start: func() (func() int, error) { return metallb.PID, metallb.Start(b.ctx) }, stop: metallb.Stop,
+		}}
+		const n, turns = 1000, 3
+		results := make([][]lent, len(lenders))
+		for turn := range turns {
+			for i, l := range lenders {
+				result, err := s.lend(l, "10.0.0.0/20", fmt.Sprintf("turn-%d-%d", turn, i), n)
+				if err != nil {
+					return fmt.Errorf("%s: %w", l.name, err)
+				}
+				results[i] = append(results[i], result)
+			}
+		}
+		b.add(report.Section{
+			Title: "Addresses of LoadBalancer Services, beside MetalLB",
+			About: fmt.Sprintf("%d Services are created by %d clients at once, and get an address each from a pool of 4,096. "+
+				"Portcullis runs as two replicas, of which one gives addresses and both answer admission requests; MetalLB is the controller "+
+				"of version %s, without its webhook and without its speakers. The Services, the API server and the clients are the same, in %d "+
+				"turns of each. Medians.", n, crowd, metallb.Version, turns),
+			Figures: beside(results[0], results[1]),
+		})
+		return nil
+	})
+}
+
+// beside is how Portcullis compares with MetalLB.
+func beside(ours, theirs []lent) []report.Figure {
+	figure := func(name, unit string, of func(lent) float64) report.Figure {
+		return report.Figure{Name: name, Unit: unit, Value: medianOf(ours, of)}.Against("MetalLB", medianOf(theirs, of))
+	}
+	claims := "edgeclaims." + v1beta1.GroupName
+	return []report.Figure{
+		figure("last create to last address", "s", func(l lent) float64 { return l.Waited.Seconds() }).RatioAtMost(1, ""),
+		figure("first create to last address", "s", func(l lent) float64 { return l.Total().Seconds() }).RatioAtMost(1, ""),
+		figure("all created", "s", func(l lent) float64 { return l.Created.Seconds() }),
+		figure("writes per Service, claims left out", "writes", func(l lent) float64 { return l.perService() - l.perService(claims) }).AtMost(1.5, ""),
+		figure("writes per Service", "writes", func(l lent) float64 { return l.perService() }).AtMost(2.5, ""),
+		figure("processor time", "s", func(l lent) float64 { return l.cpu }),
+		figure("most memory", "MiB", func(l lent) float64 { return l.peak }),
+	}
+}
+
+func medianOf(results []lent, of func(lent) float64) float64 {
+	values := make([]float64, 0, len(results))
+	for _, r := range results {
+		values = append(values, of(r))
+	}
+	return median(values)
+}
+
+// portcullis is two replicas.
+func (s *stage) portcullis() lender {
+	var running []*harness.Replica
+	return lender{
+		name: "Portcullis", class: v1beta1.LoadBalancerClass, user: harness.User,
+		pool: func(name, cidr string) client.Object {
+			pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			pool.Spec.Source, pool.Spec.Addresses = v1beta1.SourceAddresses, []string{cidr}
+			return pool
+		},
+		start: func() (func() int, error) {
+			for range 2 {
+				r, err := s.StartReplica(s.b.ctx)
+				if err != nil {
+					return nil, err
+				}
+				running = append(running, r)
+			}
+			// The one that was started first leads: it asked for the lease first.
+			return running[0].PID, nil
+		},
+		stop: func() error {
+			var errs []error
+			for _, r := range running {
+				errs = append(errs, r.Terminate())
+			}
+			running = nil
+			return errors.Join(errs...)
+		},
+	}
+}
+
+// lend starts a lender, lets it serve a burst of Services from a pool, and stops it. Before that it has served one, so that
+// it is known to work, and to lead.
+func (s *stage) lend(l lender, cidr, name string, n int) (result lent, err error) {
+	s.b.say("%s gives %d Services addresses of %s", l.name, n, cidr)
+	pid, err := l.start()
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, l.stop()) }()
+	pool := l.pool(name, cidr)
+	if err := s.Client.Create(s.b.ctx, pool); err != nil {
+		return result, err
+	}
+	first := allocation.Burst{Name: name + "-first", Class: l.class, Services: 1, Users: 1}
+	burst := allocation.Burst{Name: name, Class: l.class, Services: n, Users: crowd}
+	if _, err := first.Run(s.b.ctx, s.Config()); err != nil {
+		return result, err
+	}
+	before, err := s.silence(l.user)
+	if err != nil {
+		return result, err
+	}
+	worked := process.CPUSeconds(pid())
+	if result.Outcome, err = burst.Run(s.b.ctx, s.Config()); err != nil {
+		return result, err
+	}
+	after, err := s.silence(l.user)
+	if err != nil {
+		return result, err
+	}
+	result.services, result.writes = n, allocation.Granted(after[len(before):], l.user)
+	result.cpu, result.peak = process.CPUSeconds(pid())-worked, process.Peak(pid())
+	s.b.say("  %.2f s to create, %.2f s more to the last address, %v", result.Created.Seconds(), result.Waited.Seconds(), result.writes)
+	if err := errors.Join(first.Clear(s.b.ctx, s.Client), burst.Clear(s.b.ctx, s.Client)); err != nil {
+		return result, err
+	}
+	// Portcullis lets a pool go when nothing of it is in use.
+	return result, s.until(func() (bool, error) {
+		return client.IgnoreNotFound(s.Client.Delete(s.b.ctx, pool)) == nil, nil
+	})
+}
+
+// silence waits until a user has written nothing for some seconds, and returns all that anybody wrote so far.
+func (s *stage) silence(user string) (writes []controlplane.Write, err error) {
+	const quiet = 4 * time.Second
+	since, last := time.Now(), -1
+	err = s.until(func() (bool, error) {
+		time.Sleep(200 * time.Millisecond) // the log is read from its beginning
+		if writes, err = s.Writes(); err != nil {
+			return false, err
+		}
+		if all := allocation.Granted(writes, user).All(); all != last {
+			since, last = time.Now(), all
+		}
+		return time.Since(since) > quiet, nil
+	})
+	return writes, err
+}
