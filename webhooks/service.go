@@ -27,8 +27,8 @@ import (
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=NoneOnDryRun,groups="",resources=services,verbs=create;update,versions=v1,name=service.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=None,groups="",resources=services,verbs=delete,versions=v1,name=service-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=1,matchPolicy=Equivalent
 
-// serviceValidator decides on Services that ask for an Ingress, or as load balancers for addresses. A request that it can't decide on passes, with a
-// warning: the reconcilers look at every Service again.
+// serviceValidator decides on Services that ask for an Ingress, or as load balancers for addresses. A request that it can't
+// decide on passes, with a warning: the reconcilers look at every Service again.
 type serviceValidator struct {
 	view   *cluster.View
 	ledger *claim.Ledger

@@ -245,8 +245,9 @@ func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot) (Pr
 				continue
 			}
 			if at.IsNode() && a.view.ReservedNodePorts().Has(at.Port()) {
-				problems = append(problems, Problem{Reason: v1beta1.ReasonPortReserved, Err: field.Invalid(loadbalancer.PortPath(i), at.Port(), fmt.Sprintf(
-					"the nodes reserve this port for themselves, and AddressPool %s would open it on all of them", lot.Pool.Name))})
+				text := fmt.Sprintf("the nodes reserve this port for themselves, and AddressPool %s would open it on all of them", lot.Pool.Name)
+				err := field.Invalid(loadbalancer.PortPath(i), at.Port(), text)
+				problems = append(problems, Problem{Reason: v1beta1.ReasonPortReserved, Err: err})
 				continue
 			}
 			held, err := a.heldByOther(ctx, at)
@@ -297,7 +298,8 @@ func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1be
 // LoadBalancerConflict tells a Service that a point of a lot is held: by whom, since when, and what could be had instead.
 // graceLeft is how long the ledger keeps the claim if its holder is gone.
 func LoadBalancerConflict(
-	ctx context.Context, v LoadBalancerView, b *Balance, lot loadbalancer.Lot, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
+	ctx context.Context, v LoadBalancerView, b *Balance, lot loadbalancer.Lot, at claim.Coordinate, held *v1beta1.EdgeClaim,
+	graceLeft time.Duration,
 ) (Problems, error) {
 	holder := claim.HolderOf(held)
 	text := "held by " + holder.String() + sinceCreated(held)
@@ -306,7 +308,8 @@ func LoadBalancerConflict(
 		return nil, err
 	}
 	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then", holder, soon(graceLeft))
+		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
+			holder, soon(graceLeft))
 	}
 	if at.Port() == 0 {
 		return one(v1beta1.ReasonAddressConflict, duplicate(b.AddressesPath, at.Address().String(), text+b.instead(v, lot))), nil

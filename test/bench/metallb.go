@@ -96,7 +96,8 @@ func beside(ours, theirs []lent) []report.Figure {
 		figure("last create to last address", "s", func(l lent) float64 { return l.Waited.Seconds() }).RatioAtMost(1, ""),
 		figure("first create to last address", "s", func(l lent) float64 { return l.Total().Seconds() }).RatioAtMost(1, ""),
 		figure("all created", "s", func(l lent) float64 { return l.Created.Seconds() }),
-		figure("writes per Service, claims left out", "writes", func(l lent) float64 { return l.perService() - l.perService(claims) }).AtMost(1.5, ""),
+		figure("writes per Service, claims left out", "writes", func(l lent) float64 { return l.perService() - l.perService(claims) }).
+			AtMost(1.5, ""),
 		figure("writes per Service", "writes", func(l lent) float64 { return l.perService() }).AtMost(2.5, ""),
 		figure("processor time", "s", func(l lent) float64 { return l.cpu }),
 		figure("most memory", "MiB", func(l lent) float64 { return l.peak }),

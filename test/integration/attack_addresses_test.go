@@ -2,7 +2,9 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -97,11 +99,7 @@ func raceForTheLast(l *lender) {
 		}
 		group.Wait()
 		has := l.lends(addresses)
-		gone := 0
-		for key := range has {
-			if gone++; gone > addresses/2 {
-				break
-			}
+		for _, key := range slices.Collect(maps.Keys(has))[:addresses/2] {
 			l.delete(borrower(key.String()))
 		}
 		if round == 1 {

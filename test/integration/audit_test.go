@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -88,10 +89,21 @@ func TestDisagreementsAreTold(t *testing.T) {
 	w.pathHeldBy("web.example.com", "/", "Service audit/web")
 	w.disagree(0, 0)
 
+	pool, lb := &v1beta1.AddressPool{}, balanced("audit/lb")
+	pool.Name, pool.Spec.Addresses = "audit", []string{"192.0.2.7"}
+	w.create(pool, lb)
+	address := claim.Address(netip.MustParseAddr("192.0.2.7")).Name()
+	w.eventually("the address to be listed", func() error {
+		w.get(lb)
+		return is(len(lb.Status.LoadBalancer.Ingress), 1)
+	})
+	w.disagree(0, 0)
+
 	t.Log("a claim can't be released")
 	allow := w.forbid("delete", "edgeclaims")
-	w.delete(s)
-	w.disagree(1, 0)
+	w.delete(s, lb)
+	w.disagree(2, 0)
+	w.told("EdgeClaim", address, v1beta1.ReasonClaimWithoutHolder, "Service audit/lb")
 	w.told("EdgeClaim", claim.Stream("audit", TCP, 5432).Name(), v1beta1.ReasonClaimWithoutHolder, "StreamIngress audit/s")
 	allow()
 	w.disagree(0, 0)
@@ -128,6 +140,13 @@ func TestDisagreementsAreTold(t *testing.T) {
 	w.disagree(0, 0)
 }
 
+// balanced is a Service of type LoadBalancer that is Portcullis' to serve.
+func balanced(key string) *corev1.Service {
+	svc := service(key, port("http", 80))
+	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
+	return svc
+}
+
 // audits is how often ledger and cluster were compared.
 func (w *world) audits() (done float64) {
 	w.t.Helper()
@@ -143,7 +162,9 @@ func TestABusyLedgerIsNoDisagreement(t *testing.T) {
 	t.Parallel()
 	w := inWorld(t, start(t, auditOptions()))
 	w.newEdge("busy", autoAssign(20000, 20009))
-	w.create(namespace("busy"))
+	pool := &v1beta1.AddressPool{}
+	pool.Name, pool.Spec.Addresses = "busy", []string{"192.0.2.0/30"}
+	w.create(namespace("busy"), pool)
 	const enough = 30
 	last := w.audits() + enough
 	var group sync.WaitGroup
@@ -153,7 +174,7 @@ func TestABusyLedgerIsNoDisagreement(t *testing.T) {
 				name := fmt.Sprintf("busy/s%d-%d", i, round)
 				objects := []client.Object{
 					sti(name, of("busy"), tcp(int32(1000+i))), sti(name+"-auto", of("busy"), auto(UDP)),
-					asking(name, fmt.Sprintf("host=busy%d.example.com", i)),
+					asking(name, fmt.Sprintf("host=busy%d.example.com", i)), balanced(name + "-lb"),
 				}
 				for _, object := range objects {
 					_ = w.Client.Create(t.Context(), object) // the round before may not be over, and then it is refused

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/test/harness"
-	"net/netip"
 )
 
 // gives writes the status of a Service as another controller would.
