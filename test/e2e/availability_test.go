@@ -70,11 +70,9 @@ func (u *users) failedOnlyBetween(t *testing.T, e *endpoints, lost replica, lost
 	}
 	t.Logf("the endpoint was gone %s after the replica", gone.Sub(lostAt).Round(100*time.Millisecond))
 	for _, o := range u.failures() {
-		at := o.at.Sub(lostAt).Round(time.Millisecond)
 		if o.at.Add(o.took).Before(lostAt) || o.at.After(gone.Add(taking)) {
-			t.Errorf("%s at %s, after %s: %v", o.name, at, o.took.Round(time.Millisecond), o.err)
-		} else {
-			t.Logf("%s at %s, after %s: %v", o.name, at, o.took.Round(time.Millisecond), o.err)
+			t.Errorf("%s failed %s after the replica was lost, within %s: %v", o.name, o.at.Sub(lostAt).Round(time.Millisecond),
+				o.took.Round(time.Millisecond), o.err)
 		}
 	}
 }
