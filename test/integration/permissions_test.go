@@ -119,8 +119,7 @@ func TestEveryPermissionIsUsed(t *testing.T) {
 	w.eventually("every permission to be used", func() error {
 		requests, err := w.asked()
 		for _, p := range all {
-			// What names a pool comes with LoadBalancer Services.
-			if !slices.ContainsFunc(requests, p.grants) && p.resource != "addresspools.nginx-stream.jeffthecoder.xyz" {
+			if !slices.ContainsFunc(requests, p.grants) {
 				err = errors.Join(err, fmt.Errorf("never used: %s", p))
 			}
 		}
@@ -153,6 +152,7 @@ func (w *world) doEverything() {
 	must(w, err)
 	w.openPorts()
 	w.exposeHosts()
+	w.giveAddresses()
 	w.followPods()
 	w.askDirectly(former)
 	w.scrape(former)
@@ -223,6 +223,19 @@ func (w *world) fails(key, why string) {
 	namespace, name, _ := strings.Cut(key, "/")
 	patch := fmt.Sprintf(`{"status": {"conditions": [{"type": "Issuing", "status": "False", "reason": "Failed", "message": %q}]}}`, why)
 	w.mustKubectl("", "patch", "certificate", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
+}
+
+// giveAddresses lets a Service have an address of a pool, and another ask for a pool that is not there.
+func (w *world) giveAddresses() {
+	w.t.Helper()
+	if err := w.try(balancer("all/unknown", inPool("unknown"))); !apierrors.IsInvalid(err) {
+		w.t.Errorf("a Service in an unknown pool: %v", err)
+	}
+	w.create(addressPool("all", []string{"192.0.2.0/24"}, forAll))
+	svc := balancer("all/balanced")
+	w.create(svc)
+	w.balances(svc, "192.0.2.0 VIP TCP/80")
+	w.delete(svc)
 }
 
 // followPods lets a Pod have an IP, change it, and end.
