@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -96,6 +97,27 @@ func BenchmarkService(b *testing.B) {
 				return err
 			})
 		})
+	}
+}
+
+// BenchmarkLoadBalancer measures decisions on Services of type LoadBalancer: one that takes any address, one that asks for
+// a free one, and one that asks for one that is held.
+func BenchmarkLoadBalancer(b *testing.B) {
+	const free = "10.9.9.9"
+	for _, n := range sizes {
+		w := balancersWorld(b, n)
+		v := &serviceValidator{view: w.view, ledger: w.ledger}
+		point := claim.Address(netip.MustParseAddr(free)).Name()
+		for kind, address := range map[string]string{"any": "", "asking": free, "refusal": addressOf(0).String()} {
+			svc := balanced(team(1), "fresh", address)
+			b.Run(fmt.Sprintf("%s/claims=%d", kind, n), func(b *testing.B) {
+				decideAll(b, admissionv1.Create, kind != "refusal", func(ctx context.Context) error {
+					_, err := v.ValidateCreate(ctx, svc)
+					w.claims.Drop(point)
+					return err
+				})
+			})
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -61,11 +62,16 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	if err := cluster.AddExposureIndexes(b.Context(), cached, defaults); err != nil {
 		b.Fatal(err)
 	}
+	balancing := cluster.Balancing{ByDefault: true}
+	if err := cluster.AddBalancingIndexes(b.Context(), cached, balancing); err != nil {
+		b.Fatal(err)
+	}
 	view, err := cluster.NewView(b.Context(), cached, cached)
 	if err != nil {
 		b.Fatal(err)
 	}
 	view.Expose(cluster.Exposing{Defaults: defaults})
+	view.Balance(balancing)
 	if err := memory.Fill(b.Context(), cached, view.Synced); err != nil {
 		b.Fatal(err)
 	}
@@ -184,6 +190,37 @@ func servicesWorld(b *testing.B, n int) *world {
 		claims = append(claims, claim.New(claim.HTTP(fmt.Sprintf("app-%d.example.com", i), "/"), claim.Claimant{Holder: holderOf(svc), UID: svc.UID}))
 	}
 	return newWorld(b, objects, claims)
+}
+
+// balancersWorld is a world of n Services with an address each.
+func balancersWorld(b *testing.B, n int) *world {
+	b.Helper()
+	pool := &v1beta1.AddressPool{ObjectMeta: meta("", "pool")}
+	pool.Spec.Source, pool.Spec.Addresses = v1beta1.SourceAddresses, []string{"10.0.0.0/8"}
+	objects := []client.Object{pool}
+	var claims []*v1beta1.EdgeClaim
+	for i := range n {
+		svc := balanced(team(i), fmt.Sprintf("app-%d", i), "")
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: addressOf(i).String()}}
+		objects = append(objects, svc)
+		claims = append(claims, claim.New(claim.Address(addressOf(i)), claim.Claimant{Holder: holderOf(svc), UID: svc.UID}))
+	}
+	return newWorld(b, objects, claims)
+}
+
+// addressOf is the i-th address of the pool.
+func addressOf(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) //nolint:gosec // the lower 16 bits
+}
+
+// balanced is a Service of type LoadBalancer, which may ask for an address.
+func balanced(namespace, name, address string) *corev1.Service {
+	svc := serviceWithPorts(namespace, name, 80)
+	svc.Spec.Type, svc.Spec.ClusterIP, svc.Spec.IPFamilies = corev1.ServiceTypeLoadBalancer, "10.96.0.1", []corev1.IPFamily{corev1.IPv4Protocol}
+	if address != "" {
+		svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: address}
+	}
+	return svc
 }
 
 func exposed(namespace, name, host string) *corev1.Service {
