@@ -21,7 +21,7 @@ What profiles of the manager and of the API server have shown, and what became o
 3. **The Service in front of a class.** To change one port of a Service that has 10,000, the API server takes more than a
    second of CPU time, more than half of it in the merge of server-side apply, and an update takes not much less. This is
    not ours to change. So the writes are few, their number does not depend on that of the streams, and the last one of a
-   burst does not wait for more; at most four streams at a time have their status written, so that the API server gets to
+   burst does not wait for more; at most eight streams at a time have their status written, so that the API server gets to
    open ports meanwhile. A class without a Service, as for a proxy on the host's network, has none of this.
 
 What is left: of the requests that the API server handles for a new stream, two are the answer to the user, the stream
