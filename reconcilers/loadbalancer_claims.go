@@ -127,11 +127,10 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 				continue
 			}
 			c := &v1beta1.EdgeClaim{}
-			err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, c)
-			if ignoreNotFound(err) != nil {
+			if err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, c); ignoreNotFound(err) != nil {
 				return false, err
 			}
-			if err != nil || claim.HolderOf(c) != holder {
+			if claim.HolderOf(c) != holder { // nobody's, if there is none
 				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
 				return false, nil
 			}
@@ -213,7 +212,8 @@ func (r *recentClaims) drop(at claim.Coordinate) {
 		return
 	}
 	delete(r.by, at)
-	if delete(r.made[by], at); len(r.made[by]) == 0 {
+	delete(r.made[by], at)
+	if len(r.made[by]) == 0 {
 		delete(r.made, by)
 	}
 }

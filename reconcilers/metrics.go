@@ -55,7 +55,8 @@ var (
 		"Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.",
 		[]string{"class", "state"}, nil)
 	balancersDesc = prometheus.NewDesc("portcullis_loadbalancers",
-		"Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.", []string{"state"}, nil)
+		"Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.",
+		[]string{"state"}, nil)
 	claimsDesc = prometheus.NewDesc("portcullis_claims", "EdgeClaims by scope.", []string{"scope"}, nil)
 
 	registerOnce sync.Once

@@ -35,7 +35,8 @@ func (t *turns) take(key types.NamespacedName) (end func()) {
 		one.mu.Unlock()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if one.users--; one.users == 0 {
+		one.users--
+		if one.users == 0 {
 			delete(t.busy, key)
 		}
 	}

@@ -119,7 +119,9 @@ func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Servi
 }
 
 // staysWanted says whether a stored Service wants a point that it holds, so that nobody releases it.
-func (v *serviceValidator) staysWanted(ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate) (bool, error) {
+func (v *serviceValidator) staysWanted(
+	ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate,
+) (bool, error) {
 	ask, problems := rules.AsksForAddresses(stored)
 	if len(problems) > 0 {
 		return false, nil
@@ -127,7 +129,9 @@ func (v *serviceValidator) staysWanted(ctx context.Context, stored *corev1.Servi
 	return rules.WantsPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at, nil)
 }
 
-func (v *serviceValidator) promisePoint(ctx context.Context, lot loadbalancer.Lot, at claim.Coordinate, j *balancing) (rules.Problems, error) {
+func (v *serviceValidator) promisePoint(
+	ctx context.Context, lot loadbalancer.Lot, at claim.Coordinate, j *balancing,
+) (rules.Problems, error) {
 	promise := v.ledger.Promise
 	if isDryRun(ctx) {
 		promise = v.ledger.Peek

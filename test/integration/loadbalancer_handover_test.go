@@ -98,7 +98,7 @@ func TestBypassedBalancers(t *testing.T) {
 	taken := balancer("bypass/taken", wants("192.0.2.3"))
 	w.create(first)
 	if err := w.try(claim.New(claim.Address(netip.MustParseAddr("192.0.2.3")), claim.Claimant{Holder: claim.ServiceHolder(
-		v1beta1.ObjectReference{Namespace: "bypass", Name: "a"}), UID: first.UID})); err != nil {
+		v1beta1.ObjectReference{Namespace: "bypass", Name: "gone"}), UID: "gone"})); err != nil {
 		t.Fatal(err)
 	}
 	w.create(balancer("bypass/holder", wants("192.0.2.4")), broken, taken)
@@ -106,7 +106,7 @@ func TestBypassedBalancers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.balances(first, "198.51.100.1 VIP TCP/80 UDP/53")
-	w.balances(taken, "192.0.2.3 VIP TCP/80") // a claim for somebody who does not ask for it is released
+	w.balances(taken, "192.0.2.3 VIP TCP/80") // the claim of a Service that is gone is released
 	w.hasEvent(broken, "Warning InvalidRequest", "is not an IP address")
 	w.balances(broken, "")
 	for _, r := range w.Replicas {
@@ -121,9 +121,11 @@ func TestBypassedBalancers(t *testing.T) {
 	mustContain(t, w.mustKubectl("", "get", "-n", "bypass", "service", "b"), "<pending>")
 	w.pointHeldBy("node.tcp.90", "")
 	t.Log("it is served as soon as it can be")
+	mustContain(t, w.refusal(tryEdit(w, second, ports(port("http", 80), port("other", 90)))).Error(), "held by Service bypass/a since")
+	w.delete(first)
+	w.pointHeldBy("node.tcp.80", "")
 	edit(w, second, ports(port("http", 80), port("other", 90)))
 	at := time.Now()
-	w.delete(first)
 	w.balances(second, "198.51.100.1 VIP TCP/80 TCP/90")
-	within(t, "the port that was freed", at)
+	within(t, "the status after the ports are free", at)
 }
