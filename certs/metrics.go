@@ -19,7 +19,7 @@ var (
 	// Absent, too, while it can't be told.
 	trusted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "portcullis_webhook_certificate_trusted",
-		Help: "Whether the authority in the webhook configuration vouches for the serving certificate: 1 if so, 0 if the API server refuses it.",
+		Help: "Whether the authority in the webhook configuration vouches for the serving certificate: 1; 0 if the API server refuses it.",
 	}, nil)
 	loads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portcullis_webhook_certificate_loads_total",
