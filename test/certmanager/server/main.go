@@ -17,21 +17,19 @@ import (
 
 func main() {
 	ctrl.SetLogger(zap.New())
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		ctrl.Log.Error(err, "cert-manager ended")
 		os.Exit(1)
 	}
 }
 
-// run runs both until ctx is done, or one of them fails.
-func run(ctx context.Context) error {
+// run runs both until it is told to stop, or one of them fails.
+func run() error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	ended := make(chan error, 2)
 	go func() { ended <- certmanager.Run(ctx, "") }()
