@@ -17,10 +17,6 @@ import (
 const (
 	// suspicion is how much more often the auditor looks while there is something that may be a disagreement.
 	suspicion = 6
-	// leisure is how many times longer than a look the pause after it is at least, up to longestLeisure: reading tens of
-	// thousands of objects anew takes the API server some seconds.
-	leisure        = 50
-	longestLeisure = 5 * time.Minute
 	// toldAtOnce bounds the events of one look: when all goes wrong, a few say so as well as thousands.
 	toldAtOnce = 16
 )
@@ -57,22 +53,14 @@ func (a *auditor) Start(ctx context.Context) error {
 			return nil
 		case <-time.After(wait):
 		}
-		began := time.Now()
-		if err := a.look(ctx, began); err != nil && ctx.Err() == nil {
+		if err := a.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			audits.WithLabelValues(auditFailed).Inc()
 			log.FromContext(ctx).Error(err, "the ledger could not be compared with the cluster")
 		}
-		wait = a.pause(time.Since(began), a.watch.Suspects() > 0)
+		if wait = a.interval; a.watch.Suspects() > 0 {
+			wait = a.interval / suspicion
+		}
 	}
-}
-
-// pause is how long to wait after a look that took so long.
-func (a *auditor) pause(took time.Duration, suspects bool) time.Duration {
-	wait := a.interval
-	if suspects {
-		wait /= suspicion
-	}
-	return max(wait, min(leisure*took, longestLeisure))
 }
 
 // look compares once, and tells what is new.
