@@ -96,7 +96,7 @@ monitoring: ## Test alerts, metrics and the dashboard with promtool and a real P
 	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd -o $(PROMETHEUS)/ \
 		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" PROMETHEUS_ASSETS=$(CURDIR)/$(PROMETHEUS) \
-		go test -timeout 15m $(TEST_ARGS) ./test/monitoring
+		go test -tags monitoring -timeout 15m $(TEST_ARGS) ./test/monitoring
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the cluster that KUBECONFIG names.

@@ -26,9 +26,7 @@ func TestRollingUpdate(t *testing.T) {
 
 // TestLeaderKilled kills the process that leads. Requests that it was answering fail, and nothing else does.
 func TestLeaderKilled(t *testing.T) {
-	if target.script == "" {
-		t.Skip("processes are killed only on a cluster that CLUSTER makes")
-	}
+	needs(t, target.script != "", "processes are killed only on a cluster that CLUSTER makes")
 	replicas(t)
 	victim := leader(t)
 	e, u := watchEndpoints(t), busy(t, "killed")

@@ -56,9 +56,7 @@ var echo = sync.OnceValues(func() (binary string, err error) {
 // answering runs some pods that answer in a namespace of its own; they are spread over the nodes.
 func answering(t *testing.T, name string, replicas int, nodes string) (namespace string) {
 	t.Helper()
-	if target.script == "" {
-		t.Skip("only a cluster that CLUSTER makes has a client outside")
-	}
+	needs(t, target.script != "", "only a cluster that CLUSTER makes has a client outside")
 	if _, err := echo(); err != nil {
 		t.Fatal(err)
 	}

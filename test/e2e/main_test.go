@@ -75,6 +75,18 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
+// needs leaves a test out on a cluster that does not have what it needs. Where everything has to run, that is a failure.
+func needs(t *testing.T, has bool, why string) {
+	t.Helper()
+	switch {
+	case has:
+	case os.Getenv("CI") != "":
+		t.Fatalf("CI leaves nothing out: %s", why)
+	default:
+		t.Skip(why)
+	}
+}
+
 // supply puts into the script's cluster what Portcullis is deployed with.
 func supply(script string) (err error) {
 	if target.image == "" {

@@ -8,9 +8,7 @@ import (
 // TestUninstalledWithObjectsLeft takes Portcullis away from under its users, and installs it again in its other form.
 // Nothing hangs, nothing of others is touched, and what was left in the proxy is taken up or taken out again.
 func TestUninstalledWithObjectsLeft(t *testing.T) {
-	if target.overlay == "" {
-		t.Skip("what was deployed by somebody else stays")
-	}
+	needs(t, target.overlay != "", "what was deployed by somebody else stays")
 	e := newEdge(t, "uninstalled")
 	doomed := newNamespace(t, "doomed", podToIPLabel+"=enabled")
 	apply(t, e.namespace, asking("kept", e.class, 5432))

@@ -13,9 +13,7 @@ const crowd = 40
 // TestWreckedNode cuts off and ends one of two nodes, the one with the leader. Of all files this one comes last: the node
 // does not come back.
 func TestWreckedNode(t *testing.T) {
-	if target.script == "" {
-		t.Skip("nodes are lost only on a cluster that CLUSTER makes")
-	}
+	needs(t, target.script != "", "nodes are lost only on a cluster that CLUSTER makes")
 	outlive := balancedOverNodes(t)
 	victim := leadOn(t, "node1")
 	e, u := watchEndpoints(t), busy(t, "wreck")

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// start runs Portcullis for one test. The replicas' logs are shown when the test fails.
+// start runs Portcullis for one test. The replicas' errors are shown when the test fails.
 func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
 	o.Binary = binary
@@ -57,7 +57,7 @@ func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, r := range h.Replicas {
-				t.Logf("log of %s:\n%s", r.Log, r.LogTail(6000))
+				t.Logf("errors of %s:\n%s", r.Log, errorsIn(r.LogTail(1<<20)))
 			}
 		}
 		if err := h.Stop(); err != nil {

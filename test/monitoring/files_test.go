@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -125,4 +126,12 @@ func metricsIn(expr string) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
 		return slices.Contains(functions, name) || name == "__rate_interval" || name == "rate_interval"
 	})
+}
+
+// baseOf is the metric that a series of a histogram belongs to.
+func baseOf(name string) string {
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
 }

@@ -1,3 +1,5 @@
+//go:build monitoring
+
 package monitoring
 
 import (
@@ -159,14 +161,6 @@ func evaluated(t *testing.T, p *prometheus) {
 	if n != len(rules) {
 		t.Errorf("Prometheus has %d alerts, and there are %d", n, len(rules))
 	}
-}
-
-// baseOf is the metric that a series of a histogram belongs to.
-func baseOf(name string) string {
-	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		name = strings.TrimSuffix(name, suffix)
-	}
-	return name
 }
 
 // watcher is the ServiceAccount that may read metrics, with all that its Prometheus needs in a directory.

@@ -1,3 +1,5 @@
+//go:build monitoring
+
 package monitoring
 
 import (
