@@ -157,6 +157,12 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 		c, err := r.view.Claim(ctx, at.Name())
 		return err == nil && c != nil
 	})
+	if !rules.Backs(held, cluster.OwnListed(svc)) { // the cache of claims may lag behind that of Services: nothing may move for that
+		if held, err = r.heldLive(ctx, serviceHolder(svc)); err != nil {
+			return nil, nil, err
+		}
+		held = loadbalancer.Own(held)
+	}
 	return &rules.Balance{Service: svc, Ask: ask, Held: held}, problems, nil
 }
 

@@ -4,6 +4,7 @@ package reconcilers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -70,6 +72,22 @@ func Setup(mgr manager.Manager, o Options) error {
 func (b base) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	return client.IgnoreNotFound(b.writer.Delete(ctx, obj, client.Preconditions{UID: &uid}))
+}
+
+// heldLive lists the points that a holder has claims on as they are stored now.
+func (b base) heldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
+	var list v1beta1.EdgeClaimList
+	if err := b.live.List(ctx, &list, client.MatchingFields{"spec.heldBy": by.String()}); err != nil {
+		return nil, err
+	}
+	var held []claim.Coordinate
+	for i := range list.Items {
+		if at, err := claim.Of(&list.Items[i]); err == nil && claim.HolderOf(&list.Items[i]) == by {
+			held = append(held, at)
+		}
+	}
+	slices.SortFunc(held, claim.Compare)
+	return held, nil
 }
 
 // backOff says how long to wait before a look that failed is tried again. The longest wait is what a user has to bear

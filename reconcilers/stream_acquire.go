@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
@@ -73,19 +71,4 @@ func (r *streamReconciler) draw(
 		return claim.Coordinate{}, rules.NoFreePort(si, req.Class), nil
 	}
 	return at, nil, err
-}
-
-// heldLive lists the points that a holder has claims on as they are stored now.
-func (r *streamReconciler) heldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	var list v1beta1.EdgeClaimList
-	if err := r.live.List(ctx, &list, client.MatchingFields{"spec.heldBy": by.String()}); err != nil {
-		return nil, err
-	}
-	var held []claim.Coordinate
-	for i := range list.Items {
-		if at, err := claim.Parse(list.Items[i].Name); err == nil {
-			held = append(held, at)
-		}
-	}
-	return held, nil
 }

@@ -226,3 +226,13 @@ func IsListed(held []claim.Coordinate, at claim.Coordinate, listed []netip.Addr)
 		return !slices.ContainsFunc(held, func(other claim.Coordinate) bool { return other.Address() == ip })
 	})
 }
+
+// Backs says whether something is held for each address in a status: on the address itself, or on ports of the nodes.
+func Backs(held []claim.Coordinate, listed []netip.Addr) bool {
+	if slices.ContainsFunc(held, claim.Coordinate.IsNode) {
+		return true
+	}
+	return !slices.ContainsFunc(listed, func(ip netip.Addr) bool {
+		return !slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
+	})
+}
