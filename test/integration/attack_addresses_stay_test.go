@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -174,7 +175,7 @@ func TestManyAddresses(t *testing.T) {
 	began := time.Now()
 	got := all(users, func(i int, c *creator) error {
 		for n := i; n < services; n += clients {
-			if err := c.Create(t.Context(), borrower(fmt.Sprintf("%s/many-%d", c.namespace, n))); err != nil {
+			if err := c.insist(t.Context(), borrower(fmt.Sprintf("%s/many-%d", c.namespace, n))); err != nil {
 				return err
 			}
 		}
@@ -182,7 +183,7 @@ func TestManyAddresses(t *testing.T) {
 	})
 	created := time.Since(began)
 	if len(got.yes) != clients {
-		t.Fatalf("creating Services: %v", got.unclear)
+		t.Fatalf("creating Services: %d were refused; %v", got.no, errors.Join(got.unclear...))
 	}
 	l.lends(services)
 	t.Logf("%d Services created in %v, all have addresses after %v", services, created.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))

@@ -202,7 +202,7 @@ func raceUnguarded(l *lender) {
 	guard := l.unguard()
 	got := all(users, func(i int, c *creator) error {
 		for n := i; n < rivals; n += len(users) {
-			if err := c.Create(l.t.Context(), borrower(fmt.Sprintf("%s/past-%d", c.namespace, n), wants(address))); err != nil {
+			if err := c.insist(l.t.Context(), borrower(fmt.Sprintf("%s/past-%d", c.namespace, n), wants(address))); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,6 +67,22 @@ func (c *creator) cut() {
 		_ = conn.Close()
 		delete(c.open, conn)
 	}
+}
+
+// insist creates an object, and tries again for as long as it is told neither yes nor no: a busy API server has time-outs
+// of its own.
+func (c *creator) insist(ctx context.Context, obj client.Object) error {
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
+		err = c.Create(ctx, obj)
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err):
+			return nil
+		case apierrors.IsInvalid(err):
+			return err
+		}
+	}
+	return err
 }
 
 // create creates a stream as `kubectl create` does, and apply as `kubectl apply --server-side` does.
