@@ -46,7 +46,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
-			handler.EnqueueRequestsFromMapFunc(r.allClasses), predicate.ResourceVersionChangedPredicate{})).
+			handler.EnqueueRequestsFromMapFunc(r.allClasses), r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }
@@ -239,6 +239,10 @@ func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []rec
 		requests = append(requests, forName(classes[i].Name))
 	}
 	return requests
+}
+
+func (r *classReconciler) everyClass(ctx context.Context) []reconcile.Request {
+	return r.allClasses(ctx, nil)
 }
 
 func forName(name string) reconcile.Request {

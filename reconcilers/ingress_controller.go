@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -34,8 +33,7 @@ func setupIngress(mgr manager.Manager, b base) error {
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
-			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(onInstalled(mgr, &cmv1.Certificate{}, r.certManagerCame)).
+			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }

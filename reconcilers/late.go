@@ -24,15 +24,23 @@ import (
 type lateSource struct {
 	mgr     manager.Manager
 	object  client.Object
-	watched source.Source
+	watched source.SyncingSource
+	// concerned finds whom the objects of the kind may concern.
+	concerned func(context.Context) []reconcile.Request
 }
 
 // lookEvery is how often the API server is asked whether it knows the kind by now.
 const lookEvery = 5 * time.Second
 
-// whenInstalled is a source of events of a kind that may not be installed yet.
-func whenInstalled(mgr manager.Manager, object client.Object, h handler.EventHandler, p predicate.Predicate) source.Source {
-	return &lateSource{mgr: mgr, object: object, watched: source.Kind(mgr.GetCache(), object, h, p)}
+// whenInstalled is a source of events of a kind that may not be installed yet. When it is watched, all that concerned
+// finds is looked at once: an object that came and went before is told by no event.
+func whenInstalled(
+	mgr manager.Manager, object client.Object, h handler.EventHandler, concerned func(context.Context) []reconcile.Request,
+) source.Source {
+	return &lateSource{
+		mgr: mgr, object: object, concerned: concerned,
+		watched: source.Kind(mgr.GetCache(), object, h, predicate.ResourceVersionChangedPredicate{}),
+	}
 }
 
 // Start begins to look for the kind, and returns at once.
@@ -42,14 +50,24 @@ func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 		return fmt.Errorf("watching %T: %w", s.object, err)
 	}
 	go func() {
-		err := awaitKind(ctx, s.mgr, gvk)
-		if err == nil {
-			err = s.watched.Start(ctx, queue)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := s.watch(ctx, gvk, queue); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "watching failed", "kind", gvk.Kind)
 		}
 	}()
+	return nil
+}
+
+func (s *lateSource) watch(ctx context.Context, gvk schema.GroupVersionKind, q queue) error {
+	if err := awaitKind(ctx, s.mgr, gvk); err != nil {
+		return err
+	}
+	if err := s.watched.Start(ctx, q); err != nil {
+		return err
+	}
+	if err := s.watched.WaitForSync(ctx); err != nil {
+		return err
+	}
+	add(q, s.concerned(ctx))
 	return nil
 }
 
@@ -62,14 +80,6 @@ func awaitKind(ctx context.Context, mgr manager.Manager, gvk schema.GroupVersion
 		}
 		return err == nil, nil
 	})
-}
-
-// onInstalled is a source of one event: a kind is installed. Then what find returns is looked at.
-func onInstalled(mgr manager.Manager, object client.Object, find func(context.Context) []reconcile.Request) source.Source {
-	return &lateSource{mgr: mgr, object: object, watched: source.Func(func(ctx context.Context, q queue) error {
-		add(q, find(ctx))
-		return nil
-	})}
 }
 
 // String names the source in logs.

@@ -40,7 +40,7 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
-			handler.EnqueueRequestsFromMapFunc(r.streamsInto), predicate.ResourceVersionChangedPredicate{})).
+			handler.EnqueueRequestsFromMapFunc(r.streamsInto), r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(r)
 }

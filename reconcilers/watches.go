@@ -2,6 +2,7 @@ package reconcilers
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -102,6 +103,17 @@ func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Objec
 // streamsInto finds the streams that send their traffic to the namespace of a ReferenceGrant.
 func (r *streamReconciler) streamsInto(ctx context.Context, grant client.Object) []reconcile.Request {
 	return requestsFor(r.streams(ctx, cluster.IndexUpstream, grant.GetNamespace()+"/"))
+}
+
+// streamsAbroad finds the streams that send their traffic to another namespace than their own.
+func (r *streamReconciler) streamsAbroad(ctx context.Context) []reconcile.Request {
+	var list v1beta1.StreamIngressList
+	if err := r.view.Reader.List(ctx, &list); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses")
+	}
+	return requestsFor(slices.DeleteFunc(list.Items, func(si v1beta1.StreamIngress) bool {
+		return si.UpstreamNamespace() == si.Namespace
+	}))
 }
 
 // onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its point.
