@@ -17,6 +17,9 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
+// poolsRest is how long nothing is written when all is done: longer than the status of a pool is held back.
+const poolsRest = 5 * time.Second
+
 // TestAddressesStay lets nothing that happens to Portcullis move an address: not a rolling update, not the death of a
 // leader or of all replicas, and not a status that somebody has erased.
 func TestAddressesStay(t *testing.T) {
@@ -28,10 +31,10 @@ func TestAddressesStay(t *testing.T) {
 	want := l.settled()
 
 	quiet := func(what string, disturb func()) {
-		l.settles(2 * time.Second)
+		l.settles(poolsRest)
 		before := len(l.writes())
 		disturb()
-		l.settles(4 * time.Second)
+		l.settles(poolsRest)
 		l.isExactly(want)
 		for _, w := range l.writes()[before:] {
 			t.Errorf("%s: %s %s %s/%s", what, w.Verb, w.Resource, w.Namespace, w.Name)
@@ -170,7 +173,7 @@ func TestManyAddresses(t *testing.T) {
 	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
 	l.lendable(lending("many", "10.0.0.0/8"))
 	users := l.creators("many", clients)
-	l.settles(2 * time.Second)
+	l.settles(poolsRest)
 	before := len(l.writes())
 	began := time.Now()
 	got := all(users, func(i int, c *creator) error {
@@ -187,7 +190,7 @@ func TestManyAddresses(t *testing.T) {
 	}
 	l.lends(services)
 	t.Logf("%d Services created in %v, all have addresses after %v", services, created.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-	l.settles(5 * time.Second)
+	l.settles(poolsRest)
 	counts := map[string]int{}
 	for _, w := range l.writes()[before:] {
 		resource, subresource, _ := strings.Cut(w.Resource, "/")
