@@ -14,6 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/bench/empty"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -94,10 +95,10 @@ func (s *stage) offerEmptyWebhook() (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	var servers []*child
+	var servers []*controlplane.Program
 	end = func() {
 		for _, server := range servers {
-			server.kill()
+			_ = server.Stop(0)
 		}
 		_ = front.Close()
 	}
@@ -121,21 +122,17 @@ func (s *stage) offerEmptyWebhook() (end func(), err error) {
 }
 
 // startEmptyWebhook starts one server, and returns its address when it listens.
-func (s *stage) startEmptyWebhook(servers *[]*child) (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (s *stage) startEmptyWebhook(servers *[]*controlplane.Program) (string, error) {
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return "", err
 	}
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	if err := listener.Close(); err != nil {
-		return "", err
-	}
-	server, err := s.b.spawn("empty", "--port="+port, "--cert-dir="+s.b.dir)
+	server, err := s.b.spawn("empty", "--port="+strconv.Itoa(port), "--cert-dir="+s.b.dir)
 	if err != nil {
 		return "", err
 	}
 	*servers = append(*servers, server)
-	address := net.JoinHostPort("127.0.0.1", port)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	return address, s.until(func() (bool, error) {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {

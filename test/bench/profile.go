@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
 
 // profileAddress is where the manager tells what it is busy with, when profiles are asked for.
@@ -47,22 +48,10 @@ func (b *bench) profile(name string) (end func()) {
 func (b *bench) fetchProfile(ctx context.Context, what, file string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+profileAddress+"/debug/pprof/"+what, http.NoBody)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		content, err := io.ReadAll(answer.Body)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(b.profiles, file), content, 0o600)
-	}()
+	content, err := controlplane.Get(ctx, http.DefaultClient, "http://"+profileAddress+"/debug/pprof/"+what)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.profiles, file), content, 0o600)
+	}
 	if err != nil {
 		b.say("no profile %s: %s", file, err)
 	}

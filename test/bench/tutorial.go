@@ -52,7 +52,7 @@ func (b *bench) tutorial() error {
 }
 
 // tutorialBurst measures one burst, and takes its streams back.
-func (s *stage) tutorialBurst(n int, limit time.Duration) (*outcome, error) {
+func (s *stage) tutorialBurst(n int, limit time.Duration) (o *outcome, err error) {
 	b := burst{
 		class: fmt.Sprintf("tutorial-%d", n), streams: n, firstPort: 10000, withService: true, user: tutorialUser, limit: limit,
 	}
@@ -71,12 +71,12 @@ func (s *stage) tutorialBurst(n int, limit time.Duration) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer controller.kill()
-	o, err := s.converge(b)
+	defer func() { err = errors.Join(err, controller.Stop(0)) }()
+	o, err = s.converge(b)
 	if err != nil {
 		return nil, err
 	}
-	controller.kill()
+	err = controller.Stop(0) // so that it does not see what comes now
 	for i := range crowd {
 		err = errors.Join(err, s.Client.DeleteAllOf(s.b.ctx, &v1beta1.StreamIngress{}, client.InNamespace(fmt.Sprintf("%s-%d", b.class, i))))
 	}

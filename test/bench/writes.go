@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -70,16 +68,8 @@ func (s *stage) sentBytes() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(s.b.ctx, http.MethodGet, config.Host+"/metrics", http.NoBody)
+	text, err := controlplane.Get(s.b.ctx, transport, config.Host+"/metrics")
 	if err != nil {
-		return 0, err
-	}
-	answer, err := transport.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err := errors.Join(err, answer.Body.Close()); err != nil {
 		return 0, err
 	}
 	sum := 0.0

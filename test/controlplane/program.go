@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // errExited says that a program ended although it should serve.
@@ -26,8 +29,14 @@ type Program struct {
 
 // StartProgram starts the program at path. Both its outputs go to output; a file saves copying.
 func StartProgram(path string, args []string, output io.Writer) (*Program, error) {
-	p := &Program{cmd: exec.Command(path, args...), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = output, output
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	return Launch(cmd)
+}
+
+// Launch starts a command as a program.
+func Launch(cmd *exec.Cmd) (*Program, error) {
+	p := &Program{cmd: cmd, exited: make(chan struct{})}
 	p.cmd.SysProcAttr = ownGroup()
 	started := make(chan error)
 	go func() {
@@ -42,7 +51,7 @@ func StartProgram(path string, args []string, output io.Writer) (*Program, error
 		close(p.exited)
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("start %s: %w", p.name(), err)
 	}
 	return p, nil
 }
@@ -50,6 +59,24 @@ func StartProgram(path string, args []string, output io.Writer) (*Program, error
 // Exited is closed when the program is gone.
 func (p *Program) Exited() <-chan struct{} {
 	return p.exited
+}
+
+// Answers waits until url answers 200. A program that ends before, or takes longer than limit, is an error.
+func (p *Program) Answers(ctx context.Context, url string, limit time.Duration) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.exited:
+			return false, fmt.Errorf("%s %w", p.name(), errExited)
+		default:
+		}
+		last = probe(ctx, http.DefaultClient, url)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
 }
 
 // Stop asks the program to end, kills it when it has not within patience, and returns when it is gone. Without patience

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -61,7 +59,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		},
 	}}
 	defer client.CloseIdleConnections()
-	return cp.etcd.ready(ctx, func(ctx context.Context) error { return get(ctx, client, "http://etcd/health") })
+	return cp.etcd.ready(ctx, func(ctx context.Context) error { return probe(ctx, client, "http://etcd/health") })
 }
 
 // makeSocketDir makes the directory of etcd's sockets: below cp.opts.Dir, unless the path would be too long for one.
@@ -90,7 +88,7 @@ func (cp *ControlPlane) startAPIServer(ctx context.Context) error {
 	}
 	var err error
 	for range startAttempts {
-		if cp.opts.APIServerPort, err = freePort(); err != nil {
+		if cp.opts.APIServerPort, err = FreePort(); err != nil {
 			return err
 		}
 		err = cp.serve(ctx)
@@ -119,7 +117,7 @@ func (cp *ControlPlane) serve(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return cp.apiServer.ready(ctx, func(ctx context.Context) error { return get(ctx, client, cp.url()+"/readyz") })
+	return cp.apiServer.ready(ctx, func(ctx context.Context) error { return probe(ctx, client, cp.url()+"/readyz") })
 }
 
 // configure makes the administrator's client configuration and kubeconfig, once for a port.
@@ -166,44 +164,4 @@ func (cp *ControlPlane) apiServerArgs() ([]string, error) {
 // url returns where the API server listens.
 func (cp *ControlPlane) url() string {
 	return "https://" + loopback(cp.opts.APIServerPort)
-}
-
-// freePort returns a port that nobody listens on now.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", loopback(0))
-	if err != nil {
-		return 0, err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		return 0, errors.Join(err, listener.Close())
-	}
-	number, err := strconv.Atoi(port)
-	return number, errors.Join(err, listener.Close())
-}
-
-func loopback(port int) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-// get returns nil when url answers 200.
-func get(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"io"
 	"net"
 	"slices"
@@ -18,6 +19,9 @@ type Balancer struct {
 	next     int
 	open     map[net.Conn]string
 	fate     func() Fate
+	// running ends with the balancer: pieces of answers that are held back are dropped then.
+	running context.Context
+	end     context.CancelFunc
 }
 
 // Fate is what becomes of a piece of a replica's answer on its way to the API server.
@@ -53,6 +57,7 @@ func NewBalancer() (*Balancer, error) {
 		return nil, err
 	}
 	b := &Balancer{listener: listener, open: map[net.Conn]string{}}
+	b.running, b.end = context.WithCancel(context.Background())
 	go b.serve()
 	return b, nil
 }
@@ -63,7 +68,10 @@ func (b *Balancer) Address() string {
 }
 
 // Close ends it. Connections that are open stay.
-func (b *Balancer) Close() error { return b.listener.Close() }
+func (b *Balancer) Close() error {
+	b.end()
+	return b.listener.Close()
+}
 
 // Add sends a backend its share. The API server keeps connections open, so those that are open are cut, to be spread
 // over all backends.
@@ -151,8 +159,7 @@ func (b *Balancer) answer(dst io.Writer, src io.Reader) {
 		b.mu.Unlock()
 		if fate != nil && n > 0 {
 			met := fate()
-			time.Sleep(met.Delay)
-			if met.Cut {
+			if Pause(b.running, met.Delay) != nil || met.Cut {
 				return
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
 
 // Replica is one process of the binary.
@@ -25,8 +25,7 @@ type Replica struct {
 	Log string
 
 	webhook string
-	cmd     *exec.Cmd
-	done    chan struct{}
+	program *controlplane.Program
 	front   *Balancer
 }
 
@@ -42,7 +41,7 @@ func (h *Harness) StartReplica(ctx context.Context, flags ...string) (*Replica, 
 
 // SpawnReplica starts another replica and does not wait.
 func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
-	ports, err := freePorts(3)
+	ports, err := controlplane.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -66,41 +65,21 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 	r := &Replica{
 		Health: "http://" + local(ports[1]), Metrics: "http://" + local(ports[2]), Webhook: "https://" + local(ports[0]),
 		Log:     log.Name(),
-		webhook: local(ports[0]), cmd: exec.Command(h.binary, args...), done: make(chan struct{}), front: h.front,
+		webhook: local(ports[0]), front: h.front,
 	}
-	r.cmd.Stdout, r.cmd.Stderr = log, log
-	r.cmd.Env = append(os.Environ(), h.opts.Env...)
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := r.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+	cmd := exec.Command(h.binary, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), h.opts.Env...)
+	if r.program, err = controlplane.Launch(cmd); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	go func() {
-		defer close(r.done)
-		_ = r.cmd.Wait() // how it ended is for the test to judge
-	}()
 	h.Replicas = append(h.Replicas, r)
 	return r, nil
 }
 
 // AwaitReady waits until the replica is ready, and sends it admission requests from then on.
 func (r *Replica) AwaitReady(ctx context.Context) error {
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-r.done:
-			return false, errors.New("the process ended")
-		default:
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Health+"/readyz", http.NoBody)
-		if err != nil {
-			return false, err
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false, nil //nolint:nilerr // it does not listen yet
-		}
-		return answer.StatusCode == http.StatusOK, answer.Body.Close()
-	})
-	if err != nil {
+	if err := r.program.Answers(ctx, r.Health+"/readyz", time.Minute); err != nil {
 		log, _ := os.ReadFile(r.Log)
 		return fmt.Errorf("waiting for a replica to be ready: %w\n%s", err, tail(log, 4000))
 	}
@@ -119,22 +98,22 @@ func (r *Replica) Terminate() error {
 }
 
 // Retire ends the process as a rolling update would: no new connections, and SIGTERM a moment later.
-func (r *Replica) Retire() error {
+func (r *Replica) Retire(ctx context.Context) error {
 	r.front.retire(r.webhook)
-	time.Sleep(100 * time.Millisecond) // what preStop is for: connections that are being made
-	return r.end(syscall.SIGTERM)
+	// What preStop is for: connections that are being made.
+	return errors.Join(Pause(ctx, 100*time.Millisecond), r.end(syscall.SIGTERM))
 }
 
 func (r *Replica) end(signal syscall.Signal) error {
 	select {
-	case <-r.done:
+	case <-r.Ended():
 		return nil
 	default:
 	}
-	if err := r.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := r.program.Signal(signal); err != nil {
 		return err
 	}
-	<-r.done
+	<-r.Ended()
 	r.front.remove(r.webhook)
 	return nil
 }
@@ -143,39 +122,21 @@ func (r *Replica) end(signal syscall.Signal) error {
 // of requests. Thaw lets it go on; it gets requests again after AwaitReady.
 func (r *Replica) Freeze() error {
 	r.front.remove(r.webhook)
-	return r.cmd.Process.Signal(syscall.SIGSTOP)
+	return r.program.Signal(syscall.SIGSTOP)
 }
 
 // Thaw lets a frozen process go on.
-func (r *Replica) Thaw() error { return r.cmd.Process.Signal(syscall.SIGCONT) }
+func (r *Replica) Thaw() error { return r.program.Signal(syscall.SIGCONT) }
 
 // Ended is closed when the process is gone.
-func (r *Replica) Ended() <-chan struct{} { return r.done }
+func (r *Replica) Ended() <-chan struct{} { return r.program.Exited() }
 
 // PID of the process.
-func (r *Replica) PID() int { return r.cmd.Process.Pid }
+func (r *Replica) PID() int { return r.program.PID() }
 
 func isInvalid(err error) bool { return apierrors.IsInvalid(err) }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// freePorts finds ports that nobody listens on. All are held until all are found, so that they differ.
-func freePorts(n int) (ports []int, err error) {
-	held := make([]net.Listener, 0, n)
-	for range n {
-		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
-		if listenErr != nil {
-			err = listenErr
-			break
-		}
-		held = append(held, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range held {
-		err = errors.Join(err, l.Close())
-	}
-	return ports, err
-}
 
 func tail(b []byte, n int) string {
 	if len(b) > n {

@@ -44,7 +44,7 @@ func TestAddressesStay(t *testing.T) {
 		for _, r := range h.Replicas {
 			_, err := h.StartReplica(t.Context())
 			must(l.world, err)
-			must(l.world, r.Retire())
+			must(l.world, r.Retire(t.Context()))
 		}
 		leader(l.world, h.Replicas[len(h.Replicas)-2:]...)
 	})

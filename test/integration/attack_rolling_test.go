@@ -30,7 +30,7 @@ func TestRollingUpdate(t *testing.T) {
 		for _, old := range h.Replicas[len(h.Replicas)-2:] {
 			_, err := h.StartReplica(t.Context())
 			must(w, err)
-			must(w, old.Retire())
+			must(w, old.Retire(t.Context()))
 		}
 	}
 	cancel()

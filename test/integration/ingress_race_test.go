@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -241,16 +240,7 @@ func (w *world) awaitLooked(replica, services int) {
 	w.eventually("a leader that has looked at every Service", func() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Replicas[replica].Metrics+"/metrics", http.NoBody)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
+		body, err := controlplane.Get(ctx, http.DefaultClient, w.Replicas[replica].Metrics+"/metrics")
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
 
 // patience is how long a test waits for what should come within moments: machines are busy.
@@ -46,47 +47,34 @@ func startPrometheus(t *testing.T, dir, config string) *prometheus {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := controlplane.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
+	cmd := exec.Command(binary, "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
 		"--web.listen-address="+address, "--log.level=warn")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	if err := cmd.Start(); err != nil {
+	running, err := controlplane.Launch(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		if err := running.Stop(0); err != nil {
+			t.Error(err)
+		}
 		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
 			t.Logf("log of Prometheus:\n%s", text)
 		}
 	})
 	p := &prometheus{t, "http://" + address}
-	eventually(t, "Prometheus to be ready", func() error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/-/ready", http.NoBody)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s", answer.Status)
-		}
-		return nil
-	})
+	if err := running.Answers(t.Context(), p.url+"/-/ready", patience); err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 

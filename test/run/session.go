@@ -173,7 +173,7 @@ func (s *session) ready(ctx context.Context) error {
 	defer tick.Stop()
 	url := fmt.Sprintf("http://127.0.0.1:%d/readyz", s.healthPort)
 	for {
-		err := get(ctx, url)
+		_, err := controlplane.Get(ctx, http.DefaultClient, url)
 		if err == nil {
 			return nil
 		}
@@ -185,23 +185,6 @@ func (s *session) ready(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// get returns nil when url answers 200.
-func get(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
 }
 
 // wait returns when ctx ends, or with an error when something else ended.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/test/controlplane"
@@ -113,7 +110,7 @@ func MetalLBPool(name, cidr string) client.Object {
 
 // Start starts the controller, and waits until it is ready.
 func (m *MetalLB) Start(ctx context.Context) error {
-	port, err := freePort()
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return err
 	}
@@ -131,24 +128,8 @@ func (m *MetalLB) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ready := "http://127.0.0.1:" + strconv.Itoa(port) + "/readyz"
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-m.program.Exited():
-			return false, errors.New("the process ended")
-		default:
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, ready, http.NoBody)
-		if err != nil {
-			return false, err
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false, nil //nolint:nilerr // it does not listen yet
-		}
-		return answer.StatusCode == http.StatusOK, answer.Body.Close()
-	})
-	if err != nil {
+	ready := fmt.Sprintf("http://127.0.0.1:%d/readyz", port)
+	if err := m.program.Answers(ctx, ready, time.Minute); err != nil {
 		log, _ := os.ReadFile(m.log.Name())
 		return fmt.Errorf("waiting for MetalLB's controller: %w\n%s", err, log)
 	}
@@ -164,12 +145,4 @@ func (m *MetalLB) Stop() error {
 		return nil
 	}
 	return errors.Join(m.program.Stop(10*time.Second), m.log.Close())
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
