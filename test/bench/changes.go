@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/bench/report"
 	"jeffthecoder.xyz/portcullis/test/bench/sample"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // changes measures single changes with all the other streams there.
@@ -74,7 +75,10 @@ func (s *stage) opening(class string, n int) (*sample.Sample, error) {
 			return nil, err
 		}
 		took.Add(at.Sub(began))
-		time.Sleep(500 * time.Millisecond) // the next one is no part of a burst
+		// The next one is no part of a burst.
+		if err := harness.Pause(s.b.ctx, 500*time.Millisecond); err != nil {
+			return nil, err
+		}
 	}
 	return took, nil
 }

@@ -113,9 +113,13 @@ func (s *stage) startUp(string) error {
 	rest := time.Duration(s.b.of(150, 20)) * time.Second
 	busy := time.Duration(s.b.of(30, 10)) * time.Second
 	s.b.say("start-up: ready; it is left alone for %s", rest)
-	time.Sleep(rest - busy)
+	if err := harness.Pause(s.b.ctx, rest-busy); err != nil {
+		return err
+	}
 	cpu := process.CPUSeconds(r.PID())
-	time.Sleep(busy)
+	if err := harness.Pause(s.b.ctx, busy); err != nil {
+		return err
+	}
 	atRest := (process.CPUSeconds(r.PID()) - cpu) / busy.Seconds() * 100
 	memory := process.Memory(r.PID())
 	s.b.profile("start-up")()
