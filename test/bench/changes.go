@@ -17,7 +17,7 @@ import (
 
 // changes measures single changes with all the other streams there.
 func (s *stage) changes(full string) error {
-	others := s.b.of(10000, 1500)
+	others := s.b.inHouse()
 	section := report.Section{
 		Title: fmt.Sprintf("Changes in a full house of %d streams", others),
 		About: "One stream at a time: from the create to the status that says that the ConfigMap has the entry and the Service the port. " +
@@ -28,7 +28,7 @@ func (s *stage) changes(full string) error {
 		return err
 	}
 	for _, c := range []struct{ class, name string }{{full, "the class with all streams"}, {"few", "a class with few"}} {
-		took, err := s.opening(c.class, s.b.of(40, 5))
+		took, err := s.opening(c.class, s.b.of(40, 3))
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *stage) changes(full string) error {
 		section.Figures = append(section.Figures,
 			report.Figure{Name: "create to programmed in " + c.name + ", p50", Value: took.At(50), Unit: "ms"}, worst)
 	}
-	resolved, err := s.resolving("few", s.b.of(100, 20))
+	resolved, err := s.resolving("few", s.b.of(100, 5))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *stage) resolving(class string, n int) (*sample.Sample, error) {
 
 // crowd measures creates by many users at once with all the other streams there.
 func (s *stage) crowd(string) error {
-	users, n := 150, s.b.of(3000, 450)
+	users, n := 150, s.b.of(3000, 300)
 	s.b.say("crowd: %d creates by %d clients", n, users)
 	if err := s.class("crowd", false); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *stage) crowd(string) error {
 	s.b.add(report.Section{
 		Title: fmt.Sprintf("%d parallel creates in a full house", users),
 		About: fmt.Sprintf("%d creates with %d streams present, while the same process programs them and reports their status.",
-			n, s.b.of(10000, 1500)),
+			n, s.b.inHouse()),
 		Figures: []report.Figure{
 			{Name: "create, p50", Value: took.At(50), Unit: "ms"},
 			report.Figure{Name: "create, p99", Value: took.At(99), Unit: "ms"}.AtMost(1000, ""),

@@ -32,11 +32,14 @@ func (b *bench) house() error {
 	})
 }
 
+// inHouse is how many streams a full house has.
+func (b *bench) inHouse() int { return b.of(10000, 500) }
+
 // bursts measures bursts of growing size, each for a class of its own, and returns the last class.
 func (s *stage) bursts() (class string, err error) {
-	sizes := []int{100, 1000, 10000}
+	sizes := []int{100, 1000, s.b.inHouse()}
 	if s.b.quick {
-		sizes = []int{100, 300, 1500}
+		sizes = []int{100, s.b.inHouse()}
 	}
 	var outcomes []outcome
 	var used []report.Figure

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/test/bench/empty"
+	"jeffthecoder.xyz/portcullis/test/bench/process"
 	"jeffthecoder.xyz/portcullis/test/bench/report"
 	"jeffthecoder.xyz/portcullis/test/bench/tutorial"
 	"jeffthecoder.xyz/portcullis/test/controlplane"
@@ -116,18 +117,22 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		if !chosen[part.name] {
 			continue
 		}
-		began := time.Now()
+		began, computed := time.Now(), process.Spent()
 		if err := part.run(b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
-		b.say("%s took %.0f s", part.name, time.Since(began).Seconds())
+		b.say("%s took %.0f s, and %.0f s of CPU time", part.name, time.Since(began).Seconds(), process.Spent()-computed)
 	}
 	where := filepath.Join(b.root, "docs")
 	if b.quick || *only != "" {
 		where = filepath.Join(b.root, "bin")
 	}
-	b.say("writing %s", filepath.Join(where, "benchmarks.md"))
-	return b.report.Write(where)
+	if err := b.report.Write(where); err != nil {
+		return err
+	}
+	b.say("all took %.0f s, and %.0f s of CPU time; the report is %s",
+		time.Since(b.began).Seconds(), process.Spent(), filepath.Join(where, "benchmarks.md"))
+	return nil
 }
 
 // choose finds the parts to measure.

@@ -17,7 +17,7 @@ import (
 // portSpace fills the whole port space: every TCP port once. No object of the API server holds so many: a Service ends at
 // about 10,000 ports, and a ConfigMap at about 30,000 entries. So several classes share the ports.
 func (b *bench) portSpace() error {
-	ports, perClass := b.of(65535, 1500), b.of(9363, 500)
+	ports, perClass := b.of(65535, 400), b.of(9363, 200)
 	return b.on(1, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {
 		classes := (ports + perClass - 1) / perClass
 		b.say("portspace: %d streams of %d classes", ports, classes)
@@ -78,7 +78,7 @@ func (s *stage) fillPortSpace(ports, perClass int, following []*progress) error 
 		return err
 	}
 	reported := time.Since(began)
-	change, err := s.opening(spaceClass(0), s.b.of(40, 5))
+	change, err := s.opening(spaceClass(0), s.b.of(40, 3))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (s *stage) population(string) error {
 	if err != nil {
 		return err
 	}
-	p := &pods.Population{Client: user, Size: s.b.of(20000, 2000), Labeled: s.b.of(2000, 500), Writers: 16}
+	p := &pods.Population{Client: user, Size: s.b.of(20000, 500), Labeled: s.b.of(2000, 100), Writers: 16}
 	s.b.say("pods: %d Pods, %d of them with PodToIPs", p.Size, p.Labeled)
 	before, err := s.written()
 	if err != nil {
@@ -91,7 +91,7 @@ const (
 
 // startUp lets a new process take over when everything is there and done.
 func (s *stage) startUp(string) error {
-	services := s.b.of(10000, 1000)
+	services := s.b.of(10000, 300)
 	if err := s.services(services); err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (s *stage) startUp(string) error {
 	}
 	ready := time.Since(began)
 	// Go gives memory back slowly, and collects garbage at least every two minutes.
-	rest := time.Duration(s.b.of(150, 20)) * time.Second
-	busy := time.Duration(s.b.of(30, 10)) * time.Second
+	rest := time.Duration(s.b.of(150, 8)) * time.Second
+	busy := time.Duration(s.b.of(30, 4)) * time.Second
 	s.b.say("start-up: ready; it is left alone for %s", rest)
 	if err := harness.Pause(s.b.ctx, rest-busy); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *stage) startUp(string) error {
 	s.b.add(report.Section{
 		Title: "Start-up",
 		About: fmt.Sprintf("A new process with %d streams, %d Services and %d Pods, where everything is as it should be.",
-			len(streams.Items), services, s.b.of(20000, 2000)),
+			len(streams.Items), services, s.b.of(20000, 500)),
 		Figures: []report.Figure{
 			{Name: "start to ready", Value: ready.Seconds(), Unit: "s"},
 			report.Figure{Name: "writes, other than to its own namespace, where it says who leads", Value: float64(n), Unit: "writes"}.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Memory is the memory that a process keeps resident, and Peak the most that it ever did, in MiB.
@@ -36,6 +38,18 @@ func CPUSeconds(pid int) float64 {
 	user, _ := strconv.ParseFloat(fields[11], 64)
 	system, _ := strconv.ParseFloat(fields[12], 64)
 	return (user + system) / ticks
+}
+
+// Spent is what this process and the programs that it has started and seen end have computed, in seconds.
+func Spent() float64 {
+	sum := 0.0
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var usage syscall.Rusage
+		if syscall.Getrusage(who, &usage) == nil {
+			sum += time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+		}
+	}
+	return sum
 }
 
 // Children are the processes that a process has started, by the name of their program.
