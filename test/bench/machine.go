@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"jeffthecoder.xyz/portcullis/test/bench/process"
@@ -28,8 +29,8 @@ func (b *bench) describe(root string) error {
 	}
 	b.report.Versions = []report.Fact{
 		{Name: "Portcullis", Value: b.firstLine(root, "git", "describe", "--tags", "--always", "--dirty")},
-		{Name: "kube-apiserver", Value: b.firstLine(root, filepath.Join(assets, "kube-apiserver"), "--version")},
-		{Name: "etcd", Value: b.firstLine(root, filepath.Join(assets, "etcd"), "--version")},
+		{Name: "kube-apiserver", Value: lastWord(b.firstLine(root, filepath.Join(assets, "kube-apiserver"), "--version"))},
+		{Name: "etcd", Value: lastWord(b.firstLine(root, filepath.Join(assets, "etcd"), "--version"))},
 		{Name: "Go", Value: runtime.Version()},
 	}
 	for _, f := range append(append([]report.Fact{}, b.report.Machine...), b.report.Versions...) {
@@ -37,6 +38,9 @@ func (b *bench) describe(root string) error {
 	}
 	return nil
 }
+
+// lastWord is the version in what a program says about it.
+func lastWord(line string) string { return line[strings.LastIndexByte(line, ' ')+1:] }
 
 // firstLine is the first line that a program prints.
 func (b *bench) firstLine(dir, program string, args ...string) string {

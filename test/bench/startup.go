@@ -80,13 +80,12 @@ func (s *stage) services(n int) error {
 
 const (
 	// whyMuchMemory explains what the memory is for.
-	whyMuchMemory = "about 45 MiB are the program itself. Of what the heap holds, a quarter is Pods: of each only a few fields are " +
-		"kept, but in Go's type for Pods, which takes 1.4 KiB when it is empty; the rest is streams, claims and Services, and an eighth " +
-		"is their indexes. Go collects garbage when there is as much of it as there is in use. GOGC=50 in the environment makes that half " +
-		"as much, for more CPU time; --pod-to-ip=off leaves out the Pods"
+	whyMuchMemory = "Portcullis answers admission requests from memory, so that it holds every stream, claim, Service and Pod with the " +
+		"fields that it uses, and indexes of them. Go collects garbage when there is as much of it as there is in use. GOGC=50 in the " +
+		"environment makes that half as much, for more CPU time; --pod-to-ip=off leaves out the Pods"
 	// whyBusy explains what is done at rest.
-	whyBusy = "the second reader reads claims, streams and Services anew from the API server once a minute; with --audit-interval=0, " +
-		"nothing is done"
+	whyBusy = "once a minute, the second reader of the ledger reads the claims and what holds them anew from the API server; " +
+		"--audit-interval=0 turns it off"
 )
 
 // startUp lets a new process take over when everything is there and done.

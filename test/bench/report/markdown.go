@@ -11,13 +11,14 @@ import (
 func (r *Report) markdown() []byte {
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Benchmarks")
-	fmt.Fprintf(&text, "\nMeasured by `make bench` on %s. The figures are in benchmarks.json, too.\n", r.Date)
+	fmt.Fprintf(&text, "\nMeasured by `make bench` on %s. The same figures for programs are in benchmarks.json.\n", r.Date)
 	if r.Quick {
-		fmt.Fprintln(&text, "\nThis was a quick run: fewer samples, smaller numbers of objects.")
+		fmt.Fprintln(&text, "\nThis was a quick run, with fewer samples and fewer objects: it shows that everything can be measured, and no more.")
 	}
-	fmt.Fprintln(&text, "\nEverything ran on one machine: etcd, kube-apiserver, Portcullis and the clients.",
-		"What is compared was measured in the same run, in turns where that is possible.")
-	fmt.Fprintln(&text, "\n| | |\n|---|---|")
+	fmt.Fprintln(&text, "\nEverything ran on one machine: etcd, which did not wait for its disk, kube-apiserver, Portcullis and the clients.",
+		"What is compared was measured in the same run, in turns where that is possible. p50 is the median; p99 is what one in a hundred",
+		"takes longer than.")
+	fmt.Fprintln(&text, "\n| Machine and versions | |\n|---|---|")
 	for _, f := range append(append([]Fact{}, r.Machine...), r.Versions...) {
 		fmt.Fprintf(&text, "| %s | %s |\n", f.Name, f.Value)
 	}
@@ -30,15 +31,25 @@ func (r *Report) markdown() []byte {
 
 // goals lists all goals in one table.
 func (r *Report) goals(text *bytes.Buffer) {
-	fmt.Fprintln(text, "\n## Goals")
-	fmt.Fprintln(text, "\n| | | measured | goal | |\n|---|---|--:|---|---|")
+	var rows bytes.Buffer
+	all, met := 0, 0
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
-			if f.Goal != nil {
-				fmt.Fprintf(text, "| %s | %s | %s | %s | %s |\n", s.Title, f.Name, f.measured(), f.Goal.Want, strings.ToUpper(f.Goal.verdict()))
+			if f.Goal == nil {
+				continue
 			}
+			if all++; f.Goal.Met {
+				met++
+			}
+			fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", s.Title, f.Name, f.measured(), f.Goal.Want, f.Goal.marked())
 		}
 	}
+	if all == 0 {
+		return
+	}
+	fmt.Fprintln(text, "\n## Goals")
+	fmt.Fprintf(text, "\n%d of %d goals are met. For those that are missed, their sections say why.\n", met, all)
+	fmt.Fprintf(text, "\n| Section | What | Measured | Goal | |\n|---|---|--:|---|---|\n%s", rows.Bytes())
 }
 
 // measured is what the goal is about: the ratio where it is set for that, else the value.
@@ -46,7 +57,26 @@ func (f Figure) measured() string {
 	if f.Than != "" && strings.Contains(f.Goal.Want, "×") {
 		return Number(f.Ratio) + " ×"
 	}
-	return Number(f.Value) + " " + f.Unit
+	return f.value()
+}
+
+// value is the value with its unit.
+func (f Figure) value() string { return strings.TrimSpace(Number(f.Value) + " " + f.Unit) }
+
+// compared is what the value is compared with.
+func (f Figure) compared() string {
+	if f.Than == "" {
+		return ""
+	}
+	return strings.TrimSpace(f.Than + ": " + Number(f.Baseline) + " " + f.Unit)
+}
+
+// marked is the verdict in words that are not overlooked.
+func (g *Goal) marked() string {
+	if g.Met {
+		return "met"
+	}
+	return "**missed**"
 }
 
 func (s *Section) markdown(text *bytes.Buffer) {
@@ -61,27 +91,27 @@ func (s *Section) markdown(text *bytes.Buffer) {
 
 // table lists the figures, and tells why goals are missed.
 func (s *Section) table(text *bytes.Buffer) {
-	fmt.Fprintln(text, "\n| | | | compared with | | ratio | goal | |\n|---|--:|---|---|--:|--:|---|---|")
+	fmt.Fprintln(text, "\n| What | Measured | Compared with | Ratio | Goal | |\n|---|--:|---|--:|---|---|")
 	var missed []Figure
 	for _, f := range s.Figures {
-		baseline, ratio, want, verdict := "", "", "", ""
+		ratio, want, verdict := "", "", ""
 		if f.Than != "" {
-			baseline, ratio = Number(f.Baseline), Number(f.Ratio)
+			ratio = Number(f.Ratio)
 		}
 		if f.Goal != nil {
-			want, verdict = f.Goal.Want, f.Goal.verdict()
+			want, verdict = f.Goal.Want, f.Goal.marked()
 			if !f.Goal.Met {
-				verdict = "**missed**"
 				missed = append(missed, f)
 			}
 		}
-		fmt.Fprintf(text, "| %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			f.Name, Number(f.Value), f.Unit, f.Than, baseline, ratio, want, verdict)
+		fmt.Fprintf(text, "| %s | %s | %s | %s | %s | %s |\n", f.Name, f.value(), f.compared(), ratio, want, verdict)
 	}
 	for _, f := range missed {
-		if f.Goal.Why != "" {
-			fmt.Fprintf(text, "\nWhy %s misses its goal: %s\n", f.Name, f.Goal.Why)
+		why := f.Goal.Why
+		if why == "" {
+			why = "the reason is not known."
 		}
+		fmt.Fprintf(text, "\nWhy \"%s\" misses its goal: %s\n", f.Name, why)
 	}
 }
 

@@ -71,7 +71,7 @@ func (f Figure) AtMost(limit float64, why string) Figure {
 
 // RatioAtMost sets a goal for the ratio.
 func (f Figure) RatioAtMost(limit float64, why string) Figure {
-	return f.goal(fmt.Sprintf("≤ %s × %s", Number(limit), f.Than), f.Ratio > 0 && f.Ratio <= limit, why)
+	return f.goal(fmt.Sprintf("≤ %s × %s", Number(limit), f.Than), f.Baseline > 0 && f.Ratio <= limit, why)
 }
 
 // AtLeast sets a goal for the value.

@@ -22,6 +22,7 @@ func TestGoals(t *testing.T) {
 		"at least, missed":       {f.AtLeast(3, "slow"), false},
 		"ratio, met":             {f.Against("nothing", 1).RatioAtMost(2, ""), true},
 		"ratio, missed":          {f.Against("nothing", 1).RatioAtMost(1.3, "slow"), false},
+		"ratio, met by nothing":  {Figure{Unit: "s"}.Against("nothing", 1).RatioAtMost(1.3, ""), true},
 		"ratio, nothing to hold": {f.Against("nothing", 0).RatioAtMost(1.3, "slow"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +56,10 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| Admission | told yes | 3 × | ≤ 2.20 × no webhook | MISSED |",
-		"| told yes | 3 | ms | no webhook | 1 | 3 | ≤ 2.20 × no webhook | **missed** |",
-		"Why told yes misses its goal: it writes twice",
+		"0 of 1 goals are met.",
+		"| Admission | told yes | 3 × | ≤ 2.20 × no webhook | **missed** |",
+		"| told yes | 3 ms | no webhook: 1 ms | 3 | ≤ 2.20 × no webhook | **missed** |",
+		"Why \"told yes\" misses its goal: it writes twice",
 		"![Admission](benchmarks/admission.svg)",
 	} {
 		if !strings.Contains(string(text), want) {
