@@ -27,7 +27,9 @@ func (s *stage) changes(full string) error {
 	if err := s.class("few", true); err != nil {
 		return err
 	}
-	for _, c := range []struct{ class, name, why string }{{full, "the class with all streams", whySlowChange}, {"few", "a class with few", ""}} {
+	for _, c := range []struct{ class, name, why string }{
+		{full, "the class with all streams", whySlowChange}, {"few", "a class with few", ""},
+	} {
 		took, err := s.opening(c.class, s.b.of(40, 3))
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ func (r *Report) markdown() []byte {
 	fmt.Fprintln(&text, "# Benchmarks")
 	fmt.Fprintf(&text, "\nMeasured by `make bench` on %s. The same figures for programs are in benchmarks.json.\n", r.Date)
 	if r.Quick {
-		fmt.Fprintln(&text, "\nThis was a quick run, with fewer samples and fewer objects: it shows that everything can be measured, and no more.")
+		fmt.Fprintln(&text, "\nThis was a quick run, with fewer samples and fewer objects: it shows that all can be measured, and no more.")
 	}
 	fmt.Fprintln(&text, "\nEverything ran on one machine: etcd, which did not wait for its disk, kube-apiserver, Portcullis and the clients.",
 		"What is compared was measured in the same run, in turns where that is possible. p50 is the median; p99 is what one in a hundred",
@@ -38,7 +38,8 @@ func (r *Report) goals(text *bytes.Buffer) {
 			if f.Goal == nil {
 				continue
 			}
-			if all++; f.Goal.Met {
+			all++
+			if f.Goal.Met {
 				met++
 			}
 			fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", s.Title, f.Name, f.measured(), f.Goal.Want, f.Goal.marked())
