@@ -19,7 +19,7 @@ const rivals = 16
 // races lets many users ask for one free port at the same moment, again and again, and counts how many are told yes.
 func (b *bench) races() error {
 	return b.on(2, harness.Options{}, func(s *stage) error {
-		rounds := b.of(300, 10)
+		rounds := b.of(100, 10)
 		for _, kind := range []string{"create", "update"} {
 			if err := s.race(kind, rounds); err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 // release measures how long a port is held after its stream is deleted.
 func (b *bench) release() error {
 	return b.on(2, harness.Options{}, func(s *stage) error {
-		n := b.of(200, 10)
+		n := b.of(100, 10)
 		b.say("release: %d streams are deleted, one after the other", n)
 		_, namespaces, err := s.clients("release", 1)
 		if err == nil {

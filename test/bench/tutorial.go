@@ -22,7 +22,7 @@ const tutorialUser = "tutorial"
 // tutorial measures what a controller takes that writes once for each stream, in the place of Portcullis. A burst that
 // takes too long is broken off, and what it would have taken is computed.
 func (b *bench) tutorial() error {
-	sizes, limit := []int{100, 1000, 10000}, 100*time.Second
+	sizes, limit := []int{100, 1000, 10000}, 60*time.Second
 	if b.quick {
 		sizes, limit = []int{100, 500}, 4*time.Second // the second one is broken off
 	}

@@ -63,15 +63,13 @@ func (p *Population) Run(ctx context.Context) (*sample.Sample, error) {
 	w := &stopwatch{given: map[types.NamespacedName]time.Time{}, done: make(chan struct{})}
 	go w.follow(events, p.Labeled)
 	err = new(sample.Sample).Measure(p.Writers, p.Size, func(_, i int) error {
-		pod := typical(p.namespace(i), i)
-		if err := p.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
+		before := typical(p.namespace(i), i)
+		pod := before.DeepCopy()
 		running(pod, i)
 		if i < p.Labeled {
 			w.begin(client.ObjectKeyFromObject(pod))
 		}
-		return p.Client.Status().Update(ctx, pod)
+		return p.Client.Status().Patch(ctx, pod, client.MergeFrom(before))
 	})
 	if err != nil {
 		return nil, err

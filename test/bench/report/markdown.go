@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -90,24 +91,43 @@ func (s *Section) markdown(text *bytes.Buffer) {
 	}
 }
 
-// table lists the figures, and tells why goals are missed.
+// table lists the figures, and tells why goals are missed. It has no columns that would be empty.
 func (s *Section) table(text *bytes.Buffer) {
-	fmt.Fprintln(text, "\n| What | Measured | Compared with | Ratio | Goal | |\n|---|--:|---|--:|---|---|")
-	var missed []Figure
-	for _, f := range s.Figures {
-		ratio, want, verdict := "", "", ""
-		if f.Than != "" {
-			ratio = Number(f.Ratio)
-		}
-		if f.Goal != nil {
-			want, verdict = f.Goal.Want, f.Goal.marked()
-			if !f.Goal.Met {
-				missed = append(missed, f)
-			}
-		}
-		fmt.Fprintf(text, "| %s | %s | %s | %s | %s | %s |\n", f.Name, f.value(), f.compared(), ratio, want, verdict)
+	compared := slices.ContainsFunc(s.Figures, func(f Figure) bool { return f.Than != "" })
+	aimed := slices.ContainsFunc(s.Figures, func(f Figure) bool { return f.Goal != nil })
+	head, line := "| What | Measured |", "|---|--:|"
+	if compared {
+		head, line = head+" Compared with | Ratio |", line+"---|--:|"
 	}
-	for _, f := range missed {
+	if aimed {
+		head, line = head+" Goal | |", line+"---|---|"
+	}
+	fmt.Fprintf(text, "\n%s\n%s\n", head, line)
+	for _, f := range s.Figures {
+		fmt.Fprintf(text, "| %s | %s |", f.Name, f.value())
+		switch {
+		case f.Than != "":
+			fmt.Fprintf(text, " %s | %s |", f.compared(), Number(f.Ratio))
+		case compared:
+			fmt.Fprint(text, " | |")
+		}
+		switch {
+		case f.Goal != nil:
+			fmt.Fprintf(text, " %s | %s |", f.Goal.Want, f.Goal.marked())
+		case aimed:
+			fmt.Fprint(text, " | |")
+		}
+		fmt.Fprintln(text)
+	}
+	s.misses(text)
+}
+
+// misses tells why goals are missed.
+func (s *Section) misses(text *bytes.Buffer) {
+	for _, f := range s.Figures {
+		if f.Goal == nil || f.Goal.Met {
+			continue
+		}
 		why := f.Goal.Why
 		if why == "" {
 			why = "the reason is not known."
