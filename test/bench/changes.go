@@ -170,10 +170,5 @@ func (s *stage) crowd(string) error {
 			{Name: "creates per second", Value: took.Rate(), Unit: "1/s"},
 		},
 	})
-	for _, ns := range namespaces {
-		if err := s.until(func() (bool, error) { return s.open(ns) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.allOpen(namespaces)
 }

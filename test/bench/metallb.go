@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -204,7 +202,8 @@ func (s *stage) lend(l lender, cidr, name string, n int) (result lent, err error
 func (s *stage) silence(user string) (writes []controlplane.Write, err error) {
 	const quiet = 4 * time.Second
 	since, last := time.Now(), -1
-	look := func(context.Context) (bool, error) {
+	// Not all the time: the log is read from its beginning.
+	err = s.untilEvery(200*time.Millisecond, func() (bool, error) {
 		if writes, err = s.Writes(); err != nil {
 			return false, err
 		}
@@ -212,8 +211,6 @@ func (s *stage) silence(user string) (writes []controlplane.Write, err error) {
 			since, last = time.Now(), all
 		}
 		return time.Since(since) > quiet, nil
-	}
-	// Not all the time: the log is read from its beginning.
-	err = wait.PollUntilContextTimeout(s.b.ctx, 200*time.Millisecond, 15*time.Minute, true, look)
+	})
 	return writes, err
 }

@@ -120,10 +120,11 @@ func (s *stage) settle(o *outcome, b burst, before int, bytesBefore float64) (er
 	return err
 }
 
-// allOpen waits until all streams of some namespaces say that they are programmed.
+// allOpen waits until all streams of some namespaces say that they are programmed. It looks now and then: to list them all
+// keeps the API server from what is waited for.
 func (s *stage) allOpen(namespaces []string) error {
 	for _, ns := range namespaces {
-		if err := s.until(func() (bool, error) { return s.open(ns) }); err != nil {
+		if err := s.untilEvery(250*time.Millisecond, func() (bool, error) { return s.open(ns) }); err != nil {
 			return fmt.Errorf("not all streams in %s are programmed: %w", ns, err)
 		}
 	}

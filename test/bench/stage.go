@@ -103,7 +103,12 @@ func (s *stage) user() (client.WithWatch, error) {
 
 // until waits until check says so.
 func (s *stage) until(check func() (bool, error)) error {
-	return wait.PollUntilContextTimeout(s.b.ctx, 20*time.Millisecond, 15*time.Minute, true,
+	return s.untilEvery(20*time.Millisecond, check)
+}
+
+// untilEvery waits until check says so, which is asked no more often than every interval.
+func (s *stage) untilEvery(interval time.Duration, check func() (bool, error)) error {
+	return wait.PollUntilContextTimeout(s.b.ctx, interval, 15*time.Minute, true,
 		func(context.Context) (bool, error) { return check() })
 }
 

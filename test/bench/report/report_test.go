@@ -47,6 +47,8 @@ func TestWrite(t *testing.T) {
 		Title: "Admission", About: "How long it takes.",
 		Figures: []Figure{Figure{Name: "told yes", Value: 3, Unit: "ms"}.Against("no webhook", 1).RatioAtMost(2.2, "it writes twice")},
 		Plots:   []plot.Chart{{Name: "admission", Title: "Admission"}},
+	}, {
+		Title: "Start-up", About: "How long that takes.", Figures: []Figure{{Name: "ready", Value: 2, Unit: "s"}, {Name: "writes"}},
 	}}}
 	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
@@ -61,6 +63,7 @@ func TestWrite(t *testing.T) {
 		"| told yes | 3 ms | no webhook: 1 ms | 3 | ≤ 2.20 × no webhook | **missed** |",
 		"Why \"told yes\" misses its goal: it writes twice",
 		"![Admission](benchmarks/admission.svg)",
+		"| What | Measured |\n|---|--:|\n| ready | 2 s |\n| writes | 0 |\n",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
