@@ -94,7 +94,7 @@ func (s *stage) compareAdmission(class string) error {
 			"servers of either kind, and no replica leads, so that nothing is programmed meanwhile.", replicas),
 	}
 	chart := plot.Chart{Name: "admission", Title: "Create, median", X: "clients", Y: "ms", LogX: true, LogY: true}
-	counts := map[int]int{1: s.b.of(400, 20), 32: s.b.of(1280, 128), 150: s.b.of(1500, 300)}
+	counts := map[int]int{1: s.b.of(400, 20), 32: s.b.of(640, 128), 150: s.b.of(1500, 300)}
 	for _, users := range []int{1, 32, 150} {
 		s.b.say("admission: %d creates of each kind by %d client(s)", counts[users], users)
 		variants, err := s.admit(class, users, counts[users])

@@ -30,7 +30,7 @@ func (s *stage) changes(full string) error {
 	for _, c := range []struct{ class, name, why string }{
 		{full, "the class with all streams", whySlowChange}, {"few", "a class with few", ""},
 	} {
-		took, err := s.opening(c.class, s.b.of(40, 3))
+		took, err := s.opening(c.class, s.b.of(30, 3))
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s *stage) resolving(class string, n int) (*sample.Sample, error) {
 
 // crowd measures creates by many users at once with all the other streams there.
 func (s *stage) crowd(string) error {
-	users, n := 150, s.b.of(3000, 300)
+	users, n := 150, s.b.of(1500, 300)
 	s.b.say("crowd: %d creates by %d clients", n, users)
 	if err := s.class("crowd", false); err != nil {
 		return err

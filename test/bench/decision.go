@@ -17,7 +17,7 @@ import (
 
 // decision runs the Go benchmarks of the webhooks: what a decision costs, without what the API server costs.
 func (b *bench) decision() error {
-	times, runs := "500ms", b.of(3, 1)
+	times, runs := "300ms", b.of(3, 1)
 	if b.quick {
 		times = "20ms"
 	}

@@ -33,7 +33,24 @@ func (b *bench) on(replicas int, o harness.Options, do func(*stage) error) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Stop()) }()
-	return do(&stage{Harness: h, b: b})
+	err = do(&stage{Harness: h, b: b})
+	return errors.Join(err, lastWords(h, err))
+}
+
+// lastWords tells how the replicas that have ended did so, when err says that something went wrong.
+func lastWords(h *harness.Harness, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ended []error
+	for i, r := range h.Replicas {
+		select {
+		case <-r.Ended():
+			ended = append(ended, fmt.Errorf("replica %d has ended; its log ends with:\n%s", i, r.LogTail(2000)))
+		default:
+		}
+	}
+	return errors.Join(ended...)
 }
 
 // edge is the namespace of what a class writes to.

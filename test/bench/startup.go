@@ -109,7 +109,7 @@ func (s *stage) startUp(string) error {
 	}
 	ready := time.Since(began)
 	// Go gives memory back slowly, and collects garbage at least every two minutes.
-	rest := time.Duration(s.b.of(150, 8)) * time.Second
+	rest := time.Duration(s.b.of(130, 8)) * time.Second
 	busy := time.Duration(s.b.of(30, 4)) * time.Second
 	s.b.say("start-up: ready; it is left alone for %s", rest)
 	if err := harness.Pause(s.b.ctx, rest-busy); err != nil {

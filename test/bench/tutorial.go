@@ -38,7 +38,12 @@ func (b *bench) tutorial() error {
 		}); err != nil {
 			return err
 		}
-		for _, n := range sizes {
+		for i, n := range sizes {
+			if i > 0 { // the next controller is to see streams of its own only
+				if err := s.takeBack(tutorialClass(sizes[i-1])); err != nil {
+					return err
+				}
+			}
 			b.say("tutorial: %d streams, one write of the ConfigMap and one of the Service for each", n)
 			o, err := s.tutorialBurst(n, limit)
 			if err != nil {
@@ -51,10 +56,20 @@ func (b *bench) tutorial() error {
 	})
 }
 
-// tutorialBurst measures one burst, and takes its streams back.
+func tutorialClass(n int) string { return fmt.Sprintf("tutorial-%d", n) }
+
+// takeBack deletes the streams of a class.
+func (s *stage) takeBack(class string) (err error) {
+	for i := range crowd {
+		err = errors.Join(err, s.Client.DeleteAllOf(s.b.ctx, &v1beta1.StreamIngress{}, client.InNamespace(fmt.Sprintf("%s-%d", class, i))))
+	}
+	return err
+}
+
+// tutorialBurst measures one burst.
 func (s *stage) tutorialBurst(n int, limit time.Duration) (o *outcome, err error) {
 	b := burst{
-		class: fmt.Sprintf("tutorial-%d", n), streams: n, firstPort: 10000, withService: true, user: tutorialUser, limit: limit,
+		class: tutorialClass(n), streams: n, firstPort: 10000, withService: true, user: tutorialUser, limit: limit,
 	}
 	if err := s.makeClass(b.class, true); err != nil {
 		return nil, err
@@ -72,13 +87,5 @@ func (s *stage) tutorialBurst(n int, limit time.Duration) (o *outcome, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, controller.Stop(0)) }()
-	o, err = s.converge(b)
-	if err != nil {
-		return nil, err
-	}
-	err = controller.Stop(0) // so that it does not see what comes now
-	for i := range crowd {
-		err = errors.Join(err, s.Client.DeleteAllOf(s.b.ctx, &v1beta1.StreamIngress{}, client.InNamespace(fmt.Sprintf("%s-%d", b.class, i))))
-	}
-	return o, err
+	return s.converge(b)
 }
