@@ -1,0 +1,122 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// hindrances are what keeps a Service from having lots, as far as is known without asking the API server: ports that are
+// reserved, and points that others hold.
+func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot) (Problems, error) {
+	var problems Problems
+	for _, lot := range lots {
+		for i, at := range lot.Points {
+			if slices.Contains(a.Held, at) {
+				continue
+			}
+			if at.IsNode() && a.view.ReservedNodePorts().Has(at.Port()) {
+				text := fmt.Sprintf("the nodes reserve this port for themselves, and AddressPool %s would open it on all of them", lot.Pool.Name)
+				err := field.Invalid(loadbalancer.PortPath(i), at.Port(), text)
+				problems = append(problems, Problem{Reason: v1beta1.ReasonPortReserved, Err: err})
+				continue
+			}
+			held, err := a.heldByOther(ctx, at)
+			if err != nil {
+				return nil, err
+			}
+			if held == nil {
+				continue
+			}
+			problem, err := LoadBalancerConflict(ctx, a.view, a.Balance, lot, at, held, 0)
+			if err != nil {
+				return nil, err
+			}
+			problems = append(problems, problem...)
+		}
+	}
+	return problems, nil
+}
+
+// heldByOther finds a claim of somebody else that a point can't be had beside: on the point itself, on the whole address
+// of a port, or on any port of a whole address. The latter two can meet where a pool was made anew.
+func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+	names := []claim.Coordinate{at}
+	if at.IsAddress() && at.Port() != 0 {
+		names = append(names, claim.Address(at.Address()))
+	}
+	for _, name := range names {
+		held, err := a.view.Claim(ctx, name.Name())
+		if err != nil || held != nil && claim.HolderOf(held) != a.holder() {
+			return held, err
+		}
+	}
+	if !at.IsAddress() || at.Port() != 0 {
+		return nil, nil
+	}
+	ports, err := a.view.ClaimedPorts(ctx, at.Address())
+	if err != nil {
+		return nil, err
+	}
+	for i := range ports {
+		if claim.HolderOf(&ports[i]) != a.holder() {
+			return &ports[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// LoadBalancerConflict tells a Service that a point of a lot is held: by whom, since when, and what could be had instead.
+// graceLeft is how long the ledger keeps the claim if its holder is gone.
+func LoadBalancerConflict(
+	ctx context.Context, v LoadBalancerView, b *Balance, lot loadbalancer.Lot, at claim.Coordinate, held *v1beta1.EdgeClaim,
+	graceLeft time.Duration,
+) (Problems, error) {
+	holder := claim.HolderOf(held)
+	text := "held by " + holder.String() + sinceCreated(held)
+	svc, err := v.Service(ctx, holder.Key())
+	if err != nil {
+		return nil, err
+	}
+	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
+			holder, soon(graceLeft))
+	}
+	if at.Port() == 0 {
+		return one(v1beta1.ReasonAddressConflict, duplicate(b.AddressesPath, at.Address().String(), text+b.instead(v, lot))), nil
+	}
+	path := loadbalancer.TypePath
+	if i := slices.Index(lot.Points, at); i >= 0 {
+		path = loadbalancer.PortPath(i)
+	}
+	where := fmt.Sprintf(" on all nodes of AddressPool %s; choose another port, or a pool with addresses", lot.Pool.Name)
+	if at.IsAddress() {
+		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), lot.Pool.Name, b.instead(v, lot))
+	}
+	return one(v1beta1.ReasonPortConflict, duplicate(path, at.Point(), text+where)), nil
+}
+
+// instead names an address that is free.
+func (b *Balance) instead(v LoadBalancerView, lot loadbalancer.Lot) string {
+	if lot.Pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return ""
+	}
+	ip, ok := v.FreeAddress(lot.Pool, addresspool.FamilyOf(lot.Address), b.pointsIn(lot.Pool))
+	if !ok {
+		return fmt.Sprintf("; AddressPool %s has no other that is free", lot.Pool.Name)
+	}
+	return fmt.Sprintf("; free in AddressPool %s is %s, or leave the address out to be given one", lot.Pool.Name, ip)
+}
+
+func duplicate(path *field.Path, value, detail string) *field.Error {
+	return &field.Error{Type: field.ErrorTypeDuplicate, Field: path.String(), BadValue: value, Detail: detail}
+}

@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// Keep finds what a Service keeps of what it holds: what one of the pools gives it. Of several addresses of one family
+// it keeps the one that its status lists, else one of which it holds everything.
+func Keep(b *Balance, pools []*addresspool.Pool) []loadbalancer.Lot {
+	best := map[corev1.IPFamily]loadbalancer.Lot{}
+	listed := loadbalancer.Listed(b.Service.Status.LoadBalancer.Ingress)
+	for _, at := range b.Held {
+		ip := at.Address()
+		if !at.IsAddress() || !b.mayHave(ip) {
+			continue
+		}
+		lot, ok := b.lotOf(ip, pools)
+		family := addresspool.FamilyOf(ip)
+		if other, known := best[family]; ok && (!known || b.rank(lot, listed) < b.rank(other, listed)) {
+			best[family] = lot
+		}
+	}
+	var lots []loadbalancer.Lot
+	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		if lot, ok := best[family]; ok {
+			lots = append(lots, lot)
+		}
+	}
+	if len(lots) > 0 || !slices.ContainsFunc(b.Held, b.isOwnNodePort) {
+		return lots
+	}
+	for _, pool := range pools {
+		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
+			return []loadbalancer.Lot{loadbalancer.NodeLot(pool, b.Ports)}
+		}
+	}
+	return nil
+}
+
+func (b *Balance) isOwnNodePort(at claim.Coordinate) bool {
+	return at.IsNode() && b.HasPort(at.Protocol(), at.Port())
+}
+
+// mayHave says whether an address is one that the Service asks for, or would do as well.
+func (b *Balance) mayHave(ip netip.Addr) bool {
+	family := addresspool.FamilyOf(ip)
+	if len(b.Families) > 0 && !slices.Contains(b.Families, family) {
+		return false
+	}
+	asked, ok := b.Address(family)
+	return !ok || asked == ip
+}
+
+// lotOf is a held address as one of the pools gives it. It stays what it was claimed as, all of it or only ports, also in
+// a pool that would now give it otherwise.
+func (b *Balance) lotOf(ip netip.Addr, pools []*addresspool.Pool) (loadbalancer.Lot, bool) {
+	for _, pool := range pools {
+		if !gives(pool, b.Service, ip) {
+			continue
+		}
+		sharing := v1beta1.SharingPorts
+		if slices.Contains(b.Held, claim.Address(ip)) {
+			sharing = v1beta1.SharingNone
+		}
+		return loadbalancer.AddressLot(pool, ip, sharing, b.Ports), true
+	}
+	return loadbalancer.Lot{}, false
+}
+
+// rank orders the lots that a Service could keep; the lowest is kept.
+func (b *Balance) rank(lot loadbalancer.Lot, listed []netip.Addr) int {
+	switch {
+	case slices.Contains(listed, lot.Address):
+		return 0
+	case len(lot.Missing(b.Held)) == 0:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// Stands says what a Service has that may stay while what it asks for can't be had: the addresses that its status lists, it
+// holds, and a pool would still give it. They are complete, that is each with all of its ports.
+func Stands(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer.Lot, error) {
+	pools, err := Serving(ctx, v, b.Service)
+	if err != nil {
+		return nil, err
+	}
+	anything := *b
+	anything.Ask = loadbalancer.Ask{Ports: b.Ports}
+	listed := loadbalancer.Listed(b.Service.Status.LoadBalancer.Ingress)
+	return slices.DeleteFunc(Keep(&anything, pools), func(lot loadbalancer.Lot) bool {
+		return len(lot.Missing(b.Held)) > 0 ||
+			lot.Address.IsValid() && !slices.Contains(listed, lot.Address) || len(listed) == 0
+	}), nil
+}
+
+// WantsPoint says whether a Service that is Portcullis' to serve wants a point that it holds: because a pool gives it what
+// it asks for, or because its status still lists the address. listed are the addresses in its status, if that is
+// Portcullis' own work.
+func WantsPoint(ctx context.Context, v LoadBalancerView, b *Balance, at claim.Coordinate, listed []netip.Addr) (bool, error) {
+	if at.Port() != 0 && !b.HasPort(at.Protocol(), at.Port()) {
+		return false, nil // kube-proxy forwards it no longer
+	}
+	if IsListed(b.Held, at, listed) {
+		return true, nil
+	}
+	if b.Service.DeletionTimestamp != nil {
+		return false, nil
+	}
+	pools, problems, err := fitting(ctx, v, b)
+	if err != nil || len(problems) > 0 {
+		return false, err
+	}
+	return slices.ContainsFunc(Keep(b, pools), func(lot loadbalancer.Lot) bool { return slices.Contains(lot.Points, at) }), nil
+}
+
+// IsListed says whether the addresses in a status need a point: its address is among them, or, for a port of the nodes, an
+// address that is nobody's claim.
+func IsListed(held []claim.Coordinate, at claim.Coordinate, listed []netip.Addr) bool {
+	if at.IsAddress() {
+		return slices.Contains(listed, at.Address())
+	}
+	return slices.ContainsFunc(listed, func(ip netip.Addr) bool {
+		return !slices.ContainsFunc(held, func(other claim.Coordinate) bool { return other.Address() == ip })
+	})
+}
+
+// Backs says whether something is held for each address in a status: on the address itself, or on ports of the nodes.
+func Backs(held []claim.Coordinate, listed []netip.Addr) bool {
+	if slices.ContainsFunc(held, claim.Coordinate.IsNode) {
+		return true
+	}
+	return !slices.ContainsFunc(listed, func(ip netip.Addr) bool {
+		return !slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
+	})
+}
