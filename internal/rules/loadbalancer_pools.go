@@ -151,6 +151,9 @@ func unfit(pool *addresspool.Pool, b *Balance, namespace labels.Set) string {
 	if !hasFamily(pool, b) {
 		return "has no " + families(b.Families) + " addresses"
 	}
+	if len(b.Addresses) > 0 && pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return "has not the addresses that it asks for" // and gives all it has, or nothing
+	}
 	return ""
 }
 
