@@ -105,16 +105,21 @@ func LoadBalancerConflict(
 	return one(v1beta1.ReasonPortConflict, duplicate(path, at.Point(), text+where)), nil
 }
 
-// instead names an address that is free.
+// instead names an address that is free. One that is not asked for can't be left out.
 func (b *Balance) instead(v LoadBalancerView, lot loadbalancer.Lot) string {
 	if lot.Pool.SourceOrDefault() != v1beta1.SourceAddresses {
 		return ""
 	}
-	ip, ok := v.FreeAddress(lot.Pool, addresspool.FamilyOf(lot.Address), b.pointsIn(lot.Pool))
+	family := addresspool.FamilyOf(lot.Address)
+	ip, ok := v.FreeAddress(lot.Pool, family, b.pointsIn(lot.Pool))
 	if !ok {
 		return fmt.Sprintf("; AddressPool %s has no other that is free", lot.Pool.Name)
 	}
-	return fmt.Sprintf("; free in AddressPool %s is %s, or leave the address out to be given one", lot.Pool.Name, ip)
+	text := fmt.Sprintf("; free in AddressPool %s is %s", lot.Pool.Name, ip)
+	if _, asked := b.Address(family); asked {
+		text += ", or leave the address out to be given one"
+	}
+	return text
 }
 
 func duplicate(path *field.Path, value, detail string) *field.Error {

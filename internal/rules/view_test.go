@@ -30,6 +30,8 @@ type world struct {
 	grants  map[string]bool
 	claims  map[claim.Coordinate]*v1beta1.EdgeClaim
 	foreign map[stream.PortKey]Foreign
+	// pools are in the book, unread is stored and not in it yet.
+	pools, unread []*v1beta1.AddressPool
 
 	// asked counts the questions, and failing is the one that gets an error for an answer.
 	asked   map[string]int
