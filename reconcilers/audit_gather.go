@@ -56,7 +56,7 @@ type heldByServices struct {
 
 func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
 	at, err := claim.Of(c)
-	if err != nil || c.Spec.Holder.Kind != "Service" {
+	if err != nil || !claim.HolderOf(c).IsService() {
 		return
 	}
 	h.paths = h.paths || at.IsHTTP()

@@ -29,7 +29,7 @@ func (r *claimReconciler) httpWants(
 		return claim.Sighting{}, err
 	}
 	serves := served && slices.Contains(exposure.PointsOf(ing), at)
-	if holder.Kind != "Service" {
+	if !holder.IsService() {
 		return claim.Sighting{Exists: served, UID: ing.UID, Generation: ing.Generation, Wants: serves && exposure.MadeFor(ing) == ""}, nil
 	}
 	serves = serves && exposure.MadeFor(ing) != ""

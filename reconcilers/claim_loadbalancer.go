@@ -19,7 +19,7 @@ import (
 func (r *claimReconciler) loadBalancerWants(
 	ctx context.Context, reader client.Reader, at claim.Coordinate, holder claim.Holder,
 ) (claim.Sighting, error) {
-	if holder.Group != "" || holder.Kind != "Service" {
+	if !holder.IsService() {
 		return claim.Sighting{Exists: true, Wants: true}, nil // not made by Portcullis
 	}
 	svc := &corev1.Service{}

@@ -44,6 +44,9 @@ func IngressHolder(namespace, name string) Holder {
 // IsStream says whether the holder is a StreamIngress.
 func (h Holder) IsStream() bool { return h.Group == v1beta1.GroupName && h.Kind == "StreamIngress" }
 
+// IsService says whether the holder is a Service.
+func (h Holder) IsService() bool { return h.Group == "" && h.Kind == "Service" }
+
 // Key is the namespace and name of the holder.
 func (h Holder) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}

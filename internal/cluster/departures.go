@@ -102,7 +102,7 @@ func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
 	switch {
 	case by.IsStream():
 		stored = &v1beta1.StreamIngress{}
-	case by.Group == "" && by.Kind == "Service":
+	case by.IsService():
 		stored = &corev1.Service{}
 	default:
 		return false

@@ -77,7 +77,7 @@ func PoolUsers(
 	for _, c := range claims {
 		at, err := claim.Of(c)
 		holder := claim.HolderOf(c)
-		if err != nil || holder.Group != "" || holder.Kind != "Service" {
+		if err != nil || !holder.IsService() {
 			continue
 		}
 		path, err := loses(ctx, v, holder.Key(), at, before, after, others)

@@ -171,7 +171,7 @@ func otherPath(path string) string {
 
 // isLeavingHTTP says whether a Service that holds a point is gone, or asks for another.
 func isLeavingHTTP(ctx context.Context, v ExposureView, holder claim.Holder, at claim.Coordinate) (bool, error) {
-	if holder.Kind != "Service" {
+	if !holder.IsService() {
 		return false, nil
 	}
 	svc, err := v.Service(ctx, holder.Key())
