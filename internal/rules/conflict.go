@@ -28,10 +28,7 @@ func Conflict(
 		return nil, err
 	}
 	holder := claim.HolderOf(held)
-	text := "held by " + holder.String()
-	if since := held.CreationTimestamp; !since.IsZero() {
-		text += " since " + since.UTC().Format(time.RFC3339)
-	}
+	text := "held by " + holder.String() + sinceCreated(held)
 	text += fmt.Sprintf(" on class %q", at.Class())
 	leaving, err := isLeaving(ctx, v, holder, at)
 	if err != nil {
@@ -58,6 +55,15 @@ func isLeaving(ctx context.Context, v View, holder claim.Holder, at claim.Coordi
 	}
 	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName, at.Class())
 	return class != at.Class() || s.Spec.Listen != nil && Wanted(s, at.Class(), nil) != at, nil
+}
+
+// heldText says who holds a point, and since when; or, of one that is leaving, when it is free again.
+func heldText(held *v1beta1.EdgeClaim, leaving bool, graceLeft time.Duration) string {
+	holder := claim.HolderOf(held).String()
+	if leaving {
+		return "held for " + holder + ", which is not stored or no longer asks for it; it is free again " + soon(graceLeft) + ", try again then"
+	}
+	return "held by " + holder + sinceCreated(held)
 }
 
 func soon(left time.Duration) string {

@@ -145,20 +145,14 @@ func HTTPConflicts(
 func HTTPConflict(
 	ctx context.Context, v ExposureView, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) (Problems, error) {
-	holder := claim.HolderOf(held)
-	text := "held by " + holder.String() + sinceCreated(held)
-	leaving, err := isLeavingHTTP(ctx, v, holder, at)
+	leaving, err := isLeavingHTTP(ctx, v, claim.HolderOf(held), at)
 	if err != nil {
 		return nil, err
-	}
-	if leaving {
-		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
-			holder, soon(graceLeft))
 	}
 	return one(v1beta1.ReasonHostConflict, &field.Error{
 		Type: field.ErrorTypeDuplicate, Field: exposure.AnnotationPath().String(), BadValue: at.Point(),
 		Detail: fmt.Sprintf("path %s on host %s is %s; choose another host or path, for example host=%s, path=%s",
-			at.Path(), at.Host(), text, at.Host(), otherPath(at.Path())),
+			at.Path(), at.Host(), heldText(held, leaving, graceLeft), at.Host(), otherPath(at.Path())),
 	}), nil
 }
 

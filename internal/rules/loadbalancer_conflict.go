@@ -81,16 +81,11 @@ func LoadBalancerConflict(
 	ctx context.Context, v LoadBalancerView, b *Balance, lot loadbalancer.Lot, at claim.Coordinate, held *v1beta1.EdgeClaim,
 	graceLeft time.Duration,
 ) (Problems, error) {
-	holder := claim.HolderOf(held)
-	text := "held by " + holder.String() + sinceCreated(held)
-	svc, err := v.Service(ctx, holder.Key())
+	leaving, err := isLeavingBalancer(ctx, v, claim.HolderOf(held))
 	if err != nil {
 		return nil, err
 	}
-	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it; it is free again %s, try again then",
-			holder, soon(graceLeft))
-	}
+	text := heldText(held, leaving, graceLeft)
 	if at.Port() == 0 {
 		return one(v1beta1.ReasonAddressConflict, duplicate(b.AddressesPath, at.Address().String(), text+b.instead(v, lot))), nil
 	}
@@ -103,6 +98,15 @@ func LoadBalancerConflict(
 		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), lot.Pool.Name, b.instead(v, lot))
 	}
 	return one(v1beta1.ReasonPortConflict, duplicate(path, at.Point(), text+where)), nil
+}
+
+// isLeavingBalancer says whether a Service that holds a point is gone, or is no load balancer any longer.
+func isLeavingBalancer(ctx context.Context, v LoadBalancerView, holder claim.Holder) (bool, error) {
+	if !holder.IsService() {
+		return false, nil
+	}
+	svc, err := v.Service(ctx, holder.Key())
+	return err == nil && (svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer), err
 }
 
 // instead names an address that is free. One that is not asked for can't be left out.
