@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -30,8 +31,9 @@ type world struct {
 	grants  map[string]bool
 	claims  map[claim.Coordinate]*v1beta1.EdgeClaim
 	foreign map[stream.PortKey]Foreign
-	// pools are in the book, unread is stored and not in it yet.
+	// pools are in the book, which does not change; unread are stored and not in it yet.
 	pools, unread []*v1beta1.AddressPool
+	book          *addresspool.Book
 
 	// asked counts the questions, and failing is the one that gets an error for an answer.
 	asked   map[string]int
