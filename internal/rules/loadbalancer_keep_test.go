@@ -1,0 +1,219 @@
+package rules
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// points are coordinates by the names of their claims.
+func points(t *testing.T, names ...string) []claim.Coordinate {
+	t.Helper()
+	var all []claim.Coordinate
+	for _, name := range names {
+		at, err := claim.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+func addresses(texts ...string) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+// keeping is a Service with what it holds, and what of it is to stay.
+type keeping struct {
+	svc  *corev1.Service
+	held []string
+	want []string
+}
+
+// Names of claims that many tests have.
+const (
+	one4, two4, one6   = "addr.192-0-2-1", "addr.192-0-2-2", "addr.2001-db8--1"
+	shared80           = "addr.198-51-100-1.tcp.80"
+	shared443          = "addr.198-51-100-1.tcp.443"
+	node80, node443    = "node.tcp.80", "node.tcp.443"
+	nowhere, clusterIP = "addr.203-0-113-1", "addr.10-96-0-9"
+)
+
+// keepers are pools of all kinds.
+func keepers() *world {
+	return edgeWith(pool("a", "192.0.2.1,192.0.2.2,2001:db8::1"), pool("s", "198.51.100.1", sharesPorts), pool("nodes", ""), clusterIPPool("own"))
+}
+
+func TestKeep(t *testing.T) {
+	w := keepers()
+	for name, tc := range map[string]keeping{
+		"nothing":                {svc: asking()},
+		"an address":             {svc: asking(), held: []string{one4}, want: []string{"a " + one4}},
+		"not what no pool gives": {svc: asking(), held: []string{nowhere}},
+		"the first of two":       {svc: asking(), held: []string{one4, two4}, want: []string{"a " + one4}},
+		"the listed one of two":  {svc: asking(servedAt("192.0.2.2")), held: []string{one4, two4}, want: []string{"a " + two4}},
+		"the whole one of two":   {svc: asking(onPorts(80, 443)), held: []string{shared80, two4}, want: []string{"a " + two4}},
+		"the listed one, though not whole": {svc: asking(onPorts(80, 443), servedAt("198.51.100.1")), held: []string{two4, shared80},
+			want: []string{"s " + shared80 + " " + shared443}},
+		"the one that is asked for":                           {svc: asking(forAddresses("192.0.2.2"), servedAt("192.0.2.1")), held: []string{one4, two4}, want: []string{"a " + two4}},
+		"none but what is asked for":                          {svc: asking(forAddresses("192.0.2.2")), held: []string{one4}},
+		"one of each family":                                  {svc: asking(eitherFamily), held: []string{one6, one4, two4}, want: []string{"a " + one4, "a " + one6}},
+		"not of a family that went":                           {svc: asking(), held: []string{one6}},
+		"of any family, unborn":                               {svc: asking(unborn), held: []string{one6}, want: []string{"a " + one6}},
+		"ports as ports":                                      {svc: asking(onPorts(80, 443)), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}},
+		"ports as ports, where whole addresses are given now": {svc: asking(), held: []string{"addr.192-0-2-1.tcp.80"}, want: []string{"a addr.192-0-2-1.tcp.80"}},
+		"the whole, where ports are given now":                {svc: asking(), held: []string{"addr.198-51-100-1"}, want: []string{"s addr.198-51-100-1"}},
+		"ports of the nodes":                                  {svc: asking(onPorts(80, 443)), held: []string{node80}, want: []string{"nodes " + node80 + " " + node443}},
+		"none of the nodes' that it had":                      {svc: asking(), held: []string{node443}},
+		"an address before ports of the nodes":                {svc: asking(), held: []string{node80, one4}, want: []string{"a " + one4}},
+		"its cluster IP":                                      {svc: asking(withClusterIPs("10.96.0.9")), held: []string{clusterIP}, want: []string{"own " + clusterIP}},
+		"not its former cluster IP":                           {svc: asking(withClusterIPs("10.96.0.10")), held: []string{clusterIP}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lotTexts(Keep(balanceOf(t, tc.svc, points(t, tc.held...)...), w.Pools().Pools()))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestStands(t *testing.T) {
+	for name, tc := range map[string]keeping{
+		"what it has":                      {svc: asking(servedAt("192.0.2.1")), held: []string{one4}, want: []string{"a " + one4}},
+		"though it asks for another":       {svc: asking(servedAt("192.0.2.1"), forAddresses("192.0.2.2")), held: []string{one4}, want: []string{"a " + one4}},
+		"though it asks for no such pool":  {svc: asking(servedAt("192.0.2.1"), forPool("none")), held: []string{one4}, want: []string{"a " + one4}},
+		"though it has no such family":     {svc: asking(servedAt("192.0.2.1"), ipv6Only), held: []string{one4}, want: []string{"a " + one4}},
+		"not what is not listed":           {svc: asking(servedAt("192.0.2.2")), held: []string{one4}},
+		"not what nobody lists":            {svc: asking(), held: []string{one4}},
+		"not what it does not hold":        {svc: asking(servedAt("192.0.2.1")), held: nil},
+		"not what no pool gives":           {svc: asking(servedAt("203.0.113.1")), held: []string{nowhere}},
+		"not without all its ports":        {svc: asking(onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}},
+		"with all its ports":               {svc: asking(servedAt("198.51.100.1")), held: []string{shared443, shared80}, want: []string{"s " + shared80}},
+		"only what of two is listed":       {svc: asking(eitherFamily, servedAt("2001:db8::1")), held: []string{one4, one6}, want: []string{"a " + one6}},
+		"ports of the nodes":               {svc: asking(servedAt("10.0.0.1", "10.0.0.2")), held: []string{node80}, want: []string{"nodes " + node80}},
+		"no ports of the nodes yet":        {svc: asking(), held: []string{node80}},
+		"not without all the nodes' ports": {svc: asking(onPorts(80, 443), servedAt("10.0.0.1")), held: []string{node80}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := keepers(), balanceOf(t, tc.svc, points(t, tc.held...)...)
+			got, err := Stands(t.Context(), w, b)
+			if diff := cmp.Diff(tc.want, lotTexts(got)); err != nil || diff != "" {
+				t.Error(err, diff)
+			}
+			w.failing = "NamespaceLabels"
+			if _, err := Stands(t.Context(), w, b); !errors.Is(err, errAway) {
+				t.Error("it hides that the cluster is away:", err)
+			}
+		})
+	}
+	if got, err := Stands(t.Context(), edgeWith(pool("a", "192.0.2.1", forTeam("b"))), balanceOf(t, asking(servedAt("192.0.2.1")), at("192.0.2.1"))); err != nil ||
+		len(got) > 0 {
+		t.Error("an address stands whose pool serves other namespaces:", lotTexts(got), err)
+	}
+}
+
+func leaving(s *corev1.Service) { s.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }
+
+// TestWantsPoint asks whether a Service wants the first of the points that it holds.
+func TestWantsPoint(t *testing.T) {
+	for name, tc := range map[string]struct {
+		svc    *corev1.Service
+		held   []string
+		listed []netip.Addr
+		want   bool
+	}{
+		"it is given it":                                  {asking(), []string{one4}, nil, true},
+		"it is given another":                             {asking(forAddresses("192.0.2.2")), []string{one4, two4}, nil, false},
+		"it is given another, and still listed":           {asking(forAddresses("192.0.2.2")), []string{one4, two4}, addresses("192.0.2.1"), true},
+		"no pool gives it":                                {asking(), []string{nowhere}, nil, false},
+		"no pool gives it, and still listed":              {asking(), []string{nowhere}, addresses("203.0.113.1"), true},
+		"what it asks for can't be had":                   {asking(forPool("none")), []string{one4}, nil, false},
+		"what it asks for can't be had, and still listed": {asking(forPool("none")), []string{one4}, addresses("192.0.2.1"), true},
+		"it goes":                                             {asking(leaving), []string{one4}, nil, false},
+		"it goes, and still listed":                           {asking(leaving), []string{one4}, addresses("192.0.2.1"), true},
+		"one of its ports":                                    {asking(), []string{shared80}, nil, true},
+		"a port that it has no longer":                        {asking(), []string{shared443, shared80}, addresses("198.51.100.1"), false},
+		"a port of the nodes":                                 {asking(), []string{node80}, nil, true},
+		"a port of the nodes that it has no longer":           {asking(), []string{node443, node80}, addresses("10.0.0.1"), false},
+		"a port of the nodes, and it has an address":          {asking(), []string{node80, one4}, addresses("192.0.2.1"), false},
+		"a port of the nodes, and their addresses are listed": {asking(), []string{node80, one4}, addresses("10.0.0.1"), true},
+		"a port of the nodes, and it asks for an address":     {asking(forAddresses("192.0.2.1")), []string{node80}, nil, false},
+		"the first of two addresses":                          {asking(), []string{two4, one4}, nil, true},
+		"the second of two addresses, which is listed":        {asking(servedAt("192.0.2.1")), []string{two4, one4}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := keepers()
+			b := balanceOf(t, tc.svc, points(t, tc.held...)...)
+			ask := func() (bool, error) { return WantsPoint(t.Context(), w, b, b.Held[0], tc.listed) }
+			if got, err := ask(); err != nil || got != tc.want {
+				t.Errorf("it wants it: %v, %v", got, err)
+			}
+			for question := range maps.Clone(w.asked) {
+				w.failing = question
+				if got, err := ask(); !errors.Is(err, errAway) {
+					t.Errorf("when %s fails it says %v, %v", question, got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestGives(t *testing.T) {
+	w := edgeWith(pool("a", "192.0.2.1"), pool("b", "198.51.100.1", forTeam("b")), pool("c", "203.0.113.1", onRequest), pool("nodes", ""), clusterIPPool("own"))
+	svc := asking(withClusterIPs("10.96.0.9"), forPool("a"))
+	for ip, want := range map[string]bool{
+		"192.0.2.1": true, "192.0.2.2": false, "198.51.100.1": false, "203.0.113.1": true, "10.96.0.9": true, "10.96.0.10": false,
+	} {
+		if got, err := Gives(t.Context(), w, svc, netip.MustParseAddr(ip)); err != nil || got != want {
+			t.Errorf("%s: %v, %v", ip, got, err)
+		}
+	}
+	w.failing = "NamespaceLabels"
+	if _, err := Gives(t.Context(), w, svc, netip.MustParseAddr("192.0.2.1")); !errors.Is(err, errAway) {
+		t.Error("it hides that the cluster is away:", err)
+	}
+}
+
+func TestListedAndBacked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		held   []string
+		listed []netip.Addr
+		// isListed says so of the first point that is held, backs of all.
+		isListed, backs bool
+	}{
+		"nothing is listed":                     {[]string{one4}, nil, false, true},
+		"the address is":                        {[]string{one4}, addresses("192.0.2.1"), true, true},
+		"another is":                            {[]string{one4}, addresses("192.0.2.2"), false, false},
+		"one of two is not held":                {[]string{one4}, addresses("192.0.2.1", "192.0.2.2"), true, false},
+		"a port of the address":                 {[]string{shared80}, addresses("198.51.100.1"), true, true},
+		"ports of the nodes":                    {[]string{node80}, addresses("10.0.0.1", "10.0.0.2"), true, true},
+		"ports of the nodes, nothing is listed": {[]string{node80}, nil, false, true},
+		"ports of the nodes, listed is an address that is held": {[]string{node80, one4}, addresses("192.0.2.1"), false, true},
+		"ports of the nodes, and one of those is not held":      {[]string{node80, one4}, addresses("192.0.2.1", "10.0.0.1"), true, true},
+	} {
+		held := points(t, tc.held...)
+		if got := IsListed(held, held[0], tc.listed); got != tc.isListed {
+			t.Errorf("%s: is listed: %v", name, got)
+		}
+		if got := Backs(held, tc.listed); got != tc.backs {
+			t.Errorf("%s: backs: %v", name, got)
+		}
+	}
+	if Backs(nil, addresses("192.0.2.1")) || !Backs(nil, nil) {
+		t.Error("who holds nothing backs nothing but what lists nothing")
+	}
+}
