@@ -79,8 +79,8 @@ func (s *stage) fillPortSpace(spaces []space, classes []string, following []*pro
 	}
 	s.b.add(report.Section{
 		Title: fmt.Sprintf("%s: %d streams", title, len(classes)),
-		About: fmt.Sprintf("Each TCP port once, in %d classes with a ConfigMap each, the last one with a Service, too: the API server stores no "+
-			"Service with more than about 10,000 ports and no ConfigMap with more than about 30,000 entries. Statuses are written meanwhile; "+
+		About: fmt.Sprintf("Each TCP port once, in %d classes with a ConfigMap each, the last one with a Service, too: the API server stores "+
+			"no Service with more than about 10,000 ports and no ConfigMap with more than about 30,000 entries. Statuses are written meanwhile; "+
 			"that all of them are is not waited for.", len(spaces)),
 		Figures: []report.Figure{
 			{Name: "creates per second", Value: created.Rate(), Unit: "1/s"},
