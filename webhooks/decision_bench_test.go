@@ -150,17 +150,22 @@ func BenchmarkReview(b *testing.B) {
 		s    *v1beta1.StreamIngress
 	}{{"yes", streamTo(team(0), "fresh", freePort)}, {"no", streamTo(team(1), "late", 1)}} {
 		body := review(b, kind.s)
+		ask := func(b *testing.B) {
+			b.Helper()
+			req := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/validate", bytes.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			hook.ServeHTTP(answer, req)
+			if allowed := bytes.Contains(answer.Body.Bytes(), []byte(`"allowed":true`)); allowed != (kind.name == "yes") {
+				b.Fatalf("answered %s", answer.Body)
+			}
+			w.claims.Drop(claim.Stream(worldClass, v1beta1.TCP, freePort).Name())
+		}
 		b.Run(kind.name, func(b *testing.B) {
+			ask(b) // what is read once for each version of an object is no cost of a request
 			b.ReportAllocs()
 			for b.Loop() {
-				req := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/validate", bytes.NewReader(body))
-				req.Header.Set("Content-Type", "application/json")
-				answer := httptest.NewRecorder()
-				hook.ServeHTTP(answer, req)
-				if allowed := bytes.Contains(answer.Body.Bytes(), []byte(`"allowed":true`)); allowed != (kind.name == "yes") {
-					b.Fatalf("answered %s", answer.Body)
-				}
-				w.claims.Drop(claim.Stream(worldClass, v1beta1.TCP, freePort).Name())
+				ask(b)
 			}
 		})
 	}

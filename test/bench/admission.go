@@ -169,8 +169,12 @@ const (
 // admissionFigures are the figures of one number of users.
 func admissionFigures(users int, variants []*variant) []report.Figure {
 	yes, no, nothing, empty, policy := variants[0], variants[1], variants[2], variants[3], variants[4]
+	clients := fmt.Sprintf("%d clients", users)
+	if users == 1 {
+		clients = "1 client"
+	}
 	figure := func(v *variant, p float64) report.Figure {
-		return report.Figure{Name: fmt.Sprintf("%d client(s), %s, p%.0f", users, v.name, p), Value: v.took.At(p), Unit: "ms"}
+		return report.Figure{Name: fmt.Sprintf("%s, %s, p%.0f", clients, v.name, p), Value: v.took.At(p), Unit: "ms"}
 	}
 	figures := []report.Figure{
 		figure(yes, 50).Against(empty.name, empty.took.At(50)).RatioAtMost(2.2, whySlowYes),
@@ -190,6 +194,6 @@ func admissionFigures(users int, variants []*variant) []report.Figure {
 		}
 	}
 	return append(figures, report.Figure{
-		Name: fmt.Sprintf("%d client(s), creates per second, told yes", users), Value: yes.took.Rate(), Unit: "1/s",
+		Name: clients + ", creates per second, told yes", Value: yes.took.Rate(), Unit: "1/s",
 	}.Against(empty.name, empty.took.Rate()))
 }

@@ -50,6 +50,7 @@ func (l lent) perService(resources ...string) float64 {
 // Portcullis is alone, as MetalLB takes minutes to compile.
 func (b *bench) besideMetalLB() error {
 	return b.on(0, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {
+		n, turns := b.of(1000, 50), b.of(3, 1)
 		lenders, about := []lender{s.portcullis()}, "A quick run leaves out MetalLB."
 		if !b.quick {
 			b.say("metallb: compiling MetalLB's controller")
@@ -61,9 +62,9 @@ func (b *bench) besideMetalLB() error {
 				name: "MetalLB", class: allocation.MetalLBClass, user: allocation.MetalLBUser, pool: allocation.MetalLBPool,
 				start: func() (func() int, error) { return metallb.PID, metallb.Start(b.ctx) }, stop: metallb.Stop,
 			})
-			about = fmt.Sprintf("MetalLB is the controller of version %s, without its webhook and without its speakers.", metallb.Version)
+			about = fmt.Sprintf("MetalLB is the controller of version %s, without its webhook and without its speakers. "+
+				"The Services, the API server and the clients are the same for both, which take turns: %d each. Medians.", metallb.Version, turns)
 		}
-		n, turns := b.of(1000, 50), b.of(3, 1)
 		results := make([][]lent, len(lenders))
 		for turn := range turns {
 			for i, l := range lenders {
@@ -77,8 +78,7 @@ func (b *bench) besideMetalLB() error {
 		b.add(report.Section{
 			Title: "Addresses of LoadBalancer Services, beside MetalLB",
 			About: fmt.Sprintf("%d Services are created by %d clients at once, and get an address each from a pool of 4,096. "+
-				"Portcullis runs as two replicas, of which one gives addresses and both answer admission requests. %s "+
-				"The Services, the API server and the clients are the same for both, which take turns: %d each. Medians.", n, crowd, about, turns),
+				"Portcullis runs as two replicas, of which one gives addresses and both answer admission requests. %s", n, crowd, about),
 			Figures: beside(results),
 		})
 		return nil

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -122,17 +123,22 @@ func (s *Section) table(text *bytes.Buffer) {
 	s.misses(text)
 }
 
-// misses tells why goals are missed.
+// misses tells why goals are missed, each reason once.
 func (s *Section) misses(text *bytes.Buffer) {
+	var whys []string
+	names := map[string][]string{}
 	for _, f := range s.Figures {
 		if f.Goal == nil || f.Goal.Met {
 			continue
 		}
-		why := f.Goal.Why
-		if why == "" {
-			why = "the reason is not known."
+		why := cmp.Or(f.Goal.Why, "the reason is not known")
+		if names[why] == nil {
+			whys = append(whys, why)
 		}
-		fmt.Fprintf(text, "\nWhy \"%s\" misses its goal: %s\n", f.Name, why)
+		names[why] = append(names[why], fmt.Sprintf("%q", f.Name))
+	}
+	for _, why := range whys {
+		fmt.Fprintf(text, "\nMissed by %s: %s.\n", strings.Join(names[why], ", "), why)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestWrite(t *testing.T) {
 		"0 of 1 goals are met.",
 		"| Admission | told yes | 3 × | ≤ 2.20 × no webhook | **missed** |",
 		"| told yes | 3 ms | no webhook: 1 ms | 3 | ≤ 2.20 × no webhook | **missed** |",
-		"Why \"told yes\" misses its goal: it writes twice",
+		"Missed by \"told yes\": it writes twice.\n",
 		"![Admission](benchmarks/admission.svg)",
 		"| What | Measured |\n|---|--:|\n| ready | 2 s |\n| writes | 0 |\n",
 	} {
