@@ -84,8 +84,8 @@ const (
 		"fields that it uses, and indexes of them. Go collects garbage when there is as much of it as there is in use. GOGC=50 in the " +
 		"environment makes that half as much, for more CPU time; --pod-to-ip=off leaves out the Pods"
 	// whyBusy explains what is done at rest.
-	whyBusy = "it was measured for %s, from %s after the start. Once a minute, the second reader of the ledger reads the claims and what holds them anew from the API server; " +
-		"--audit-interval=0 turns it off"
+	whyBusy = "it was measured for %s, from %s after the start. Once a minute, the second reader of the ledger reads the claims and what " +
+		"holds them anew from the API server; --audit-interval=0 turns it off"
 )
 
 // startUp lets a new process take over when everything is there and done.
