@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -18,7 +18,7 @@ import (
 func (r *podReconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
-			pod := e.Object.(*corev1.Pod)
+			pod := cluster.PodOf(e.Object)
 			if e.IsInInitialList {
 				r.story.found(pod)
 			} else {
@@ -29,14 +29,14 @@ func (r *podReconciler) onPod() handler.EventHandler {
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			before, after := cluster.PodOf(e.ObjectOld), cluster.PodOf(e.ObjectNew)
 			r.story.tell(podtoip.Story(before, after))
 			if podtoip.Concerns(before, after) {
 				q.Add(forObject(after))
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			r.story.tell(podtoip.Story(e.Object.(*corev1.Pod), nil))
+			r.story.tell(podtoip.Story(cluster.PodOf(e.Object), nil))
 			q.Add(forObject(e.Object))
 		},
 	}

@@ -46,7 +46,7 @@ func TestSlimPod(t *testing.T) {
 	noCondition.Status.Conditions = nil
 	for name, c := range map[string]struct{ pod, want *corev1.Pod }{
 		"a full Pod":                 {full, kept()},
-		"a slim one, again":          {kept(), kept()},
+		"nothing but what is kept":   {kept(), kept()},
 		"an IP in the older field":   {older, onlyOne},
 		"not ready":                  {unready, noCondition},
 		"a Pod nobody has looked at": {&corev1.Pod{}, &corev1.Pod{}},
@@ -56,8 +56,23 @@ func TestSlimPod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			slim, ok := got.(*cachedPod)
+			if !ok {
+				t.Fatalf("it is a %T", got)
+			}
+			if diff := cmp.Diff(c.want, PodOf(slim)); diff != "" {
 				t.Errorf("slimPod (-want +got):\n%s", diff)
+			}
+			again, err := slimPod(slim)
+			if err != nil || again != any(slim) {
+				t.Errorf("a second time, it made %v, %v", again, err)
+			}
+			copied := slim.DeepCopyObject().(*cachedPod)
+			for i := range slim.ips {
+				slim.ips[i].IP = "changed"
+			}
+			if diff := cmp.Diff(c.want, PodOf(copied)); diff != "" {
+				t.Errorf("the copy (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -35,6 +35,7 @@ type View struct {
 	Addresses *Addresses
 	pools     *poolBook
 	live      client.Reader
+	informers cache.Informers
 	warm      func() bool
 	entries   observations[stream.Standing]
 	ports     observations[stream.Front]
@@ -72,7 +73,8 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	return &View{
-		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, live: live, warm: warm, departures: departures,
+		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, live: live, informers: cached, warm: warm,
+		departures: departures,
 	}, nil
 }
 

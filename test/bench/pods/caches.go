@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"jeffthecoder.xyz/portcullis/internal/cluster"
@@ -46,14 +47,13 @@ func (p *Population) fill(ctx context.Context, config *rest.Config, options cach
 	if !c.WaitForCacheSync(ctx) {
 		return 0, errors.New("the cache does not start")
 	}
-	var list corev1.PodList
-	if err := c.List(ctx, &list); err != nil {
+	informer, err := c.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
 		return 0, err
 	}
-	if len(list.Items) != p.Size {
-		return 0, fmt.Errorf("%d Pods are cached, want %d", len(list.Items), p.Size)
+	if n := len(informer.(toolscache.SharedIndexInformer).GetStore().ListKeys()); n != p.Size {
+		return 0, fmt.Errorf("%d Pods are cached, want %d", n, p.Size)
 	}
-	list.Items = nil
 	each := (liveHeap() - before) / float64(p.Size)
 	runtime.KeepAlive(c)
 	cancel()
