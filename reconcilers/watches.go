@@ -67,6 +67,16 @@ func (b base) streams(ctx context.Context, index, value string) []v1beta1.Stream
 	return list.Items
 }
 
+// streamsAt lists the streams that ask for a port or have it, port 0 for those that wait to be given one; an error is
+// logged, as the next event brings the chance again.
+func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress {
+	streams, err := b.view.StreamsAt(ctx, protocol, port)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "protocol", protocol, "port", port)
+	}
+	return streams
+}
+
 // streamsTo lists the streams whose upstream is a Service.
 func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1.StreamIngress {
 	return b.streams(ctx, cluster.IndexUpstream, service.Namespace+"/"+service.Name)
@@ -132,8 +142,8 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			holder(q, e.Object)
 			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.IsStream() {
-				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), at.Port()))))
-				add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(at.Protocol(), 0))))
+				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
+				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
 			}
 		},
 	}
@@ -175,7 +185,7 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 // addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
 // the port was given a moment ago, so that it is not yet found by its port.
 func (r *streamReconciler) addPort(ctx context.Context, q queue, class string, port stream.PortKey) {
-	add(q, requestsFor(r.streams(ctx, cluster.IndexListen, cluster.ListenKey(port.Protocol, port.Port))))
+	add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
 	c, err := r.view.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)

@@ -16,6 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -30,8 +31,8 @@ const (
 	IndexClass = "class"
 	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service, and by its namespace/.
 	IndexUpstream = "upstream"
-	// IndexListen finds StreamIngresses by the protocol and port that they ask for or have been given; port 0 stands for
-	// those that wait to be given one.
+	// IndexListen finds StreamIngresses by the protocol and the neighborhood of the port that they ask for or have been
+	// given. It is read by StreamsAt.
 	IndexListen = "listen"
 )
 
@@ -55,8 +56,8 @@ func CacheOptions() cache.Options {
 			&discoveryv1.EndpointSlice{}: {Transform: slimEndpointSlice},
 			&corev1.Node{}:               {Transform: slimNode},
 			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
-			&v1beta1.StreamIngress{}:     {Transform: cache.TransformStripManagedFields()},
-			&v1beta1.EdgeClaim{}:         {Transform: cache.TransformStripManagedFields()},
+			&v1beta1.StreamIngress{}:     {Transform: slimStream},
+			&v1beta1.EdgeClaim{}:         {Transform: slimClaim},
 			&v1beta1.AddressPool{}:       {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                {Transform: slimPod},
 			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
@@ -84,13 +85,71 @@ func Applied(obj metav1.Object) bool {
 }
 
 // slimService drops the managed fields of Services that no class writes to, but for whether Portcullis has written their
-// addresses; those of the others tell who owns a port.
+// addresses; those of the others tell who owns a port. Of Services that ask for nothing, which most do, it drops labels
+// and selector, too.
 func slimService(obj any) (any, error) {
-	if svc, ok := obj.(*corev1.Service); ok && svc.Labels[v1beta1.LabelClass] == "" {
-		svc.ManagedFields = loadbalancer.KeepStatusOwner(svc.ManagedFields, stream.FieldManager)
-		delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
+	svc, ok := obj.(*corev1.Service)
+	if !ok || svc.Labels[v1beta1.LabelClass] != "" {
+		return obj, nil
 	}
-	return obj, nil
+	svc.ManagedFields = loadbalancer.KeepStatusOwner(svc.ManagedFields, stream.FieldManager)
+	delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
+	// What has an owner may be the Service of an outside upstream, which is set right field by field.
+	if _, asked := exposure.Asked(svc); !asked && svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(svc.OwnerReferences) == 0 {
+		svc.Labels, svc.Spec.Selector = nil, nil
+	}
+	share(&svc.Namespace)
+	share(&svc.Spec.Type)
+	share(&svc.Spec.SessionAffinity)
+	for i := range svc.Spec.IPFamilies {
+		share(&svc.Spec.IPFamilies[i])
+	}
+	for i := range svc.Spec.Ports {
+		share(&svc.Spec.Ports[i].Name)
+		share(&svc.Spec.Ports[i].Protocol)
+	}
+	return svc, nil
+}
+
+// slimStream drops what nobody reads of a StreamIngress, and shares what many of them have in common.
+func slimStream(obj any) (any, error) {
+	s, ok := obj.(*v1beta1.StreamIngress)
+	if !ok {
+		return obj, nil
+	}
+	s.ManagedFields = nil
+	delete(s.Annotations, corev1.LastAppliedConfigAnnotation)
+	shareMeta(&s.TypeMeta, &s.ObjectMeta)
+	share(&s.Spec.ClassName)
+	share(&s.Spec.Protocol)
+	share(&s.Spec.Upstream.Namespace)
+	share(&s.Spec.Upstream.Service)
+	share(&s.Status.ClassName)
+	for i := range s.Status.Addresses {
+		share(&s.Status.Addresses[i])
+	}
+	for i := range s.Status.Conditions {
+		c := &s.Status.Conditions[i]
+		share(&c.Type)
+		share(&c.Status)
+		share(&c.Reason)
+	}
+	return s, nil
+}
+
+// slimClaim drops what nobody reads of an EdgeClaim, and shares what many of them have in common.
+func slimClaim(obj any) (any, error) {
+	c, ok := obj.(*v1beta1.EdgeClaim)
+	if !ok {
+		return obj, nil
+	}
+	c.ManagedFields = nil
+	shareMeta(&c.TypeMeta, &c.ObjectMeta)
+	share(&c.Spec.Scope)
+	share(&c.Spec.Holder.Group)
+	share(&c.Spec.Holder.Kind)
+	share(&c.Spec.Holder.Namespace)
+	return c, nil
 }
 
 // AddIndexes adds the indexes to a cache.
@@ -110,7 +169,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			s := o.(*v1beta1.StreamIngress)
 			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
 		}},
-		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listens(o.(*v1beta1.StreamIngress)) }},
+		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listenKeys(o.(*v1beta1.StreamIngress)) }},
 	} {
 		if err := indexer.IndexField(ctx, i.of, i.name, i.value); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
@@ -147,18 +206,42 @@ func ClassName(s *v1beta1.StreamIngress) string {
 	return s.Status.ClassName
 }
 
-// ListenKey is the key of a port in IndexListen.
-func ListenKey(protocol v1beta1.Protocol, port int32) string {
-	return fmt.Sprintf("%s/%d", protocol, port)
+// neighbors is how many ports have one key in IndexListen: a key of its own for each port takes more memory than the
+// streams there do.
+const neighbors = 16
+
+func listenKey(protocol v1beta1.Protocol, port int32) string {
+	if port == 0 {
+		return string(protocol) // waits to be given one
+	}
+	return fmt.Sprintf("%s/%d", protocol, port/neighbors)
 }
 
-func listens(s *v1beta1.StreamIngress) []string {
-	var keys []string
+// listens are the ports that a stream asks for or has been given; 0 says that it waits to be given one.
+func listens(s *v1beta1.StreamIngress) []int32 {
+	var ports []int32
 	if s.Spec.Listen != nil {
-		keys = append(keys, ListenKey(s.ProtocolOrDefault(), *s.Spec.Listen))
+		ports = append(ports, *s.Spec.Listen)
 	}
 	if s.Spec.Listen == nil || *s.Spec.Listen != s.Status.Listen {
-		keys = append(keys, ListenKey(s.ProtocolOrDefault(), s.Status.Listen))
+		ports = append(ports, s.Status.Listen)
 	}
-	return keys
+	return ports
+}
+
+func listenKeys(s *v1beta1.StreamIngress) []string {
+	var keys []string
+	for _, port := range listens(s) {
+		keys = append(keys, listenKey(s.ProtocolOrDefault(), port))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// StreamsAt lists the streams of any class that ask for a port or have been given it; port 0 stands for those that wait to
+// be given one.
+func (v *View) StreamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error) {
+	var list v1beta1.StreamIngressList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexListen: listenKey(protocol, port)})
+	return slices.DeleteFunc(list.Items, func(s v1beta1.StreamIngress) bool { return !slices.Contains(listens(&s), port) }), err
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,13 +121,15 @@ func TestIndexes(t *testing.T) {
 		"no class":                      {streams + IndexClass, stream(func(*v1beta1.StreamIngress) {}), []string{""}},
 		"its own namespace's Service":   {streams + IndexUpstream, stream(func(*v1beta1.StreamIngress) {}), []string{"shop/db", "shop/"}},
 		"another namespace's Service":   {streams + IndexUpstream, stream(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "data" }), []string{"data/db", "data/"}},
-		"the port it names":             {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(int32(80)) }), []string{"TCP/80", "TCP/0"}},
+		"the port it names":             {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(int32(80)) }), []string{"TCP", "TCP/5"}},
 		"the port it names and has": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 80 }),
-			[]string{"TCP/80"}},
-		"the port it names and the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 81 }),
-			[]string{"TCP/80", "TCP/81"}},
-		"the UDP port it was given":  {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/53"}},
-		"the port that it waits for": {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP/0"}},
+			[]string{"TCP/5"}},
+		"the port it names and the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 96 }),
+			[]string{"TCP/5", "TCP/6"}},
+		"the port it names beside the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 81 }),
+			[]string{"TCP/5"}},
+		"the UDP port it was given":  {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/3"}},
+		"the port that it waits for": {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used[tc.index] = true
@@ -152,12 +157,32 @@ func TestServicesOfNoClassAreSlim(t *testing.T) {
 		}}
 	}
 	ofClass := map[string]string{v1beta1.LabelClass: "public"}
-	slim := service(nil)
-	slim.ManagedFields, slim.Annotations = nil, map[string]string{"keep": "this"}
+	web := map[string]string{"app": "web"}
+	with := func(changes ...func(*corev1.Service)) *corev1.Service {
+		svc := service(web)
+		svc.Spec.Selector, svc.Spec.Ports = web, []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
+		for _, change := range changes {
+			change(svc)
+		}
+		return svc
+	}
+	slim := func(svc *corev1.Service) {
+		svc.ManagedFields = nil
+		delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	slimmer := func(svc *corev1.Service) { svc.Labels, svc.Spec.Selector = nil, nil }
+	balances := func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeLoadBalancer }
+	asks := func(svc *corev1.Service) { svc.Annotations[v1beta1.AnnotationHTTP] = "" }
+	owned := func(svc *corev1.Service) {
+		svc.OwnerReferences = []metav1.OwnerReference{{Kind: "StreamIngress", Name: "outside"}}
+	}
 	for name, tc := range map[string]struct{ in, want any }{
-		"a Service in front of a proxy keeps all": {service(ofClass), service(ofClass)},
-		"any other is slim":                       {service(nil), slim},
-		"another object is left alone":            {"tombstone", "tombstone"},
+		"a Service in front of a proxy keeps all":       {service(ofClass), service(ofClass)},
+		"one that asks for nothing keeps its ports":     {with(), with(slim, slimmer)},
+		"one that asks for an address keeps its labels": {with(balances), with(balances, slim)},
+		"one that asks for an Ingress does, too":        {with(asks), with(asks, slim)},
+		"and one that has an owner":                     {with(owned), with(owned, slim)},
+		"another object is left alone":                  {"tombstone", "tombstone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := slimService(tc.in)
@@ -165,6 +190,69 @@ func TestServicesOfNoClassAreSlim(t *testing.T) {
 				t.Error(err, diff)
 			}
 		})
+	}
+}
+
+// TestSlimStreamsAndClaims: all that is left out is what nobody reads.
+func TestSlimStreamsAndClaims(t *testing.T) {
+	meta := metav1.ObjectMeta{
+		Namespace: "shop", Name: "postgres", UID: "one", ResourceVersion: "7", Generation: 2, Labels: map[string]string{"app": "web"},
+		Annotations: map[string]string{"keep": "this"},
+	}
+	si := &v1beta1.StreamIngress{ObjectMeta: meta}
+	si.Spec = v1beta1.StreamIngressSpec{ClassName: "public", Protocol: v1beta1.TCP, Listen: new(int32(80))}
+	si.Spec.Upstream = v1beta1.StreamUpstream{Namespace: "data", Service: "db", Port: intstr.FromInt32(80)}
+	si.Status = v1beta1.StreamIngressStatus{
+		ObservedGeneration: 2, ClassName: "public", Listen: 80, Addresses: []string{"192.0.2.1"},
+		Conditions: []metav1.Condition{{Type: "Accepted", Status: "True", Reason: "Accepted", Message: "TCP/80 of class public is claimed"}},
+	}
+	c := claim.New(claim.Stream("public", v1beta1.TCP, 80), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres")})
+	c.UID, c.ResourceVersion = "two", "8"
+	for _, tc := range []struct {
+		slim toolscache.TransformFunc
+		want client.Object
+	}{{slimStream, si}, {slimClaim, c}} {
+		full := tc.want.DeepCopyObject().(client.Object)
+		full.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+		if full.GetAnnotations() != nil {
+			full.GetAnnotations()[corev1.LastAppliedConfigAnnotation] = "{}"
+		}
+		got, err := tc.slim(full)
+		if diff := cmp.Diff(any(tc.want), got); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
+		if got, err := tc.slim("tombstone"); err != nil || got != "tombstone" {
+			t.Errorf("it made %v, %v of another object", got, err)
+		}
+	}
+}
+
+// TestStreamsAt finds the streams of one port, and none of its neighbors.
+func TestStreamsAt(t *testing.T) {
+	at := func(name string, protocol v1beta1.Protocol, asks *int32, has int32) *v1beta1.StreamIngress {
+		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		s.Spec.Protocol, s.Spec.Listen, s.Status.Listen = protocol, asks, has
+		return s
+	}
+	v := viewOf(t,
+		at("asks", v1beta1.TCP, new(int32(80)), 0), at("has", v1beta1.TCP, nil, 80), at("both", v1beta1.TCP, new(int32(80)), 80),
+		at("leaves", v1beta1.TCP, new(int32(81)), 80), at("next", v1beta1.TCP, new(int32(81)), 81), at("udp", v1beta1.UDP, new(int32(80)), 80),
+		at("waits", v1beta1.TCP, nil, 0))
+	for port, want := range map[int32][]string{
+		80: {"asks", "both", "has", "leaves"}, 81: {"leaves", "next"}, 82: nil, 0: {"asks", "waits"},
+	} {
+		streams, err := v.StreamsAt(t.Context(), v1beta1.TCP, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range streams {
+			got = append(got, streams[i].Name)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("port %d: %s", port, diff)
+		}
 	}
 }
 

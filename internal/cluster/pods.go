@@ -52,12 +52,16 @@ func slimPod(obj any) (any, error) {
 	}
 	slim := &cachedPod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: shared(pod.Namespace), Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			DeletionTimestamp: pod.DeletionTimestamp,
 		},
-		nodeName: shared(pod.Spec.NodeName), hostNetwork: pod.Spec.HostNetwork,
-		phase: shared(pod.Status.Phase), reason: shared(pod.Status.Reason), ips: pod.Status.PodIPs,
+		nodeName: pod.Spec.NodeName, hostNetwork: pod.Spec.HostNetwork,
+		phase: pod.Status.Phase, reason: pod.Status.Reason, ips: pod.Status.PodIPs,
 	}
+	share(&slim.Namespace)
+	share(&slim.nodeName)
+	share(&slim.phase)
+	share(&slim.reason)
 	if len(slim.ips) == 0 && pod.Status.PodIP != "" {
 		slim.ips = []corev1.PodIP{{IP: pod.Status.PodIP}}
 	}
