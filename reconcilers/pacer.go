@@ -17,7 +17,8 @@ const (
 	paceShare = 5
 	// paceCalm is how long nothing has to happen for a burst to be over.
 	paceCalm = 150 * time.Millisecond
-	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over.
+	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over. What a write took counts
+	// for no more than paceLongest there: a large Service takes a busy API server half a minute.
 	paceLeast = 4
 )
 
@@ -79,7 +80,7 @@ func (p *pacer) done(class string, wrote bool, took time.Duration) {
 		last.interval = min(2*last.interval, paceLongest)
 	}
 	pause := max(last.interval, took)
-	last.next, last.soonest, last.wrote = now.Add(pause), now.Add(pause/paceLeast), now
+	last.next, last.soonest, last.wrote = now.Add(pause), now.Add(min(pause, paceLongest)/paceLeast), now
 	p.state[class] = last
 }
 

@@ -81,6 +81,7 @@ func TestLooksThatTakeLong(t *testing.T) {
 	}{
 		"a short look that wrote":        {true, 10 * ms, 100 * ms, 25 * ms},
 		"a long look that wrote":         {true, 800 * ms, 800 * ms, 200 * ms},
+		"a very long look that wrote":    {true, 30 * time.Second, 30 * time.Second, 500 * ms},
 		"a short look, nothing to write": {false, 5 * ms, 50 * ms, 50 * ms},
 		"a long look, nothing to write":  {false, 100 * ms, 500 * ms, 50 * ms},
 	} {
