@@ -39,7 +39,7 @@ func (*cachedPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 // DeepCopyObject implements runtime.Object.
 func (p *cachedPod) DeepCopyObject() runtime.Object {
 	c := *p
-	p.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	p.DeepCopyInto(&c.ObjectMeta)
 	c.ips = slices.Clone(p.ips)
 	return &c
 }
