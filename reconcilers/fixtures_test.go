@@ -72,14 +72,23 @@ func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 // baseWith is what reconcilers need, on a client, whose cache never lags.
 func baseWith(t testing.TB, c client.Client) base {
 	t.Helper()
-	v, err := cluster.NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, c)
+	b, _ := baseOn(t, c, c)
+	return b
+}
+
+// baseOn is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
+// follows the cache by its events is told by the informers.
+func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeInformers) {
+	t.Helper()
+	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
+	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return base{
-		view: v, ledger: cluster.NewLedger(c, c, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: c, live: c,
+		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
 		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
-	}
+	}, informers
 }
 
 // baseOf is what reconcilers need, in a cluster with these objects.

@@ -1,0 +1,96 @@
+package reconcilers
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// balancerAt is the Service shop/web, which Portcullis has served at an address.
+func balancerAt(ip string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "w", ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "portcullis", Operation: metav1.ManagedFieldsOperationApply, Subresource: "status", APIVersion: "v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`),
+	}}}}
+	svc.Spec = corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new(v1beta1.LoadBalancerClass),
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}},
+	}
+	svc.Status.LoadBalancer.Ingress = loadbalancer.Served([]netip.Addr{netip.MustParseAddr(ip)}, corev1.LoadBalancerIPModeVIP,
+		[]loadbalancer.Port{{Protocol: corev1.ProtocolTCP, Number: 80}})
+	return svc
+}
+
+// onAddress is a claim of shop/web.
+func onAddress(ip string) *v1beta1.EdgeClaim {
+	return claim.New(claim.Address(netip.MustParseAddr(ip)), claim.Claimant{Holder: serviceHolder(balancerAt(ip)), UID: "w"})
+}
+
+// balancers is a reconciler whose cache does not show all that is stored, with a pool of some addresses.
+func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReconciler {
+	t.Helper()
+	pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: v1beta1.AddressPoolSpec{Addresses: []string{"192.0.2.0/28"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	seen := append([]client.Object{namespace, pool}, alsoSeen...)
+	b, informers := baseOn(t, clusterOf(t, seen...).WithReturnManagedFields().Build(), clusterOf(t, stored...).WithReturnManagedFields().Build())
+	pools, err := informers.FakeInformerFor(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools.Add(pool)
+	b.balanced, b.events = newBulletin(), events.NewFakeRecorder(10)
+	return &loadBalancerReconciler{base: b, waiting: newWaiting()}
+}
+
+// TestLaggingClaimsMoveNoAddress looks at a Service that is served at an address while the cache shows no claim on it. The
+// Service stays where it is if the API server has the claim: only what nobody holds is drawn anew.
+func TestLaggingClaimsMoveNoAddress(t *testing.T) {
+	const served, lowest = "192.0.2.7", "192.0.2.0"
+	svc := balancerAt(served)
+	for name, tc := range map[string]struct {
+		ledger, seen []client.Object
+		want         string
+		claims       []string
+	}{
+		"the cache lags":               {[]client.Object{onAddress(served)}, nil, served, []string{"addr.192-0-2-7"}},
+		"the cache shows another only": {[]client.Object{onAddress(served), onAddress("192.0.2.3")}, []client.Object{onAddress("192.0.2.3")}, served, []string{"addr.192-0-2-3", "addr.192-0-2-7"}},
+		"the cache shows it":           {[]client.Object{onAddress(served)}, []client.Object{onAddress(served)}, served, []string{"addr.192-0-2-7"}},
+		"nobody holds it":              {nil, nil, lowest, []string{"addr.192-0-2-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := balancers(t, append(tc.ledger, svc.DeepCopy()), append(tc.seen, svc.DeepCopy()))
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
+				t.Fatal(err)
+			}
+			now := &corev1.Service{}
+			if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
+				t.Fatal(err)
+			}
+			if listed := loadbalancer.Listed(now.Status.LoadBalancer.Ingress); len(listed) != 1 || listed[0].String() != tc.want {
+				t.Errorf("it is served at %v", listed)
+			}
+			var claims v1beta1.EdgeClaimList
+			if err := r.live.List(t.Context(), &claims); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for i := range claims.Items {
+				names = append(names, claims.Items[i].Name)
+			}
+			if slices.Sort(names); !slices.Equal(names, tc.claims) {
+				t.Errorf("the ledger has %s", strings.Join(names, ", "))
+			}
+		})
+	}
+}
