@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -59,14 +57,8 @@ const assumption = 10 * time.Second
 // newAddresses makes Addresses that follow a cache.
 func newAddresses(ctx context.Context, c cache.Cache) (*Addresses, error) {
 	a := emptyAddresses(clock.RealClock{})
-	informer, err := c.GetInformer(ctx, &v1beta1.EdgeClaim{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watching EdgeClaims: %w", err)
-	}
-	a.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.set(obj, true) },
-		DeleteFunc: func(obj any) { a.set(obj, false) },
-	})
+	var err error
+	a.registration, err = followPoints(ctx, c, a.set)
 	return a, err
 }
 
@@ -199,15 +191,8 @@ func (a *Addresses) drop(at claim.Coordinate) {
 }
 
 func (a *Addresses) set(obj any, claimed bool) {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	c, ok := obj.(*v1beta1.EdgeClaim)
-	if !ok {
-		return
-	}
-	at, err := claim.Parse(c.Name)
-	if err != nil || !at.IsAddress() {
+	at := pointOf(obj)
+	if !at.IsAddress() {
 		return
 	}
 	for _, changed := range a.enter(at, claimed) {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -36,15 +35,8 @@ type departures struct {
 func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
 	d := &departures{clock: clock.RealClock{}}
 	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}} {
-		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watching %T: %w", obj, err)
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			UpdateFunc: d.replaced,
-			DeleteFunc: d.deleted,
-		}); err != nil {
-			return nil, fmt.Errorf("watching %T: %w", obj, err)
+		if _, err := follow(ctx, c, obj, toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.replaced, DeleteFunc: d.deleted}); err != nil {
+			return nil, err
 		}
 	}
 	return d, nil
@@ -60,10 +52,7 @@ func (d *departures) replaced(before, after any) {
 }
 
 func (d *departures) deleted(obj any) {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	switch o := obj.(type) {
+	switch o := objectOf(obj).(type) {
 	case *v1beta1.StreamIngress:
 		d.add(o.UID)
 	case *corev1.Service:

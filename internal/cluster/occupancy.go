@@ -2,14 +2,12 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -29,14 +27,8 @@ type occupied struct {
 // NewOccupancy makes an Occupancy that follows a cache.
 func NewOccupancy(ctx context.Context, c cache.Cache) (*Occupancy, error) {
 	o := &Occupancy{ports: map[occupied]*stream.PortSet{}}
-	informer, err := c.GetInformer(ctx, &v1beta1.EdgeClaim{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watching EdgeClaims: %w", err)
-	}
-	o.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { o.set(obj, true) },
-		DeleteFunc: func(obj any) { o.set(obj, false) },
-	})
+	var err error
+	o.registration, err = followPoints(ctx, c, o.set)
 	return o, err
 }
 
@@ -53,15 +45,8 @@ func (o *Occupancy) Subtract(from *stream.PortSet, class string, protocol v1beta
 }
 
 func (o *Occupancy) set(obj any, taken bool) {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	c, ok := obj.(*v1beta1.EdgeClaim)
-	if !ok {
-		return
-	}
-	at, err := claim.Parse(c.Name)
-	if err != nil || !at.IsStream() {
+	at := pointOf(obj)
+	if !at.IsStream() {
 		return
 	}
 	o.mu.Lock()

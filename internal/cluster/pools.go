@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -35,11 +34,8 @@ type poolBook struct {
 
 func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
 	p := &poolBook{known: map[string]*v1beta1.AddressPool{}}
-	informer, err := c.GetInformer(ctx, &v1beta1.AddressPool{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watching AddressPools: %w", err)
-	}
-	p.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	var err error
+	p.registration, err = follow(ctx, c, &v1beta1.AddressPool{}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj, true) },
 		UpdateFunc: func(_, obj any) { p.set(obj, true) },
 		DeleteFunc: func(obj any) { p.set(obj, false) },
@@ -50,10 +46,7 @@ func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
 func (p *poolBook) synced() bool { return p.registration.HasSynced() }
 
 func (p *poolBook) set(obj any, there bool) {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	pool, ok := obj.(*v1beta1.AddressPool)
+	pool, ok := objectOf(obj).(*v1beta1.AddressPool)
 	if !ok {
 		return
 	}
