@@ -88,7 +88,8 @@ func TestLaggingClaimsMoveNoAddress(t *testing.T) {
 			for i := range claims.Items {
 				names = append(names, claims.Items[i].Name)
 			}
-			if slices.Sort(names); !slices.Equal(names, tc.claims) {
+			slices.Sort(names)
+			if !slices.Equal(names, tc.claims) {
 				t.Errorf("the ledger has %s", strings.Join(names, ", "))
 			}
 		})

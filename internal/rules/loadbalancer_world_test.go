@@ -89,7 +89,7 @@ func (w *world) taken(name string, points ...claim.Coordinate) *world {
 }
 
 // pool is a pool of the source Addresses, or, with no addresses, of the source NodeIP.
-func pool(name string, addresses string, changes ...poolChange) *v1beta1.AddressPool {
+func pool(name, addresses string, changes ...poolChange) *v1beta1.AddressPool {
 	p := poolOfSource(v1beta1.SourceNodeIP, changes...)
 	if addresses != "" {
 		p = poolOfSource(v1beta1.SourceAddresses, append([]poolChange{lists(strings.Split(addresses, ",")...)}, changes...)...)
