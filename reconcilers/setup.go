@@ -4,7 +4,6 @@ package reconcilers
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -76,18 +74,7 @@ func (b base) remove(ctx context.Context, obj client.Object) error {
 
 // heldLive lists the points that a holder has claims on as they are stored now.
 func (b base) heldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	var list v1beta1.EdgeClaimList
-	if err := b.live.List(ctx, &list, client.MatchingFields{"spec.heldBy": by.String()}); err != nil {
-		return nil, err
-	}
-	var held []claim.Coordinate
-	for i := range list.Items {
-		if at, err := claim.Of(&list.Items[i]); err == nil && claim.HolderOf(&list.Items[i]) == by {
-			held = append(held, at)
-		}
-	}
-	slices.SortFunc(held, claim.Compare)
-	return held, nil
+	return cluster.HeldIn(ctx, b.live, by)
 }
 
 // backOff says how long to wait before a look that failed is tried again. The longest wait is what a user has to bear
