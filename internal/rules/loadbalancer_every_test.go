@@ -22,7 +22,7 @@ var (
 	}
 	everyAsk = []serviceChange{
 		func(*corev1.Service) {}, forPool("four"), forPool("shared"), forPool("nodes"), forPool("own"), forAddresses("192.0.2.1"),
-		forAddresses("203.0.113.1"), forAddresses("10.96.0.9"), forAddresses("2001:db8::1"), forAddresses("192.0.2.1,2001:db8::1"),
+		forAddresses("203.0.113.1"), forAddresses("10.96.0.9"), forAddresses("2001:db8::1"), forAddresses("192.0.2.1,2001:db8::1"), forAddresses("10.96.0.9,2001:db8::1"),
 		forSharing("Ports"), forSharing("None"),
 	}
 	everyFamily = []serviceChange{func(*corev1.Service) {}, ipv6Only, eitherFamily, bothFamilies, unborn}

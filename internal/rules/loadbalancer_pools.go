@@ -118,7 +118,7 @@ const most = 5
 func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, Problems) {
 	var pools []*addresspool.Pool
 	for _, ip := range b.Addresses {
-		pool := poolOf(b.Service, book, ip)
+		pool := poolOf(b, book, ip)
 		if pool == nil {
 			return nil, one(v1beta1.ReasonAddressNotInPool,
 				field.Invalid(b.AddressesPath, ip.String(), "is in no AddressPool: "+there(book.Pools())+contentsOf(book.Pools())))
@@ -133,11 +133,15 @@ func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*a
 	return pools, nil
 }
 
-func poolOf(svc *corev1.Service, book *addresspool.Book, ip netip.Addr) *addresspool.Pool {
+// poolOf is the pool that has an address. Cluster IPs are given all at once: their pool has to have all that is asked for.
+func poolOf(b *Balance, book *addresspool.Book, ip netip.Addr) *addresspool.Pool {
 	if pool := book.Of(ip); pool != nil {
 		return pool
 	}
-	if i := slices.IndexFunc(book.Pools(), func(p *addresspool.Pool) bool { return gives(p, svc, ip) }); i >= 0 {
+	hasAll := func(p *addresspool.Pool) bool {
+		return !slices.ContainsFunc(b.Addresses, func(asked netip.Addr) bool { return !gives(p, b.Service, asked) })
+	}
+	if i := slices.IndexFunc(book.Pools(), hasAll); i >= 0 {
 		return book.Pools()[i]
 	}
 	return nil
