@@ -56,7 +56,8 @@ func TestAllotKeepsItsWord(t *testing.T) {
 	}
 }
 
-// mustStay looks again at a Service that has been given what was decided: it keeps that.
+// mustStay looks again at a Service that has been given what was decided: it keeps that, and nobody
+// releases any of it.
 func mustStay(t *testing.T, w *world, svc *corev1.Service, lots []loadbalancer.Lot) {
 	t.Helper()
 	points := pointsOf(lots)
@@ -68,6 +69,12 @@ func mustStay(t *testing.T, w *world, svc *corev1.Service, lots []loadbalancer.L
 	if len(points) > 0 && (err != nil || len(problems) > 0 || !slices.Equal(points, now)) {
 		t.Fatalf("asking %v of %v, with %s, it was given %v, and then %v: %v %v", svc.Annotations, svc.Spec.IPFamilies,
 			poolNames(w.Pools().Pools()), points, now, verdicts(problems), err)
+	}
+	for _, at := range points {
+		if wants, err := WantsPoint(t.Context(), w, balanceOf(t, svc, points...), at, nil); err != nil || !wants {
+			t.Fatalf("asking %v of %v, with %s, it was given %v, and does not want %s: %v", svc.Annotations, svc.Spec.IPFamilies,
+				poolNames(w.Pools().Pools()), points, at, err)
+		}
 	}
 }
 
