@@ -81,8 +81,8 @@ func (s *stage) services(n int) error {
 const (
 	// whyMuchMemory explains what the memory is for.
 	whyMuchMemory = "Portcullis answers admission requests from memory, so that it holds every stream, claim, Service and Pod with the " +
-		"fields that it uses, and indexes of them. Go collects garbage when there is as much of it as there is in use. GOGC=50 in the " +
-		"environment makes that half as much, for more CPU time; --pod-to-ip=off leaves out the Pods"
+		"fields that it uses, and indexes of them. To that come the program itself, some 50 MiB of it, and garbage of up to half of " +
+		"what is in use. --pod-to-ip=off leaves out the Pods"
 	// whyBusy explains what is done at rest.
 	whyBusy = "it was measured for %s, from %s after the start. Once a minute, the second reader of the ledger reads the claims and what " +
 		"holds them anew from the API server; --audit-interval=0 turns it off"
