@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -80,10 +81,10 @@ var parts = []struct {
 	{"release", (*bench).release},
 	{"tutorial", (*bench).tutorial},
 	{"house", (*bench).house},
-	{"portspace", (*bench).portSpace},
 	{"ingress", (*bench).ingress},
 	{"balancers", (*bench).balancers},
 	{"metallb", (*bench).besideMetalLB},
+	{"portspace", (*bench).portSpace},
 	{"costs", (*bench).costs},
 }
 
@@ -113,16 +114,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := b.describe(b.root); err != nil {
 		return err
 	}
-	for _, part := range parts {
-		if !chosen[part.name] {
-			continue
-		}
-		began, computed := time.Now(), process.Spent()
-		if err := part.run(b); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
-		}
-		b.say("%s took %.0f s, and %.0f s of CPU time", part.name, time.Since(began).Seconds(), process.Spent()-computed)
-	}
+	failed := b.measure(chosen)
 	where := filepath.Join(b.root, "docs")
 	if b.quick || *only != "" {
 		where = filepath.Join(b.root, "bin")
@@ -132,7 +124,25 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	b.say("all took %.0f s, and %.0f s of CPU time; the report is %s",
 		time.Since(b.began).Seconds(), process.Spent(), filepath.Join(where, "benchmarks.md"))
-	return nil
+	return failed
+}
+
+// measure runs the chosen parts. One that fails leaves a section that says so, and the others their turn.
+func (b *bench) measure(chosen map[string]bool) error {
+	var failed []error
+	for _, part := range parts {
+		if !chosen[part.name] {
+			continue
+		}
+		began, computed := time.Now(), process.Spent()
+		if err := part.run(b); err != nil {
+			b.say("%s failed: %v", part.name, err)
+			b.add(report.Section{Title: "Not measured: " + part.name, About: "This part failed in this run, and has no more figures."})
+			failed = append(failed, fmt.Errorf("%s: %w", part.name, err))
+		}
+		b.say("%s took %.0f s, and %.0f s of CPU time", part.name, time.Since(began).Seconds(), process.Spent()-computed)
+	}
+	return errors.Join(failed...)
 }
 
 // choose finds the parts to measure.

@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // sightings tell when something was first seen in a watch, by name.
@@ -40,7 +39,7 @@ func (s *sightings) wait(ctx context.Context, name string) (time.Time, error) {
 	}
 }
 
-// watch watches a kind from now on, and again when a watch ends. What is there already is in the list, as far as the
+// watch watches a kind from now on. What is there already is in the list, as far as the
 // options want it.
 func (s *stage) watch(list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
 	user, err := s.user()
@@ -50,12 +49,7 @@ func (s *stage) watch(list client.ObjectList, options ...client.ListOption) (wat
 	if err := user.List(s.b.ctx, list, options...); err != nil {
 		return nil, err
 	}
-	in := (&client.ListOptions{}).ApplyOptions(options).Namespace
-	return watchtools.NewRetryWatcherWithContext(s.b.ctx, list.GetResourceVersion(), &toolscache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			return user.Watch(ctx, list, &client.ListOptions{Namespace: in, Raw: &raw})
-		},
-	})
+	return harness.Follow(s.b.ctx, user, list, options...)
 }
 
 // watching notes when matching events of a kind are seen first; match returns the name, empty for no match.

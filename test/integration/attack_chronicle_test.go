@@ -12,11 +12,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/test/harness"
@@ -95,7 +93,7 @@ func (c *chronicle) follow(ctx context.Context, list client.ObjectList) error {
 	}); err != nil {
 		return err
 	}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), kindWatcher{c.watcher, list})
+	w, err := harness.Follow(ctx, c.watcher, list)
 	if err != nil {
 		return err
 	}
@@ -109,18 +107,6 @@ func (c *chronicle) follow(ctx context.Context, list client.ObjectList) error {
 		}
 	}()
 	return nil
-}
-
-// kindWatcher watches all objects of a kind. A busy API server ends watches that it can't serve fast enough; then another
-// one is begun where that one ended.
-type kindWatcher struct {
-	client.WithWatch
-	list client.ObjectList
-}
-
-// WatchWithContext implements cache.WatcherWithContext.
-func (w kindWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return w.Watch(ctx, w.list, &client.ListOptions{Raw: &options})
 }
 
 func (c *chronicle) note(e watch.Event) {

@@ -107,7 +107,11 @@ func (b Burst) service(number int) *corev1.Service {
 
 // watch tells served when all Services have addresses.
 func (b Burst) watch(ctx context.Context, c client.WithWatch, served chan<- error) error {
-	watcher, err := c.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(b.Name))
+	known := &corev1.ServiceList{}
+	if err := c.List(ctx, known, client.InNamespace(b.Name)); err != nil {
+		return err
+	}
+	watcher, err := harness.Follow(ctx, c, known, client.InNamespace(b.Name))
 	if err != nil {
 		return err
 	}

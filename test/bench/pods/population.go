@@ -16,6 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/bench/sample"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // Population is a number of Pods, the first of which are in namespaces that are labeled to have PodToIPs.
@@ -55,7 +56,11 @@ func (p *Population) Create(ctx context.Context) error {
 // Run gives every Pod its IP and makes it ready. It returns how long it took from each request that did so for a Pod of a
 // labeled namespace until its PodToIP was there.
 func (p *Population) Run(ctx context.Context) (*sample.Sample, error) {
-	events, err := p.Client.Watch(ctx, &v1beta1.PodToIPList{})
+	known := &v1beta1.PodToIPList{}
+	if err := p.Client.List(ctx, known); err != nil {
+		return nil, err
+	}
+	events, err := harness.Follow(ctx, p.Client, known)
 	if err != nil {
 		return nil, err
 	}
