@@ -68,7 +68,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 
 // reporters is how many streams are looked at at once: enough to report them as fast as they are admitted, and so few
 // that a busy API server has time for the writes that open their ports.
-const reporters = 8
+const reporters = 3
 
 // pendingRetry is when to look again at a stream that is about to be programmed. The write is an event that brings it
 // back sooner; but one cache may show the write before another shows whom it concerns.
