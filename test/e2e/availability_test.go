@@ -73,4 +73,7 @@ func (u *users) failedOnlyBetween(t *testing.T, e *endpoints, lost replica, lost
 				o.took.Round(time.Millisecond), o.err)
 		}
 	}
+	if t.Failed() {
+		t.Logf("endpoints since the replica was lost:\n%s", e.story(lostAt))
+	}
 }

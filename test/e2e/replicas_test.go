@@ -126,6 +126,14 @@ type endpoints struct {
 	mu     sync.Mutex
 	ready  []string
 	goneAt map[string]time.Time
+	// told is each change of what the EndpointSlices say, for the reader of a failure.
+	told []change
+}
+
+// change is what the EndpointSlices have said from a time on.
+type change struct {
+	at   time.Time
+	says string
 }
 
 // watchEndpoints looks ten times a second until the test ends.
@@ -157,16 +165,17 @@ func (e *endpoints) look(ctx context.Context, a *api) {
 		Items []struct {
 			Endpoints []struct {
 				Addresses  []string
-				Conditions struct{ Ready bool }
+				Conditions struct{ Ready, Serving, Terminating bool }
 			}
 		}
 	}
 	if json.Unmarshal(answer, &slicesOf) != nil {
 		return
 	}
-	var ready []string
+	var ready, all []string
 	for _, s := range slicesOf.Items {
 		for _, endpoint := range s.Endpoints {
+			all = append(all, fmt.Sprintf("%v %+v", endpoint.Addresses, endpoint.Conditions))
 			if endpoint.Conditions.Ready {
 				ready = append(ready, endpoint.Addresses...)
 			}
@@ -180,6 +189,21 @@ func (e *endpoints) look(ctx context.Context, a *api) {
 		}
 	}
 	e.ready = ready
+	slices.Sort(all)
+	if says := strings.Join(all, ", "); len(e.told) == 0 || e.told[len(e.told)-1].says != says {
+		e.told = append(e.told, change{at: time.Now(), says: says})
+	}
+}
+
+// story is what the EndpointSlices have said, each time with how long that was after begin.
+func (e *endpoints) story(begin time.Time) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var lines []string
+	for _, c := range e.told {
+		lines = append(lines, fmt.Sprintf("  %s: %s", c.at.Sub(begin).Round(100*time.Millisecond), c.says))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // gone is when an address was taken out, and whether it was.
