@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -39,8 +40,11 @@ func (d *draining) Start(ctx context.Context) error {
 // Register serves hook. The context of a request ends when the API server gives up, not when this server stops.
 func (d *draining) Register(path string, hook http.Handler) {
 	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.spare.use(r.RemoteAddr)
-		answered := &reply{ResponseWriter: w, keep: func() bool { return d.spare.keep(r.RemoteAddr) && !d.isStopping() }}
+		remote, _ := netip.ParseAddrPort(r.RemoteAddr) // as net/http writes it
+		d.spare.use(remote)
+		answered := &reply{ResponseWriter: w, keep: func() bool {
+			return d.spare.keep(remote, r.Context().Err() == nil) && !d.isStopping()
+		}}
 		defer answered.say()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()

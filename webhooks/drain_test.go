@@ -80,6 +80,7 @@ func TestDrainingSaysFarewell(t *testing.T) {
 		fake.hook.ServeHTTP(answer, httptest.NewRequestWithContext(base, http.MethodPost, "/validate", http.NoBody))
 		return answer.Header().Get("Connection")
 	}
+	ask()
 	if got := ask(); got != "" {
 		t.Errorf("a server that goes on says Connection: %s", got)
 	}

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -9,12 +10,17 @@ import (
 // spare are the connections that nobody uses and that are kept for the next request. They are few on purpose: when a
 // node dies, nobody closes its connections, and the API server finds out about each by a request that fails. Requests on
 // new connections go where the Service leads, and so to replicas that live.
+//
+// But each API server has one while its requests follow each other, for a new connection may lead to a dead node even
+// when the Service does not: the kernel goes on with what it has once decided for the same two ports, and does so for two
+// minutes after an attempt that nobody answered. Who has a connection, and waits for another one, takes the first that
+// is free.
 type spare struct {
 	now func() time.Time
 
 	mu sync.Mutex
 	// since is when each has had its last answer, by its remote address.
-	since map[string]time.Time
+	since map[netip.AddrPort]time.Time
 	// busy is how many requests are being answered.
 	busy int
 	// second is the current one, and requests are those of it and of the one before.
@@ -29,38 +35,53 @@ const (
 	perSpare = 50
 	// forgotten is how long the API server keeps a connection that it does not use.
 	forgotten = 90 * time.Second
+	// dialing is how long the API server may take for a new connection.
+	dialing = time.Second
 )
 
 func newSpare(now func() time.Time) *spare {
-	return &spare{now: now, since: map[string]time.Time{}}
+	return &spare{now: now, since: map[netip.AddrPort]time.Time{}}
 }
 
 // use takes note of a request on a connection.
-func (s *spare) use(remote string) {
+func (s *spare) use(remote netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn()
 	s.requests++
 	s.busy++
+	now := s.now()
+	_, known := s.since[remote]
 	delete(s.since, remote)
+	for other, since := range s.since {
+		// Whoever opens a connection has none to spare: of a crowd's connections the API server keeps 25, and before
+		// Kubernetes 1.37 those for another path are of no use to it.
+		outdated := !known && other.Addr() == remote.Addr() && now.Sub(since) > dialing
+		if outdated || now.Sub(since) > forgotten {
+			delete(s.since, other)
+		}
+	}
 }
 
 // keep says whether a connection is worth keeping, on which the request is about to be answered that was noted by use.
-func (s *spare) keep(remote string) bool {
+// It is of no worth when nobody waits for the answer.
+func (s *spare) keep(remote netip.AddrPort, awaited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn()
 	s.busy--
-	now := s.now()
-	for other, since := range s.since {
-		if now.Sub(since) > forgotten {
-			delete(s.since, other)
+	kept := 0
+	for other := range s.since {
+		if other.Addr() == remote.Addr() {
+			kept++
 		}
 	}
-	if len(s.since) > max(s.busy, max(s.requests, s.before)/perSpare) {
+	// The request after a single one may come when the node is long gone.
+	single := s.requests+s.before < 2
+	if !awaited || single || kept > max(s.busy, max(s.requests, s.before)/perSpare) {
 		return false
 	}
-	s.since[remote] = now
+	s.since[remote] = s.now()
 	return true
 }
 

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 )
 
-// crowd is how many come at once.
-const crowd = 40
+// crowd is how many come at once: more than the API server keeps connections of.
+const crowd = 120
 
 // TestWreckedNode cuts off and ends one of two nodes, the one with the leader. Of all files this one comes last: the node
 // does not come back.
@@ -16,6 +17,7 @@ func TestWreckedNode(t *testing.T) {
 	needs(t, target.script != "", "nodes are lost only on a cluster that CLUSTER makes")
 	outlive := balancedOverNodes(t)
 	victim := leadOn(t, "node1")
+	fewPorts(t, "0")
 	e, u := watchEndpoints(t), busy(t, "wreck")
 	time.Sleep(settling)
 	u.burst(t, 30000, crowd)
@@ -48,6 +50,24 @@ func TestWreckedNode(t *testing.T) {
 	u.report(t)
 	u.failedOnlyBetween(t, e, victim, begin)
 	u.keptTheirWord(t)
+}
+
+// fewPorts leaves a node so few ports for its connections that it soon has to use those again which it had for attempts
+// to reach a dead node. Where a Service has led such an attempt, the kernel leads the next one from the same port.
+func fewPorts(t *testing.T, node string) {
+	t.Helper()
+	const setting = "/proc/sys/net/ipv4/ip_local_port_range"
+	before, err := exec.CommandContext(t.Context(), target.script, "node", node, "cat", setting).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(ports string) {
+		if err := command(target.script, "node", node, "sh", "-c", "echo "+ports+" >"+setting); err != nil {
+			t.Error(err)
+		}
+	}
+	set("40000 40999")
+	t.Cleanup(func() { set(strings.TrimSpace(string(before))) })
 }
 
 // leadOn makes the replica on a node the leader, and waits until there is one replica on each node.
