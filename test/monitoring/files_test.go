@@ -113,7 +113,7 @@ var (
 	groupings  = regexp.MustCompile(`\b(by|on|without|ignoring|group_left|group_right) *\([^)]*\)`)
 	matchers   = regexp.MustCompile(`\{[^}]*\}`)
 	metricName = regexp.MustCompile(`[a-z][a-z0-9]*(_[a-z0-9]+)+|\bup\b`)
-	functions  = []string{"histogram_quantile", "absent_over_time", "max_over_time"}
+	functions  = []string{"histogram_quantile", "absent_over_time", "last_over_time", "max_over_time"}
 )
 
 // metricsIn are the names of the metrics in an expression.
