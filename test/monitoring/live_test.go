@@ -48,21 +48,12 @@ func TestPrometheusSeesEverything(t *testing.T) {
 	program(t, "prometheus")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h, err := harness.Start(ctx, harness.Options{Replicas: 2, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
-	if err != nil {
-		t.Fatalf("starting Portcullis: %v", err)
+	h := start(ctx, t, harness.Options{Replicas: 2, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
+	secret := &corev1.Secret{}
+	if err := h.Client.Get(ctx, client.ObjectKey{Namespace: "portcullis-system", Name: "portcullis-webhook-cert"}, secret); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, r := range h.Replicas {
-			if t.Failed() {
-				t.Logf("log of %s:\n%s", r.Log, r.LogTail(3000))
-			}
-		}
-		if err := h.Stop(); err != nil {
-			t.Errorf("stopping Portcullis: %v", err)
-		}
-	})
-	w := newWatcher(t, h)
+	w := newWatcher(t, h, secret.Data["ca.crt"])
 	w.isLetInAlone()
 	p := startPrometheus(t, w.dir, w.configuration())
 	s := stage(t, h)
@@ -97,6 +88,26 @@ func TestPrometheusSeesEverything(t *testing.T) {
 		return err
 	})
 	evaluated(t, p)
+}
+
+// start starts Portcullis for one test.
+func start(ctx context.Context, t *testing.T, o harness.Options) *harness.Harness {
+	t.Helper()
+	h, err := harness.Start(ctx, o)
+	if err != nil {
+		t.Fatalf("starting Portcullis: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, r := range h.Replicas {
+			if t.Failed() {
+				t.Logf("log of %s:\n%s", r.Log, r.LogTail(3000))
+			}
+		}
+		if err := h.Stop(); err != nil {
+			t.Errorf("stopping Portcullis: %v", err)
+		}
+	})
+	return h
 }
 
 // hold checks the names of the metrics: those that alerts and dashboard use exist, and those of Portcullis are the ones
@@ -170,7 +181,8 @@ type watcher struct {
 	dir string
 }
 
-func newWatcher(t *testing.T, h *harness.Harness) *watcher {
+// newWatcher trusts the authority of the replicas' certificates.
+func newWatcher(t *testing.T, h *harness.Harness, authority []byte) *watcher {
 	t.Helper()
 	w := &watcher{h, t, t.TempDir()}
 	binding, err := controlplane.Decode(strings.NewReader(string(read(t, "config", "prometheus", "reader_binding.yaml"))))
@@ -183,13 +195,9 @@ func newWatcher(t *testing.T, h *harness.Harness) *watcher {
 	if err := controlplane.Apply(t.Context(), h.Config(), "install", binding...); err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{}
-	if err := h.Client.Get(t.Context(), client.ObjectKey{Namespace: "portcullis-system", Name: "portcullis-webhook-cert"}, secret); err != nil {
-		t.Fatal(err)
-	}
 	_, rules := alerts(t)
 	for name, content := range map[string][]byte{
-		"token": []byte(w.token("prometheus-k8s")), "portcullis.crt": secret.Data["ca.crt"], "apiserver.crt": h.Config().CAData, "rules.yaml": rules,
+		"token": []byte(w.token("prometheus-k8s")), "portcullis.crt": authority, "apiserver.crt": h.Config().CAData, "rules.yaml": rules,
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
