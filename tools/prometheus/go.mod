@@ -1,5 +1,8 @@
 // Prometheus and promtool, for the tests of metrics, alerts and the dashboard. Built with the tag remove_all_sd, which
 // leaves out the clients of every cloud.
+//
+// From the Go module proxy, and not a distribution's package: so it is the same current version on every machine, pinned
+// with its checksum in go.sum, and takes nothing but Go to install. Debian 12, for one, has a Prometheus of 2023 (2.42).
 module jeffthecoder.xyz/portcullis/tools/prometheus
 
 go 1.26.0
