@@ -5,11 +5,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-const (
-	resultLoaded  = "loaded"
-	resultRefused = "refused"
-)
-
 var (
 	// A vector without labels, so that the series is absent, not zero, until a certificate is loaded.
 	expiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -21,15 +16,12 @@ var (
 		Name: "portcullis_webhook_certificate_trusted",
 		Help: "Whether the authority in the webhook configuration vouches for the serving certificate: 1; 0 if the API server refuses it.",
 	}, nil)
-	loads = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "portcullis_webhook_certificate_loads_total",
-		Help: "Changes of the serving certificate's files, by result: loaded, or refused because they are no valid pair.",
-	}, []string{"result"})
+	refused = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "portcullis_webhook_certificate_refused",
+		Help: "1 while the serving certificate's files can't be loaded, as they are no valid pair or not there; 0 when they are served.",
+	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(expiry, trusted, loads)
-	for _, result := range []string{resultLoaded, resultRefused} {
-		loads.WithLabelValues(result) // so that a first one is a rise
-	}
+	metrics.Registry.MustRegister(expiry, trusted, refused)
 }

@@ -145,6 +145,7 @@ func (s *Serving) load() {
 	}
 	if s.current.Load() != nil && files == s.loaded {
 		s.problem = nil
+		refused.Set(0)
 		return
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
@@ -155,13 +156,13 @@ func (s *Serving) load() {
 	s.current.Store(&cert)
 	s.loaded, s.problem = files, nil
 	expiry.WithLabelValues().Set(float64(cert.Leaf.NotAfter.Unix()))
-	loads.WithLabelValues(resultLoaded).Inc()
+	refused.Set(0)
 	s.log.Info("Loaded the serving certificate", "dir", s.opts.Dir,
 		"dnsNames", cert.Leaf.DNSNames, "notAfter", cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// refuse keeps what can't be loaded from being served. It is logged once, and only when a second look finds the same:
-// files that are replaced one after the other do not match for a moment.
+// refuse keeps what can't be loaded from being served. That is told only when a second look finds the same: files that
+// are replaced one after the other do not match for a moment. The log says it once, the metric for as long as it is so.
 func (s *Serving) refuse(files fingerprint, err error) {
 	if s.problem == nil || s.problem.files != files || s.problem.err.Error() != err.Error() {
 		s.problem = &problem{files: files, err: err}
@@ -171,13 +172,13 @@ func (s *Serving) refuse(files fingerprint, err error) {
 		return
 	}
 	s.problem.logged = true
+	refused.Set(1)
 	switch kept := s.current.Load() != nil; {
 	case errors.Is(err, fs.ErrNotExist) && kept:
 		s.log.Info("The files of the serving certificate are gone, still serving the one loaded before", "dir", s.opts.Dir)
 	case errors.Is(err, fs.ErrNotExist):
 		s.log.Info("Waiting for the serving certificate", "dir", s.opts.Dir, "files", []string{certFile, keyFile})
 	default:
-		loads.WithLabelValues(resultRefused).Inc()
 		s.log.Error(err, "Can't load the serving certificate", "dir", s.opts.Dir, "stillServingPrevious", kept)
 	}
 }

@@ -132,12 +132,11 @@ func TestBadFilesKeepTheLastGoodCertificate(t *testing.T) {
 	}
 }
 
-func TestEveryBadChangeIsLoggedAndCountedOnce(t *testing.T) {
+func TestEveryBadChangeIsLoggedOnce(t *testing.T) {
 	dir := t.TempDir()
 	newAuthority(t).pair(t, "good.test", time.Hour).write(t, dir)
 	s, log := newLoggedServing(Options{Dir: dir})
 	s.load()
-	before := testutil.ToFloat64(loads.WithLabelValues(resultRefused))
 	for change := range 3 {
 		writeFile(t, filepath.Join(dir, certFile), fmt.Appendf(nil, "garbage %d", change))
 		for range 4 {
@@ -147,9 +146,32 @@ func TestEveryBadChangeIsLoggedAndCountedOnce(t *testing.T) {
 	if lines := log.about("Can't load"); len(lines) != 3 {
 		t.Errorf("three bad changes logged %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
-	if got := testutil.ToFloat64(loads.WithLabelValues(resultRefused)) - before; got != 3 {
-		t.Errorf("three bad changes counted as %v", got)
+}
+
+func TestTheMetricSaysForHowLongFilesAreBad(t *testing.T) {
+	dir, ca := t.TempDir(), newAuthority(t)
+	first, second := ca.pair(t, "first.test", time.Hour), ca.pair(t, "second.test", time.Hour)
+	first.write(t, dir)
+	s, _ := newLoggedServing(Options{Dir: dir})
+	s.load()
+	looks := func(when string, want ...float64) {
+		t.Helper()
+		for n, value := range want {
+			s.load()
+			if got := testutil.ToFloat64(refused); got != value {
+				t.Errorf("%s, look %d: the metric is %v, want %v", when, n+1, got, value)
+			}
+		}
 	}
+	looks("with a pair", 0, 0)
+	writeFile(t, filepath.Join(dir, certFile), second.certPEM)
+	looks("with half of another", 0, 1, 1, 1)
+	first.write(t, dir)
+	looks("with the pair of before", 0, 0)
+	removeFile(t, filepath.Join(dir, keyFile))
+	looks("with no key", 0, 1, 1)
+	second.write(t, dir)
+	looks("with another pair", 0, 0)
 }
 
 func TestAMomentBetweenTwoRenamesIsNoError(t *testing.T) {

@@ -85,6 +85,7 @@ var rows = []row{
 		curves("Requests to the API server", "By method and status code.", perSecond, rates("method, code", "rest_client_requests_total"+ours)),
 		curves("Memory", "Resident memory of each replica.", bytes, queries{{"{{instance}}", "process_resident_memory_bytes" + ours}}),
 		curves("Processor", "Processors that each replica uses.", count, rates("instance", "process_cpu_seconds_total"+ours)),
-		curves("Certificates", "Changes of the certificate's files.", perSecond, rates("result", "portcullis_webhook_certificate_loads_total")),
+		curves("Certificates refused", "1 while a replica can't load the certificate that it was given.", count,
+			queries{{"{{instance}}", "portcullis_webhook_certificate_refused"}}).badFrom(1),
 	}},
 }
