@@ -9,22 +9,70 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryAlertHasAScenario holds that alerts.yaml lets each alert fire, and says when it does not yet.
-func TestEveryAlertHasAScenario(t *testing.T) {
+// alertTest is a group of alerts.yaml.
+type alertTest struct {
+	Name   string `json:"name"`
+	Series []struct {
+		Series string `json:"series"`
+	} `json:"input_series"`
+	Queries []struct {
+		Expr    string `json:"expr"`
+		Samples []any  `json:"exp_samples"`
+	} `json:"promql_expr_test"`
+}
+
+func alertTests(t *testing.T) []alertTest {
+	t.Helper()
 	var file struct {
-		Tests []struct {
-			Name    string `json:"name"`
-			Queries []struct {
-				Expr    string `json:"expr"`
-				Samples []any  `json:"exp_samples"`
-			} `json:"promql_expr_test"`
-		} `json:"tests"`
+		Tests []alertTest `json:"tests"`
 	}
 	if err := yaml.Unmarshal(read(t, "test", "monitoring", "alerts.yaml"), &file); err != nil {
 		t.Fatal(err)
 	}
+	return file.Tests
+}
+
+var (
+	selector  = regexp.MustCompile(`([a-z_]+)\{([^}]*)\}`)
+	sameLabel = regexp.MustCompile(`[a-z_]+="[^"]*"`)
+)
+
+// TestHealthyHourReachesEveryAlert holds that the healthy hour has each series that an alert looks at. Without it, silence
+// would mean nothing.
+func TestHealthyHourReachesEveryAlert(t *testing.T) {
+	groups := alertTests(t)
+	healthy := slices.IndexFunc(groups, func(g alertTest) bool { return g.Name == "a healthy hour" })
+	if healthy < 0 {
+		t.Fatal("there is no healthy hour")
+	}
+	has := func(name string, labels ...string) bool {
+		for _, s := range groups[healthy].Series {
+			missing := func(label string) bool { return !strings.Contains(s.Series, label) }
+			if strings.HasPrefix(s.Series, name+"{") && !slices.ContainsFunc(labels, missing) {
+				return true
+			}
+		}
+		return false
+	}
+	rules, _ := alerts(t)
+	for _, r := range rules {
+		for _, name := range metricsIn(r.Expr) {
+			if !has(name) {
+				t.Errorf("%s looks at %s, which the healthy hour does not have", r.Alert, name)
+			}
+		}
+		for _, s := range selector.FindAllStringSubmatch(r.Expr, -1) {
+			if labels := sameLabel.FindAllString(s[2], -1); !has(s[1], labels...) {
+				t.Errorf("%s looks at %s with %s, which the healthy hour does not have", r.Alert, s[1], labels)
+			}
+		}
+	}
+}
+
+// TestEveryAlertHasAScenario holds that alerts.yaml lets each alert fire, and says when it does not yet.
+func TestEveryAlertHasAScenario(t *testing.T) {
 	fires, rests := map[string]bool{}, map[string]bool{}
-	for _, group := range file.Tests {
+	for _, group := range alertTests(t) {
 		for _, q := range group.Queries {
 			if q.Expr != `ALERTS{alertname="`+group.Name+`",alertstate="firing"}` {
 				continue
