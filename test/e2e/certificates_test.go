@@ -7,11 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os/exec"
-	"regexp"
-	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -108,39 +103,12 @@ func awaitAnother(t *testing.T, secret, former string) (now string) {
 	return now
 }
 
-var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
-
 // served is the serial number of the certificate that a replica shows to who connects to its webhook server.
 func served(t *testing.T, r replica) string {
 	t.Helper()
-	cmd := exec.Command(target.kubectl[0], slices.Concat(target.kubectl[1:], []string{
-		"port-forward", "--address=127.0.0.1", "-n", system, "pod/" + r.Metadata.Name, ":9443",
-	})...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a script may have started kubectl
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-	}()
-	said := make([]byte, 4096)
-	n, err := out.Read(said)
-	address := forwarding.FindSubmatch(said[:n])
-	if err != nil || address == nil {
-		t.Fatalf("kubectl port-forward says %q: %v", said[:n], err)
-	}
-	client := []string{"openssl", "s_client", "-connect", string(address[1])}
-	if target.script != "" {
-		client = append([]string{target.script, "node", "0"}, client...) // where the script's kubectl listens
-	}
-	dial := exec.Command(client[0], client[1:]...)
-	dial.Stdin = strings.NewReader("")
-	shown, err := dial.Output()
+	address, stop := forward(t, r.Metadata.Name, 9443)
+	defer stop()
+	shown, err := atForward("openssl", "s_client", "-connect", address).Output()
 	if err != nil {
 		t.Logf("connecting to %s: %v", r.Metadata.Name, err)
 	}

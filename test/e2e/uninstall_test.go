@@ -49,6 +49,7 @@ func TestUninstalledWithObjectsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	scrape(t) // with the certificate that Portcullis makes itself
 	e.makeClass(t)
 	apply(t, e.namespace, asking("kept", e.class, 5432))
 	if held := e.programmed(t); len(held) != 1 || held[5432] != "kept" {
