@@ -219,12 +219,12 @@ func listenKey(protocol v1beta1.Protocol, port int32) string {
 
 // listens are the ports that a stream asks for or has been given; 0 says that it waits to be given one.
 func listens(s *v1beta1.StreamIngress) []int32 {
-	var ports []int32
-	if s.Spec.Listen != nil {
-		ports = append(ports, *s.Spec.Listen)
+	if s.Spec.Listen == nil {
+		return []int32{s.Status.Listen}
 	}
-	if s.Spec.Listen == nil || *s.Spec.Listen != s.Status.Listen {
-		ports = append(ports, s.Status.Listen)
+	ports := []int32{*s.Spec.Listen}
+	if had := s.Status.Listen; had != 0 && had != *s.Spec.Listen {
+		ports = append(ports, had)
 	}
 	return ports
 }
