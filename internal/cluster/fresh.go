@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
@@ -26,10 +27,20 @@ func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressCl
 		return class, err
 	}
 	class = &v1beta1.StreamIngressClass{}
-	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if found, err := f.getLive(ctx, name, class); !found {
+		return nil, err
 	}
 	return class, nil
+}
+
+// getLive reads an object of no namespace past the cache into obj; found is false when there is none. Users write the name:
+// one that no object can have is not asked for, as the client takes some of those for a mistake of ours.
+func (f Fresh) getLive(ctx context.Context, name string, obj client.Object) (found bool, err error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return false, nil
+	}
+	err = f.live.Get(ctx, types.NamespacedName{Name: name}, obj)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // Classes implements rules.View. It looks live while there is no default class.
@@ -53,8 +64,8 @@ func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, er
 	if found || err != nil {
 		return ns.Labels, err
 	}
-	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, ns); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if found, err := f.getLive(ctx, name, ns); !found {
+		return nil, err
 	}
 	return ns.Labels, nil
 }

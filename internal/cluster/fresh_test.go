@@ -92,4 +92,27 @@ func TestFreshAsksTheAPIServerOnlyWhenItMust(t *testing.T) {
 	}
 }
 
+// TestFreshLooksForNoNameThatNothingCanHave: the client refuses to ask for some of them, and users may write any.
+func TestFreshLooksForNoNameThatNothingCanHave(t *testing.T) {
+	live := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("invalid resource name")
+		},
+	}).Build()
+	v := viewOf(t)
+	v.live = live
+	f := Fresh{v}
+	for _, name := range []string{"a/b", "..", ".", "50%", "Public", "a b", "-"} {
+		if class, err := f.Class(t.Context(), name); class != nil || err != nil {
+			t.Errorf("Class %q: %v, %v", name, class, err)
+		}
+		if labels, err := f.NamespaceLabels(t.Context(), name); labels != nil || err != nil {
+			t.Errorf("NamespaceLabels %q: %v, %v", name, labels, err)
+		}
+		if pool, err := f.AddressPool(t.Context(), name); pool != nil || err != nil {
+			t.Errorf("AddressPool %q: %v, %v", name, pool, err)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }

@@ -145,8 +145,8 @@ func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPo
 		return pool, err
 	}
 	pool = &v1beta1.AddressPool{}
-	if err := f.live.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if found, err := f.getLive(ctx, name, pool); !found {
+		return nil, err
 	}
 	return pool, nil
 }

@@ -59,8 +59,10 @@ func TestDefaultClass(t *testing.T) {
 
 	first := w.newEdge("first")
 	mustContain(t, w.refusal(w.try(without("a", 1))).Error(), `"true"; name one of first`)
-	mustContain(t, w.refusal(w.try(sti("team/a", of("frist"), tcp(1)))).Error(),
-		`spec.className: Not found: "frist"`, "there is no StreamIngressClass of this name; name one of first")
+	for _, name := range []string{"frist", "first/second", ".."} {
+		mustContain(t, w.refusal(w.try(sti("team/a", of(name), tcp(1)))).Error(),
+			`spec.className: Not found: "`+name+`"`, "there is no StreamIngressClass of this name; name one of first")
+	}
 
 	edit(w, first.class, isDefault)
 	a := without("a", 1)
