@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +16,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-const (
-	// maxRefused is how many refused ports the status of a class lists.
-	maxRefused = 128
-	// maxMessage is how long a message of a refused port may be, in bytes.
-	maxMessage = 1024
-)
+// maxRefused is how many refused ports the status of a class lists.
+const maxRefused = 128
 
 // classReport is what became of programming a class.
 type classReport struct {
@@ -33,10 +28,9 @@ type classReport struct {
 }
 
 func (r *classReport) refuse(port stream.PortKey, reason, message string) {
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..." // the cut may go through a letter
-	}
-	r.refused = append(r.refused, v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: message})
+	r.refused = append(r.refused, v1beta1.RefusedPort{
+		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: cut(message, maxRefusal),
+	})
 }
 
 // again is when to try again what the API server has refused, 0 for never.
@@ -73,10 +67,9 @@ func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngre
 
 // reportConflict says that another class writes where this one would.
 func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems rules.Problems) error {
-	message := problems.ErrorList().ToAggregate().Error()
 	return r.writeStatus(ctx, class, nil,
 		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse,
-			Reason: v1beta1.ReasonTargetConflict, Message: message},
+			Reason: v1beta1.ReasonTargetConflict, Message: text(problems)},
 		metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse,
 			Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
 }
@@ -94,7 +87,7 @@ func (r *classReconciler) writeStatus(
 		if before == nil || before.Status != c.Status || before.Reason != c.Reason {
 			changed = append(changed, c)
 		}
-		meta.SetStatusCondition(&next.Status.Conditions, c)
+		setCondition(&next.Status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
@@ -114,5 +107,5 @@ func (b base) tell(obj client.Object, c metav1.Condition) {
 	if c.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning
 	}
-	b.events.Eventf(obj, nil, kind, c.Reason, c.Type, "%s", c.Message)
+	b.event(obj, nil, kind, c.Reason, c.Type, c.Message)
 }

@@ -159,13 +159,7 @@ const failedReason = "Failed"
 
 func text(problems rules.Problems) string { return problems.ErrorList().ToAggregate().Error() }
 
-// maxNote is how long the text of an event may be, in bytes.
-const maxNote = 1000
-
 // announce emits an event of a Service.
 func (b base) announce(svc *corev1.Service, kind, reason, message string) {
-	if len(message) > maxNote {
-		message = strings.ToValidUTF8(message[:maxNote-3], "") + "..."
-	}
-	b.events.Eventf(svc, nil, kind, reason, "Expose", "%s", message)
+	b.event(svc, nil, kind, reason, "Expose", message)
 }

@@ -206,10 +206,7 @@ func (o *outcome) lacksFamily() bool {
 }
 
 func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
-	if len(message) > maxNote {
-		message = strings.ToValidUTF8(message[:maxNote-3], "") + "..."
-	}
-	r.events.Eventf(svc, nil, kind, reason, "Balance", "%s", message)
+	r.event(svc, nil, kind, reason, "Balance", message)
 }
 
 // textOf is what problems say. What is wrong with no field in particular is told without one.

@@ -31,7 +31,7 @@ func poolStatus(pool *v1beta1.AddressPool, verdict addresspool.Verdict, count cl
 		accepted = failed(problems)
 	}
 	accepted.Type, accepted.ObservedGeneration = v1beta1.ConditionAccepted, pool.Generation
-	meta.SetStatusCondition(&next.Conditions, accepted)
+	setCondition(&next.Conditions, accepted)
 	return next
 }
 
@@ -133,6 +133,6 @@ func (r *poolReconciler) warn(pool *v1beta1.AddressPool, v addresspool.Verdict) 
 			reason = v1beta1.ReasonPoolEmpty
 			text = fmt.Sprintf("none of %d %s addresses is free: Services that need one wait", total, family)
 		}
-		r.events.Eventf(pool, nil, corev1.EventTypeWarning, reason, "Assign", "%s", text)
+		r.event(pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
 	}
 }

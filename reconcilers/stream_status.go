@@ -185,7 +185,7 @@ func (v *verdict) conditions() []metav1.Condition {
 }
 
 func failed(problems rules.Problems) metav1.Condition {
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: problems.ErrorList().ToAggregate().Error()}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: text(problems)}
 }
 
 // report writes the status of a stream, if it changed, and tells what changed by events. A Conflict error says that the
@@ -203,7 +203,7 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 		if before := meta.FindStatusCondition(si.Status.Conditions, c.Type); isNews(before, c) {
 			changed = append(changed, c)
 		}
-		meta.SetStatusCondition(&status.Conditions, c)
+		setCondition(&status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil

@@ -224,7 +224,8 @@ func TestPoolsPastAdmission(t *testing.T) {
 	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
 	first := addressPool("first", []string{"203.0.113.0/25"})
-	w.create(namespace("past"), first)
+	large := addressPool("large-enough-to-have-what-others-want", []string{"2001:db8:77::/64"})
+	w.create(namespace("past"), first, large)
 	w.holding("past/a", "first", "203.0.113.1")
 	w.poolHas(first, "True Accepted")
 	w.counts(first, "1 of 128, 127")
@@ -258,6 +259,7 @@ func TestPoolsPastAdmission(t *testing.T) {
 	}
 	w.told("AddressPool", "later", v1beta1.ReasonPoolOverlap, "AddressPool first has these addresses already")
 	w.poolHas(first, "True Accepted")
+	w.overlapsEverywhere(large)
 	restore()
 
 	t.Log("with the webhooks back, a refused pool can be changed in what makes it no worse, and can go")
@@ -283,6 +285,20 @@ func TestPoolsPastAdmission(t *testing.T) {
 	w.counts(again, "1 of 7, 6")
 	restore()
 	w.burst()
+}
+
+// overlapsEverywhere makes a pool with which more is wrong than its status has room for.
+func (w *world) overlapsEverywhere(older *v1beta1.AddressPool) {
+	w.t.Helper()
+	var addresses []string
+	for i := range 256 {
+		addresses = append(addresses, fmt.Sprintf("2001:db8:77::%x:0/112", i+1))
+	}
+	crowded := addressPool("crowded", addresses)
+	w.create(crowded)
+	w.poolHas(crowded, "False PoolOverlap")
+	w.told("AddressPool", crowded.Name, v1beta1.ReasonPoolOverlap, "AddressPool "+older.Name+" has these addresses already")
+	w.delete(crowded, older)
 }
 
 // burst makes many Services at once: the status of their pool is written now and then, not for each of them.
