@@ -58,7 +58,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	}
 	v, err := r.judge(ctx, si)
 	if err != nil {
-		return reconcile.Result{}, err
+		return later(err)
 	}
 	if err := r.report(ctx, si, v); err != nil {
 		return later(err)

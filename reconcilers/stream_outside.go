@@ -2,6 +2,7 @@ package reconcilers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -9,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -57,17 +59,19 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	if svc != nil && !metav1.IsControlledBy(svc, si) {
 		return taken, nil
 	}
-	if err := r.writeOutside(ctx, si, svc, slice); err != nil {
-		if apierrors.IsConflict(err) {
-			return taken, nil
-		}
-		if !isRefusal(err) {
-			return nil, err
-		}
+	err = r.writeOutside(ctx, si, svc, slice)
+	switch {
+	case errors.Is(err, errTaken):
+		return taken, nil
+	case err == nil || !isRefusal(err):
+		return nil, err
+	default:
 		return rules.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
 	}
-	return nil, nil
 }
+
+// errTaken says that somebody else has something of the name that is needed.
+var errTaken = errors.New("the name is taken")
 
 // dropPredecessor deletes the Service of a stream of the same name that is gone; the garbage collector would, in time.
 // It returns the Service that is left, nil for none.
@@ -138,19 +142,29 @@ func (r *streamReconciler) writeOutside(
 	if !isAddress || isSliceOf(si, slice) {
 		return nil
 	}
-	if err := r.writer.Apply(ctx, outsideSlice(si, addressType), ownerOf(slice != nil)...); err != nil {
+	if err := r.writeOutsideSlice(ctx, slice, outsideSlice(si, addressType)); err != nil {
 		return fmt.Errorf("applying the EndpointSlice of the upstream: %w", err)
 	}
 	return nil
 }
 
-// ownerOf applies by force only to what is ours already. Where nothing was, somebody else may have put something
-// meanwhile, or where the cache does not look; that is a Conflict then.
-func ownerOf(ours bool) []client.ApplyOption {
-	if ours {
-		return asOwner
+// writeOutsideSlice applies by force only to the EndpointSlice that was seen to be ours.
+func (r *streamReconciler) writeOutsideSlice(
+	ctx context.Context, ours *discoveryv1.EndpointSlice, apply *discoveryv1ac.EndpointSliceApplyConfiguration,
+) error {
+	if ours == nil {
+		return r.place(ctx, apply)
 	}
-	return []client.ApplyOption{client.FieldOwner(stream.FieldManager)}
+	return r.writer.Apply(ctx, apply.WithUID(ours.UID).WithResourceVersion(ours.ResourceVersion), asOwner...)
+}
+
+// place applies where nothing of ours is. Somebody else may have something there.
+func (r *streamReconciler) place(ctx context.Context, apply runtime.ApplyConfiguration) error {
+	err := r.writer.Apply(ctx, apply, client.FieldOwner(stream.FieldManager))
+	if apierrors.IsConflict(err) {
+		return errTaken
+	}
+	return err
 }
 
 func isAsOutside(si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) bool {
@@ -179,7 +193,7 @@ func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool
 // apply would leave a port of another number that somebody has put there, so that the API server refuses both.
 func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, isAddress bool) error {
 	if svc == nil {
-		return r.writer.Apply(ctx, outsideService(si, isAddress), ownerOf(false)...)
+		return r.place(ctx, outsideService(si, isAddress))
 	}
 	next := svc.DeepCopy()
 	port := si.Spec.Upstream.Port.IntVal
@@ -192,7 +206,7 @@ func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.
 	} else {
 		next.Spec.ExternalName = si.Spec.Upstream.Host
 	}
-	return r.writer.Patch(ctx, next, client.MergeFrom(svc), client.FieldOwner(stream.FieldManager))
+	return r.change(ctx, svc, next)
 }
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {

@@ -1,0 +1,87 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// TestOutsideWritesToNothingThatItHasNotSeen: the owner of the namespace has put something of their own in the place of
+// what the cache still shows, and changes the stream.
+func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
+	before, now := postgres(to("192.0.2.7", 5432)), postgres(to("192.0.2.8", 5433))
+	otherFamily := postgres(to("2001:db8::7", 5432))
+	ours := func(obj client.Object) client.Object {
+		obj.SetUID("ours")
+		obj.SetResourceVersion("7")
+		return obj
+	}
+	theirs := func(obj client.Object) client.Object {
+		obj.SetUID("theirs")
+		obj.SetResourceVersion("8")
+		obj.SetOwnerReferences(nil)
+		return obj
+	}
+	for name, tc := range map[string]struct {
+		seen, stored []client.Object
+		si           *v1beta1.StreamIngress
+	}{
+		"a Service": {
+			[]client.Object{ours(serviceOf(t, before, true))}, []client.Object{theirs(serviceOf(t, before, true))}, now,
+		},
+		"an EndpointSlice": {
+			[]client.Object{serviceOf(t, now, true), ours(sliceOf(t, before))},
+			[]client.Object{serviceOf(t, now, true), theirs(sliceOf(t, before))}, now,
+		},
+		"an EndpointSlice that is to go": {
+			[]client.Object{serviceOf(t, otherFamily, true), ours(sliceOf(t, before))},
+			[]client.Object{serviceOf(t, otherFamily, true), theirs(sliceOf(t, before))}, otherFamily,
+		},
+		"what a former stream has left": {
+			[]client.Object{ours(serviceOf(t, postgres(to("192.0.2.9", 5432), func(s *v1beta1.StreamIngress) { s.UID = "former" }), true))},
+			[]client.Object{theirs(serviceOf(t, before, true))}, now,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := clusterOf(t, append(tc.stored, tc.si)...).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
+			b, _ := baseOn(t, clusterOf(t, append(tc.seen, tc.si)...).Build(), stored)
+			r := &streamReconciler{base: b}
+			problems, err := r.outside(t.Context(), tc.si)
+			if !apierrors.IsConflict(err) || len(problems) > 0 {
+				t.Errorf("got %v, %v", problems, err)
+			}
+			kept := tc.stored[len(tc.stored)-1]
+			got := kept.DeepCopyObject().(client.Object)
+			if err := stored.Get(t.Context(), client.ObjectKeyFromObject(kept), got); err != nil {
+				t.Fatal(err)
+			}
+			if got.GetResourceVersion() != kept.GetResourceVersion() {
+				t.Errorf("what is not ours was changed: %v", got)
+			}
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.si)})
+			if err != nil || result.RequeueAfter != cacheLag {
+				t.Errorf("got %v, %v", result, err)
+			}
+		})
+	}
+}
+
+// deleteThat minds the UID of what is to be deleted, as the API server does and the fake does not.
+func deleteThat(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+	current := obj.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
+		return err
+	}
+	if o := (&client.DeleteOptions{}).ApplyOptions(opts); o.Preconditions != nil && *o.Preconditions.UID != current.GetUID() {
+		return apierrors.NewConflict(corev1.Resource("objects"), obj.GetName(), errors.New("the UID is another"))
+	}
+	return c.Delete(ctx, obj, opts...)
+}
