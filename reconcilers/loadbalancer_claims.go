@@ -53,7 +53,7 @@ func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([
 func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
 	r.drawing.Lock()
 	defer r.drawing.Unlock()
-	lots, problems, err := rules.Allot(ctx, r.view, b)
+	lots, problems, err := rules.Allot(ctx, r.view, b, r.ledger.GraceLeft)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}

@@ -3,10 +3,16 @@ package reconcilers
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -90,5 +96,29 @@ func TestRecentClaimsAreForgotten(t *testing.T) {
 	m.holds("all were forgotten", web)
 	if len(m.recent.made) > 0 || len(m.recent.by) > 0 {
 		t.Errorf("it still remembers %v, %v", m.recent.made, m.recent.by)
+	}
+}
+
+// unserved is the Service shop/web, which has nothing yet.
+func unserved() *corev1.Service {
+	svc := balancerAt("192.0.2.1")
+	svc.ManagedFields, svc.Status = nil, corev1.ServiceStatus{}
+	return svc
+}
+
+// TestRefusedForATime has a Service ask for an address that is kept for another, which may never be stored.
+func TestRefusedForATime(t *testing.T) {
+	now := time.Unix(1000, 0)
+	promised := claim.New(addressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	promised.Spec.Renewed = new(metav1.NewMicroTime(now))
+	svc := unserved()
+	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: "192.0.2.7"}
+	r := balancers(t, []client.Object{svc.DeepCopy(), promised.DeepCopy()}, []client.Object{svc.DeepCopy(), promised.DeepCopy()})
+	r.ledger.Clock = clocktesting.NewFakePassiveClock(now.Add(30 * time.Second))
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
+		t.Fatal(err)
+	}
+	if told := <-r.events.(*events.FakeRecorder).Events; !strings.Contains(told, "it is free again in at most 1m30s, try again then") {
+		t.Error(told)
 	}
 }

@@ -53,7 +53,7 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 		return nil, nil // another controller may serve it: the reconciler finds out
 	}
 	var err error
-	j.lots, problems, err = j.allot(ctx, v.view)
+	j.lots, problems, err = rules.Allot(ctx, cluster.Fresh{View: v.view}, j.balance, v.ledger.GraceLeft)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +63,6 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 		j.problems = v.conflicts(problems)
 	}
 	return j, nil
-}
-
-func (j *balancing) allot(ctx context.Context, view *cluster.View) ([]loadbalancer.Lot, rules.Problems, error) {
-	return rules.Allot(ctx, cluster.Fresh{View: view}, j.balance)
 }
 
 // asksForOther says whether a change of a Service concerns what it asks for as a load balancer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -60,16 +61,19 @@ func AsksForAddresses(svc *corev1.Service) (loadbalancer.Ask, Problems) {
 }
 
 // Allot decides what a Service is to have: what it holds already, as far as the pools still give it, and for the rest what
-// is free in the first pool that has all of it. Whether it is still free the ledger has to tell.
+// is free in the first pool that has all of it. Whether it is still free the ledger has to tell. graceLeft says how long a
+// claim is kept if its holder is gone.
 //
 // Of a Service that is to have an address of each family, or may have only one, problems of one family are none while
 // there is another.
-func Allot(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer.Lot, Problems, error) {
+func Allot(
+	ctx context.Context, v LoadBalancerView, b *Balance, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) ([]loadbalancer.Lot, Problems, error) {
 	pools, problems, err := fitting(ctx, v, b)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
-	a := &allotment{view: v, Balance: b, pools: pools}
+	a := &allotment{view: v, Balance: b, graceLeft: graceLeft, pools: pools}
 	kept := Keep(b, pools)
 	if len(kept) > 0 {
 		return a.complete(ctx, kept)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,8 +19,10 @@ import (
 // allotment is a decision that is being made. Its pools are in the order of preference.
 type allotment struct {
 	*Balance
-	view  LoadBalancerView
-	pools []*addresspool.Pool
+	view LoadBalancerView
+	// graceLeft is how long the ledger keeps a claim if its holder is gone.
+	graceLeft func(*v1beta1.EdgeClaim) time.Duration
+	pools     []*addresspool.Pool
 	// full are the pools that had no address left, and lacking the families of which they had none.
 	full    []*addresspool.Pool
 	lacking []corev1.IPFamily

@@ -37,7 +37,7 @@ func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot) (Pr
 			if held == nil {
 				continue
 			}
-			problem, err := LoadBalancerConflict(ctx, a.view, a.Balance, lot, at, held, 0)
+			problem, err := LoadBalancerConflict(ctx, a.view, a.Balance, lot, at, held, a.graceLeft(held))
 			if err != nil {
 				return nil, err
 			}

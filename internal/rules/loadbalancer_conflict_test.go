@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"maps"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
 // heldByX is how a conflict begins that the Service shop/x is in.
@@ -130,11 +128,8 @@ func TestHeldForWhatIsGone(t *testing.T) {
 			if tc.stored {
 				x.Spec.Type, w.services["shop/x"] = tc.is, x
 			}
-			b := balanceOf(t, asking(forAddresses("192.0.2.1")))
-			lot := loadbalancer.AddressLot(w.Pools().Pool("a"), at("192.0.2.1").Address(), v1beta1.SharingNone, b.Ports)
-			held := claims(tc.by, at("192.0.2.1"))
-			w.claims = maps.Clone(held)
-			got, err := LoadBalancerConflict(t.Context(), w, b, lot, at("192.0.2.1"), held[at("192.0.2.1")], tc.left)
+			w.claims, w.grace = claims(tc.by, at("192.0.2.1")), tc.left
+			_, got, err := Allot(t.Context(), w, balanceOf(t, asking(forAddresses("192.0.2.1"))), w.graceLeft)
 			if diff := cmp.Diff(addressTaken("192.0.2.1", tc.wantText+"; AddressPool a has no other that is free"), verdicts(got)); err != nil || diff != "" {
 				t.Error(err, diff)
 			}

@@ -44,7 +44,7 @@ func TestAllotKeepsItsWord(t *testing.T) {
 				maps.Copy(w.claims, claims(web, pointBefore(own)...))
 				everyRequest(func(svc *corev1.Service) {
 					b := balanceOf(t, svc, pointBefore(own)...)
-					lots, problems, err := Allot(t.Context(), w, b)
+					lots, problems, err := Allot(t.Context(), w, b, w.graceLeft)
 					if broken := brokenWord(w, b, lots, problems); err != nil || broken != "" {
 						t.Fatalf("with %s, holding %v while x holds %v, asking %v of %v: %s: %v %v %v", poolNames(w.Pools().Pools()), b.Held,
 							pointBefore(theirs), svc.Annotations, b.Families, broken, lotTexts(lots), verdicts(problems), err)
@@ -64,7 +64,7 @@ func mustStay(t *testing.T, w *world, svc *corev1.Service, lots []loadbalancer.L
 	before := w.claims
 	defer func() { w.claims = before }()
 	w.claims = both(before, claims(web, points...))
-	again, problems, err := Allot(t.Context(), w, balanceOf(t, svc, points...))
+	again, problems, err := Allot(t.Context(), w, balanceOf(t, svc, points...), w.graceLeft)
 	now := pointsOf(again)
 	if len(points) > 0 && (err != nil || len(problems) > 0 || !slices.Equal(points, now)) {
 		t.Fatalf("asking %v of %v, with %s, it was given %v, and then %v: %v %v", svc.Annotations, svc.Spec.IPFamilies,

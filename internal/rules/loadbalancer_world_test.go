@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,9 @@ func (w *world) ClaimedPorts(_ context.Context, ip netip.Addr) ([]v1beta1.EdgeCl
 	}
 	return all, w.ask("ClaimedPorts")
 }
+
+// graceLeft is the same for every claim.
+func (w *world) graceLeft(*v1beta1.EdgeClaim) time.Duration { return w.grace }
 
 // edgeWith is a cluster with pools, in which namespace shop has the label team=a.
 func edgeWith(pools ...*v1beta1.AddressPool) *world {
@@ -222,7 +226,7 @@ func (a allotted) check(t *testing.T) {
 		a.in.claims = map[claim.Coordinate]*v1beta1.EdgeClaim{}
 	}
 	maps.Copy(a.in.claims, claims(web, a.held...))
-	lots, problems, err := Allot(t.Context(), a.in, balanceOf(t, a.svc, a.held...))
+	lots, problems, err := Allot(t.Context(), a.in, balanceOf(t, a.svc, a.held...), a.in.graceLeft)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +238,7 @@ func (a allotted) check(t *testing.T) {
 	}
 	for question := range maps.Clone(a.in.asked) {
 		a.in.failing = question
-		if lots, problems, err := Allot(t.Context(), a.in, balanceOf(t, a.svc, a.held...)); !errors.Is(err, errAway) {
+		if lots, problems, err := Allot(t.Context(), a.in, balanceOf(t, a.svc, a.held...), a.in.graceLeft); !errors.Is(err, errAway) {
 			t.Errorf("when %s fails it says %v, %v, %v", question, lotTexts(lots), verdicts(problems), err)
 		}
 	}

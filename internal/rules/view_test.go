@@ -34,6 +34,8 @@ type world struct {
 	// pools are in the book, which does not change; unread are stored and not in it yet.
 	pools, unread []*v1beta1.AddressPool
 	book          *addresspool.Book
+	// grace is how long a claim is kept whose holder is gone.
+	grace time.Duration
 
 	// asked counts the questions, and failing is the one that gets an error for an answer.
 	asked   map[string]int

@@ -114,7 +114,8 @@ func TestAddressRequests(t *testing.T) {
 		Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "web", Name: "stopped"}), UID: "stopped"})
 	promised.Spec.Renewed = new(metav1.NowMicro())
 	w.create(promised)
-	mustContain(t, w.refusal(w.try(balancer("web/late", wants("198.51.100.3")))).Error(), "held for Service web/stopped, which is not stored")
+	mustContain(t, w.refusal(w.try(balancer("web/late", wants("198.51.100.3")))).Error(), "held for Service web/stopped, which is not stored",
+		"it is free again in at most ", "s, try again then")
 	w.eventually("it is free again", func() error { return w.try(balancer("web/late", wants("198.51.100.3"))) })
 }
 
