@@ -36,8 +36,10 @@ func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([
 	for range draws {
 		lots, problems, err := r.draw(ctx, b)
 		if err == nil && len(problems) == 0 {
-			var again bool
-			if made, again, problems, err = r.claimLots(ctx, b, lots, made); again {
+			var taken claim.Coordinate
+			made, taken, problems, err = r.claimLots(ctx, b, lots, made)
+			r.undraw(lots, b.Held, taken)
+			if err == nil && !taken.IsZero() {
 				continue
 			}
 		}
@@ -65,11 +67,26 @@ func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]
 	return lots, nil, nil
 }
 
-// claimLots claims what a Service does not hold yet, and adds it to made and to what it holds. again says that what was
-// drawn is held by somebody else.
+// undraw makes what was drawn, and is not held now, look free again, as a look that comes soon may need it. A point that
+// somebody else has taken looks taken on: the cache may not show it yet, and it would be drawn again.
+func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Coordinate, taken claim.Coordinate) {
+	for _, lot := range lots {
+		if !lot.Drawn { // what is asked for may be what another worker has drawn
+			continue
+		}
+		for _, at := range lot.Missing(held) {
+			if at != taken {
+				r.view.Addresses.Forget(at)
+			}
+		}
+	}
+}
+
+// claimLots claims what a Service does not hold yet, and adds it to made and to what it holds. taken is a point that was
+// drawn, and that somebody else holds; then nothing of its lot is claimed.
 func (r *loadBalancerReconciler) claimLots(
 	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
-) (_ []*v1beta1.EdgeClaim, again bool, problems rules.Problems, err error) {
+) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems rules.Problems, err error) {
 	by := claim.Claimant{Holder: serviceHolder(b.Service), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
 	for _, lot := range lots {
 		before := len(made)
@@ -80,21 +97,20 @@ func (r *loadBalancerReconciler) claimLots(
 				cluster.Conflicts.WithLabelValues("reconciler").Inc()
 				if lot.Drawn {
 					err := r.unclaim(ctx, b, made[before:])
-					return made[:before], err == nil, nil, err
+					return made[:before], at, nil, err
 				}
 				problems, err = rules.LoadBalancerConflict(ctx, r.view, b, lot, at, held.Claim, r.ledger.GraceLeft(held.Claim))
-				return made, false, problems, err
+				return made, claim.Coordinate{}, problems, err
 			}
 			if err != nil {
-				r.view.Addresses.Forget(at)
-				return made, false, nil, err
+				return made, claim.Coordinate{}, nil, err
 			}
 			made = append(made, c)
 			b.Held = append(b.Held, at)
 			r.recent.add(by.Holder, at)
 		}
 	}
-	return made, false, nil, nil
+	return made, claim.Coordinate{}, nil, nil
 }
 
 // unclaim takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,

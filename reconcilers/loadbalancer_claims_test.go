@@ -1,6 +1,8 @@
 package reconcilers
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -120,5 +122,59 @@ func TestRefusedForATime(t *testing.T) {
 	}
 	if told := <-r.events.(*events.FakeRecorder).Events; !strings.Contains(told, "it is free again in at most 1m30s, try again then") {
 		t.Error(told)
+	}
+}
+
+// dualStack is the Service shop/web, which has nothing yet, and is to have an address of each family.
+func dualStack(policy corev1.IPFamilyPolicy) *corev1.Service {
+	svc := unserved()
+	svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, &policy
+	return svc
+}
+
+// stumbling is a Store that fails to create one claim once.
+type stumbling struct {
+	claim.Store
+	at string
+}
+
+func (s *stumbling) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	if c.Name == s.at {
+		s.at = ""
+		return errors.New("the API server is away")
+	}
+	return s.Store.Create(ctx, c)
+}
+
+// TestDrawnInVainIsFree has a Service draw the last IPv6 address, and not get the IPv4 address that it needs with it.
+func TestDrawnInVainIsFree(t *testing.T) {
+	const last = "2001:db8::1"
+	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	for name, tc := range map[string]struct {
+		stored []client.Object
+		fails  string
+		want   string
+	}{
+		"the API server is away": {nil, theirs.Name, "192.0.2.0, " + last},
+		"it was taken meanwhile": {[]client.Object{theirs}, "", "192.0.2.1, " + last},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := dualStack(corev1.IPFamilyPolicyRequireDualStack)
+			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
+			r := balancers(t, append(tc.stored, svc.DeepCopy()), []client.Object{svc.DeepCopy(), poolOf("six", last)})
+			r.ledger.Store = &stumbling{r.ledger.Store, tc.fails}
+			if _, err := r.Reconcile(t.Context(), request); (err != nil) != (tc.fails != "") {
+				t.Fatal(err)
+			}
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			mustBeServedAt(t, r, svc, tc.want)
+			select {
+			case told := <-r.events.(*events.FakeRecorder).Events:
+				t.Errorf("it is told %q", told)
+			default:
+			}
+		})
 	}
 }
