@@ -94,11 +94,11 @@ func (r *loadBalancerReconciler) claimLots(
 			c, err := r.ledger.Claim(ctx, at, by, nil)
 			var held *claim.HeldError
 			if errors.As(err, &held) {
-				cluster.Conflicts.WithLabelValues("reconciler").Inc()
 				if lot.Drawn {
 					err := r.unclaim(ctx, b, made[before:])
 					return made[:before], at, nil, err
 				}
+				cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
 				problems, err = rules.LoadBalancerConflict(ctx, r.view, b, lot, at, held.Claim, r.ledger.GraceLeft(held.Claim))
 				return made, claim.Coordinate{}, problems, err
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -18,6 +19,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
 func addressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
@@ -176,5 +178,26 @@ func TestDrawnInVainIsFree(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// TestConflictsAreOfWhatIsAskedFor counts what is asked for and held by somebody else, before the cache shows it. An address
+// that was drawn at the same time by two is no conflict.
+func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
+	counter := cluster.Conflicts.WithLabelValues(cluster.FromReconciler)
+	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	for asks, want := range map[string]float64{"": 0, "192.0.2.0": 1} {
+		svc := unserved()
+		if asks != "" {
+			svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: asks}
+		}
+		r := balancers(t, []client.Object{svc.DeepCopy(), theirs.DeepCopy()}, []client.Object{svc.DeepCopy()})
+		before := testutil.ToFloat64(counter)
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.ToFloat64(counter) - before; got != want {
+			t.Errorf("asking for %q counts %v conflicts, want %v", asks, got, want)
+		}
 	}
 }
