@@ -91,6 +91,8 @@ type outcome struct {
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
 	problems rules.Problems
+	// awaitsFamily: it is to have an address of another of its families, too, when one is free.
+	awaitsFamily bool
 	// foreign: another controller serves it, and its status is left alone.
 	foreign bool
 }
@@ -113,9 +115,13 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 	}
 	if len(o.problems) == 0 {
 		o.foreign = false
-		if o.ingress, o.problems, err = r.ingressOf(ctx, svc, b, o.lots); err != nil || len(o.problems) == 0 {
-			return o, err
+		if o.ingress, o.problems, err = r.ingressOf(ctx, svc, b, o.lots); err != nil {
+			return nil, err
 		}
+	}
+	if len(o.problems) == 0 {
+		o.awaitsFamily, err = rules.AwaitsFamily(ctx, r.view, b, o.lots)
+		return o, err
 	}
 	if o.foreign {
 		return o, nil

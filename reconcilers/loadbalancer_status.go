@@ -187,7 +187,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 		state = stateRefused
 	}
 	r.balanced.note(svc, "", state)
-	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.lacksFamily())
+	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.awaitsFamily)
 	before := r.balanced.tell(svc, topicAddress, news)
 	switch {
 	case before == news:
@@ -198,11 +198,6 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	default:
 		r.tellBalance(svc, corev1.EventTypeNormal, v1beta1.ReasonAddressAssigned, "it is served at "+texts(loadbalancer.Listed(o.ingress)))
 	}
-}
-
-// lacksFamily says whether a Service has an address of one of its families only, and may have one of the other.
-func (o *outcome) lacksFamily() bool {
-	return len(o.lots) > 0 && o.lots[0].Pool.SourceOrDefault() == v1beta1.SourceAddresses && len(o.lots) < len(o.balance.Families)
 }
 
 func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func TestWaiting(t *testing.T) {
@@ -40,4 +43,28 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("%v still wait", keys)
 	}
 	pause("nobody was woken", db, 0)
+}
+
+// TestWaitsForWhatCanBeFree has a Service that prefers to have an address of each family, and is served at one.
+func TestWaitsForWhatCanBeFree(t *testing.T) {
+	const six = "2001:db8::1"
+	for name, tc := range map[string]struct {
+		pools []client.Object
+		waits bool
+	}{
+		"no pool has the other family": {nil, false},
+		"a pool has, and is full":      {[]client.Object{poolOf("six", six)}, true},
+	} {
+		svc := dualStack(corev1.IPFamilyPolicyPreferDualStack)
+		r := balancers(t, []client.Object{svc.DeepCopy()}, append(tc.pools, svc.DeepCopy()))
+		r.view.Addresses.Assume(addressAt(six))
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustBeServedAt(t, r, svc, "192.0.2.0")
+		if again, woken := result.RequeueAfter > 0, len(r.waiting.wake()) > 0; again != tc.waits || woken != tc.waits {
+			t.Errorf("%s: it is looked at again: %v, and when anything is free: %v", name, again, woken)
+		}
+	}
 }

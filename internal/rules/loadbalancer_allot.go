@@ -87,9 +87,27 @@ func (a *allotment) choose(ctx context.Context) ([]loadbalancer.Lot, Problems, e
 
 // mayDraw says whether a Service may be given anything of a pool that it has nothing of: the pool is asked for, or is for
 // everybody.
-func (a *allotment) mayDraw(pool *addresspool.Pool) bool {
-	return pool.AutoAssigns() || a.Pool == pool.Name ||
-		slices.ContainsFunc(a.Addresses, func(ip netip.Addr) bool { return gives(pool, a.Service, ip) })
+func (b *Balance) mayDraw(pool *addresspool.Pool) bool {
+	return pool.AutoAssigns() || b.Pool == pool.Name ||
+		slices.ContainsFunc(b.Addresses, func(ip netip.Addr) bool { return gives(pool, b.Service, ip) })
+}
+
+// AwaitsFamily says whether a Service, which has lots, has no address of one of its families, and is to have one when one
+// is free. Where no pool that may serve it has addresses of that family, none will ever be.
+func AwaitsFamily(ctx context.Context, v LoadBalancerView, b *Balance, lots []loadbalancer.Lot) (bool, error) {
+	if len(lots) == 0 || len(lots) >= len(b.Families) || lots[0].Pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return false, nil
+	}
+	pools, problems, err := fitting(ctx, v, b)
+	if err != nil || len(problems) > 0 {
+		return false, err
+	}
+	missing := slices.DeleteFunc(slices.Clone(b.Families), func(family corev1.IPFamily) bool {
+		return slices.ContainsFunc(lots, func(lot loadbalancer.Lot) bool { return addresspool.FamilyOf(lot.Address) == family })
+	})
+	return slices.ContainsFunc(pools, func(p *addresspool.Pool) bool {
+		return (p.Name == lots[0].Pool.Name || b.mayDraw(p)) && hasFamily(p, missing)
+	}), nil
 }
 
 // from tries to serve a Service from one pool alone. lots is nil if that can't be done; it is empty, and not nil, for the

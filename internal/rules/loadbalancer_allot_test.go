@@ -1,7 +1,11 @@
 package rules
 
 import (
+	"errors"
+	"maps"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -125,4 +129,45 @@ func TestAllotOtherSources(t *testing.T) {
 		"an address, not the cluster IP": {in: edgeWith(pool("a", "192.0.2.1"), clusterIPPool("own", first)),
 			svc: asking(forAddresses("192.0.2.1"), withClusterIPs("10.96.0.9")), want: []string{"a addr.192-0-2-1"}},
 	})
+}
+
+func TestAwaitsFamily(t *testing.T) {
+	four, six, empty := pool("four", "192.0.2.1,192.0.2.2"), "2001:db8::1", func(w *world) *world { return w.taken("x", at("2001:db8::1")) }
+	shared := pool("both", "192.0.2.1,192.0.2.2,"+six, onRequest)
+	for name, tc := range map[string]struct {
+		in   *world
+		svc  *corev1.Service
+		want bool
+	}{
+		"no pool has the other family":                {edgeWith(four), asking(eitherFamily), false},
+		"another pool has, and is full":               {empty(edgeWith(four, pool("six", six))), asking(eitherFamily), true},
+		"its own pool has, and is full":               {empty(edgeWith(pool("a", "192.0.2.1,"+six))), asking(eitherFamily), true},
+		"there is room":                               {edgeWith(four, pool("six", six)), asking(eitherFamily), false},
+		"another pool has, on request":                {edgeWith(four, pool("six", six, onRequest)), asking(eitherFamily), false},
+		"the pool that is asked for has, on request":  {empty(edgeWith(four, shared)), asking(eitherFamily, forPool("both")), true},
+		"the pool of the address has, on request":     {empty(edgeWith(four, shared)), asking(eitherFamily, forAddresses("192.0.2.1")), true},
+		"a pool that is not asked for has":            {empty(edgeWith(four, pool("six", six))), asking(eitherFamily, forPool("four")), false},
+		"another pool has, for others":                {edgeWith(four, pool("six", six, forTeam("b"))), asking(eitherFamily), false},
+		"it has one family only":                      {empty(edgeWith(four, pool("six", six))), asking(), false},
+		"the API server has not chosen families":      {empty(edgeWith(four, pool("six", six))), asking(unborn), false},
+		"it has nothing":                              {edgeWith(), asking(eitherFamily), false},
+		"the nodes have what they have":               {edgeWith(pool("nodes", "")), asking(eitherFamily), false},
+		"so do cluster IPs, which are no pool's":      {edgeWith(clusterIPPool("own", first), pool("six", six)), asking(eitherFamily, withClusterIPs("10.96.0.9")), false},
+		"pools of other sources have no such address": {edgeWith(four, pool("nodes", ""), clusterIPPool("own")), asking(eitherFamily), false},
+	} {
+		b := balanceOf(t, tc.svc)
+		lots, _, err := Allot(t.Context(), tc.in, b, tc.in.graceLeft)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		tc.in.asked = nil
+		if got, err := AwaitsFamily(t.Context(), tc.in, b, lots); err != nil || got != tc.want {
+			t.Errorf("%s: with %v, it awaits a family: %v, %v", name, lotTexts(lots), got, err)
+		}
+		for tc.in.failing = range maps.Clone(tc.in.asked) {
+			if got, err := AwaitsFamily(t.Context(), tc.in, b, lots); !errors.Is(err, errAway) {
+				t.Errorf("%s: when %s fails it says %v, %v", name, tc.in.failing, got, err)
+			}
+		}
+	}
 }

@@ -152,7 +152,7 @@ func unfit(pool *addresspool.Pool, b *Balance, namespace labels.Set) string {
 	if _, text := mismatch(pool, b, namespace); text != "" {
 		return text
 	}
-	if !hasFamily(pool, b) {
+	if pool.SourceOrDefault() == v1beta1.SourceAddresses && len(b.Families) > 0 && !hasFamily(pool, b.Families) {
 		return "has no " + families(b.Families) + " addresses"
 	}
 	if len(b.Addresses) > 0 && pool.SourceOrDefault() != v1beta1.SourceAddresses {
@@ -179,12 +179,10 @@ func mismatch(pool *addresspool.Pool, b *Balance, namespace labels.Set) (reason,
 	return "", ""
 }
 
-func hasFamily(pool *addresspool.Pool, b *Balance) bool {
-	if pool.SourceOrDefault() != v1beta1.SourceAddresses || len(b.Families) == 0 {
-		return true
-	}
+// hasFamily says whether a pool lists addresses of any of some families.
+func hasFamily(pool *addresspool.Pool, of []corev1.IPFamily) bool {
 	ipv4, ipv6, _ := pool.Set.Size()
-	return ipv4 > 0 && slices.Contains(b.Families, corev1.IPv4Protocol) || ipv6 > 0 && slices.Contains(b.Families, corev1.IPv6Protocol)
+	return ipv4 > 0 && slices.Contains(of, corev1.IPv4Protocol) || ipv6 > 0 && slices.Contains(of, corev1.IPv6Protocol)
 }
 
 func families(f []corev1.IPFamily) string {
