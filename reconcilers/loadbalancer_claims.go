@@ -139,7 +139,8 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 	listed := cluster.OwnListed(svc)
 	for _, lot := range o.lots {
 		for _, at := range lot.Points {
-			if rules.IsListed(o.balance.Held, at, listed) || r.recent.has(holder, at) {
+			isListed := rules.IsListed(o.balance.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+			if isListed || r.recent.has(holder, at) {
 				continue
 			}
 			c := &v1beta1.EdgeClaim{}

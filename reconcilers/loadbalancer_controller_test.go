@@ -110,3 +110,40 @@ func TestLaggingClaimsMoveNoAddress(t *testing.T) {
 		})
 	}
 }
+
+// TestReleasedPortIsNotListed has a Service, which is served on a port of an address, ask for another port of it, whose
+// claim was released and is still in the cache.
+func TestReleasedPortIsNotListed(t *testing.T) {
+	address := netip.MustParseAddr("198.51.100.7")
+	sharing := poolOf("sharing", "198.51.100.0/28")
+	sharing.Spec.Sharing = v1beta1.SharingPorts
+	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.String()}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	for name, tc := range map[string]struct {
+		seen []client.Object
+		port func(number int32) claim.Coordinate
+	}{
+		"of an address": {[]client.Object{sharing}, func(number int32) claim.Coordinate { return claim.AddressPort(address, "TCP", number) }},
+		"of the nodes":  {[]client.Object{nodes, node}, func(number int32) claim.Coordinate { return claim.NodePort("TCP", number) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := balancerAt(address.String())
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
+			held, released := claim.New(tc.port(80), claim.Claimant{Holder: serviceHolder(svc)}), claim.New(tc.port(443), claim.Claimant{Holder: serviceHolder(svc)})
+			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, append(tc.seen, svc.DeepCopy(), held.DeepCopy(), released))
+			if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil || result.RequeueAfter != cacheLag {
+				t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
+			}
+			now := &corev1.Service{}
+			if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
+				t.Fatal(err)
+			}
+			if loadbalancer.ListsPort(now.Status.LoadBalancer.Ingress, tc.port(443)) {
+				t.Errorf("it is served at a port that it does not hold: %v", now.Status.LoadBalancer.Ingress)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // asking is a Service of type LoadBalancer with annotations, given as name and value.
@@ -190,6 +191,23 @@ func TestStatus(t *testing.T) {
 	}
 	if got := Listed(append(served, refused...)); !slices.Equal(got, []netip.Addr{netip.MustParseAddr("192.0.2.7")}) {
 		t.Errorf("listed are %v", got)
+	}
+}
+
+func TestListsPort(t *testing.T) {
+	ip, other := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.8")
+	ports := []Port{{corev1.ProtocolTCP, 80}, {corev1.ProtocolUDP, 53}}
+	served := Served([]netip.Addr{ip}, corev1.LoadBalancerIPModeVIP, ports)
+	for at, want := range map[claim.Coordinate]bool{
+		claim.Address(ip): true, claim.AddressPort(ip, "TCP", 80): true, claim.NodePort("UDP", 53): true,
+		claim.AddressPort(other, "TCP", 80): false, claim.AddressPort(ip, "UDP", 80): false, claim.NodePort("TCP", 53): false,
+	} {
+		if got := ListsPort(served, at); got != want {
+			t.Errorf("%s is listed: %v", at, got)
+		}
+	}
+	if ListsPort(Refused(ports, nil), claim.NodePort("TCP", 80)) {
+		t.Error("a port without an address is listed")
 	}
 }
 

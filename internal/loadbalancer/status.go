@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // Served is the status of a Service that is served at addresses.
@@ -48,6 +49,18 @@ func Listed(ingress []corev1.LoadBalancerIngress) []netip.Addr {
 		}
 	}
 	return listed
+}
+
+// ListsPort says whether a status lists the port of a point, at its address or, for a port of the nodes, at any. A whole
+// address has no port that could be missing.
+func ListsPort(ingress []corev1.LoadBalancerIngress, at claim.Coordinate) bool {
+	isPort := func(p corev1.PortStatus) bool {
+		return string(p.Protocol) == string(at.Protocol()) && p.Port == at.Port()
+	}
+	return at.Port() == 0 || slices.ContainsFunc(ingress, func(i corev1.LoadBalancerIngress) bool {
+		ip, err := netip.ParseAddr(i.IP)
+		return err == nil && (at.IsNode() || ip.Unmap() == at.Address()) && slices.ContainsFunc(i.Ports, isPort)
+	})
 }
 
 // OwnsStatus says whether a field manager has applied the addresses in the status of a Service, and nobody has changed
