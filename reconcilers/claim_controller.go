@@ -209,10 +209,10 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 }
 
 func (r *claimReconciler) onTarget(
-	holder func(v1beta1.ObjectReference) claim.Holder,
+	holder func(namespace, name string) claim.Holder,
 ) handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, q claimQueue, obj client.Object, gone types.UID) {
-		r.enqueue(ctx, q, holder(v1beta1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}), gone)
+		r.enqueue(ctx, q, holder(obj.GetNamespace(), obj.GetName()), gone)
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object, "") },

@@ -89,7 +89,7 @@ func TestWants(t *testing.T) {
 
 func TestWantsOfWhatIsForeign(t *testing.T) {
 	class, cm, svc := public()
-	mapHolder, serviceHolder := claim.ConfigMapHolder(*class.Spec.TCPConfigMap), claim.ServiceHolder(*class.Spec.Service)
+	mapHolder, serviceHolder := claim.ConfigMapHolder(class.Spec.TCPConfigMap.Namespace, class.Spec.TCPConfigMap.Name), claim.ServiceHolder(class.Spec.Service.Namespace, class.Spec.Service.Name)
 	http := claim.Stream("public", v1beta1.TCP, 80)
 	for name, tc := range map[string]struct {
 		c     *v1beta1.EdgeClaim

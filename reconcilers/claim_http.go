@@ -62,7 +62,7 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 		}
 		r.enqueue(ctx, q, claim.IngressHolder(obj.GetNamespace(), obj.GetName()), self)
 		if service := exposure.MadeFor(obj); service != "" {
-			r.enqueue(ctx, q, claim.Holder{Kind: "Service", Namespace: obj.GetNamespace(), Name: obj.GetName()}, service)
+			r.enqueue(ctx, q, claim.ServiceHolder(obj.GetNamespace(), obj.GetName()), service)
 		}
 	}
 	changed := servingChanged()

@@ -146,14 +146,15 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 		return err
 	}
 	for _, cm := range s.configMaps {
+		holder := claim.ConfigMapHolder(cm.ref.Namespace, cm.ref.Name)
 		for port := range cm.standing.Foreign {
-			if err := enter(stream.PortKey{Protocol: cm.protocol, Port: port}, claim.ConfigMapHolder(cm.ref), cm.object.UID); err != nil {
+			if err := enter(stream.PortKey{Protocol: cm.protocol, Port: port}, holder, cm.object.UID); err != nil {
 				return fmt.Errorf("entering the foreign keys of ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
 			}
 		}
 	}
 	for port := range s.front.Foreign {
-		if err := enter(port, claim.ServiceHolder(*s.class.Spec.Service), s.service.UID); err != nil {
+		if err := enter(port, claim.ServiceHolder(s.service.Namespace, s.service.Name), s.service.UID); err != nil {
 			return fmt.Errorf("entering the foreign ports of Service %s/%s: %w", s.service.Namespace, s.service.Name, err)
 		}
 	}

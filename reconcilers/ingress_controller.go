@@ -101,7 +101,7 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 	if err != nil || len(problems) > 0 {
 		return r.conflicts(svc, problems), err
 	}
-	by := claim.Claimant{Holder: serviceHolder(svc), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion)}
+	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion)}
 	for _, at := range points {
 		held, err := r.holds(ctx, by.Holder, at)
 		if err != nil {
@@ -148,8 +148,4 @@ func (r *ingressReconciler) conflicts(svc *corev1.Service, problems rules.Proble
 func asks(svc *corev1.Service) bool {
 	_, asked := exposure.Asked(svc)
 	return asked
-}
-
-func serviceHolder(svc *corev1.Service) claim.Holder {
-	return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
 }

@@ -87,7 +87,7 @@ func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Co
 func (r *loadBalancerReconciler) claimLots(
 	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
 ) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems rules.Problems, err error) {
-	by := claim.Claimant{Holder: serviceHolder(b.Service), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
+	by := claim.Claimant{Holder: b.Holder(), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
 	for _, lot := range lots {
 		before := len(made)
 		for _, at := range lot.Missing(b.Held) {
@@ -135,7 +135,7 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 // confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
 // been released, and the cache lag behind.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
-	svc, holder := o.balance.Service, serviceHolder(o.balance.Service)
+	svc, holder := o.balance.Service, o.balance.Holder()
 	listed := cluster.OwnListed(svc)
 	for _, lot := range o.lots {
 		for _, at := range lot.Points {

@@ -42,7 +42,7 @@ func (m *memoryOf) holds(what string, by claim.Holder, want ...claim.Coordinate)
 
 func TestRecentClaims(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	web, db := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"}), claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "db"})
+	web, db := claim.ServiceHolder("shop", "web"), claim.ServiceHolder("shop", "db")
 	one, two, three := addressAt("192.0.2.1"), addressAt("192.0.2.2"), addressAt("192.0.2.3")
 	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
 	m.holds("nothing was claimed", web)
@@ -79,7 +79,7 @@ func TestRecentClaims(t *testing.T) {
 
 func TestRecentClaimsAreForgotten(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	web := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"})
+	web := claim.ServiceHolder("shop", "web")
 	one, two := addressAt("192.0.2.1"), addressAt("192.0.2.2")
 	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
 	m.recent.add(web, one)
@@ -113,7 +113,7 @@ func unserved() *corev1.Service {
 // TestRefusedForATime has a Service ask for an address that is kept for another, which may never be stored.
 func TestRefusedForATime(t *testing.T) {
 	now := time.Unix(1000, 0)
-	promised := claim.New(addressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	promised := claim.New(addressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	promised.Spec.Renewed = new(metav1.NewMicroTime(now))
 	svc := unserved()
 	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: "192.0.2.7"}
@@ -151,7 +151,7 @@ func (s *stumbling) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
 // TestDrawnInVainIsFree has a Service draw the last IPv6 address, and not get the IPv4 address that it needs with it.
 func TestDrawnInVainIsFree(t *testing.T) {
 	const last = "2001:db8::1"
-	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	for name, tc := range map[string]struct {
 		stored []client.Object
 		fails  string
@@ -185,7 +185,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 // that was drawn at the same time by two is no conflict.
 func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
 	counter := cluster.Conflicts.WithLabelValues(cluster.FromReconciler)
-	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "other"}), UID: "o"})
+	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	for asks, want := range map[string]float64{"": 0, "192.0.2.0": 1} {
 		svc := unserved()
 		if asks != "" {

@@ -155,16 +155,17 @@ func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Servi
 // balanceOf reads what a Service asks for, and what it holds.
 func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, rules.Problems, error) {
 	ask, problems := rules.AsksForAddresses(svc)
-	held, err := r.view.Held(ctx, serviceHolder(svc))
+	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
+	held, err := r.view.Held(ctx, holder)
 	if err != nil {
 		return nil, nil, err
 	}
-	held = r.recent.added(loadbalancer.Own(held), serviceHolder(svc), func(at claim.Coordinate) bool {
+	held = r.recent.added(loadbalancer.Own(held), holder, func(at claim.Coordinate) bool {
 		c, err := r.view.Claim(ctx, at.Name())
 		return err == nil && c != nil
 	})
 	if !rules.Backs(held, cluster.OwnListed(svc)) { // the cache of claims may lag behind that of Services: nothing may move for that
-		if held, err = r.heldLive(ctx, serviceHolder(svc)); err != nil {
+		if held, err = r.heldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
 		held = loadbalancer.Own(held)

@@ -34,7 +34,7 @@ func balancerAt(ip string) *corev1.Service {
 
 // onAddress is a claim of shop/web.
 func onAddress(ip string) *v1beta1.EdgeClaim {
-	return claim.New(claim.Address(netip.MustParseAddr(ip)), claim.Claimant{Holder: serviceHolder(balancerAt(ip)), UID: "w"})
+	return claim.New(claim.Address(netip.MustParseAddr(ip)), claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "w"})
 }
 
 // poolOf is a pool of some addresses.
@@ -132,7 +132,8 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			svc := balancerAt(address.String())
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
-			held, released := claim.New(tc.port(80), claim.Claimant{Holder: serviceHolder(svc)}), claim.New(tc.port(443), claim.Claimant{Holder: serviceHolder(svc)})
+			by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name)}
+			held, released := claim.New(tc.port(80), by), claim.New(tc.port(443), by)
 			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, append(tc.seen, svc.DeepCopy(), held.DeepCopy(), released))
 			if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil || result.RequeueAfter != cacheLag {
 				t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)

@@ -70,7 +70,7 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) rules.Problems {
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
 	if !o.foreign && !saysAlready(svc, o.ingress) {
 		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
-			r.recent.forget(serviceHolder(svc))
+			r.recent.forget(o.balance.Holder())
 			return cmp.Or(err, errStale)
 		}
 		lost, err := r.lost(ctx, svc, o)

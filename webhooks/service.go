@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
@@ -190,7 +189,7 @@ func (v *serviceValidator) promise(
 	if err != nil || len(problems) > 0 || !claims {
 		return v.conflicts(problems), err
 	}
-	by := claim.Claimant{Holder: holderOf(svc), UID: svc.UID}
+	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.ResourceVersion)
 	}
@@ -246,8 +245,4 @@ func (v *serviceValidator) conflicts(problems rules.Problems) rules.Problems {
 		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 	}
 	return problems
-}
-
-func holderOf(svc *corev1.Service) claim.Holder {
-	return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
 }

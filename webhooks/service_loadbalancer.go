@@ -34,7 +34,7 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 	if err := ready(v.view); err != nil {
 		return nil, err
 	}
-	j := &balancing{by: claim.Claimant{Holder: holderOf(svc), UID: svc.UID}}
+	j := &balancing{by: claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}}
 	ask, problems := rules.AsksForAddresses(svc)
 	if len(problems) > 0 {
 		j.problems = problems

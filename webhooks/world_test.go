@@ -187,7 +187,7 @@ func servicesWorld(b *testing.B, n int) *world {
 	for i := range n {
 		svc := exposed(team(i), fmt.Sprintf("app-%d", i), fmt.Sprintf("app-%d.example.com", i))
 		objects = append(objects, svc)
-		claims = append(claims, claim.New(claim.HTTP(fmt.Sprintf("app-%d.example.com", i), "/"), claim.Claimant{Holder: holderOf(svc), UID: svc.UID}))
+		claims = append(claims, claim.New(claim.HTTP(fmt.Sprintf("app-%d.example.com", i), "/"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}))
 	}
 	return newWorld(b, objects, claims)
 }
@@ -203,7 +203,7 @@ func balancersWorld(b *testing.B, n int) *world {
 		svc := balanced(team(i), fmt.Sprintf("app-%d", i), "")
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: addressOf(i).String()}}
 		objects = append(objects, svc)
-		claims = append(claims, claim.New(claim.Address(addressOf(i)), claim.Claimant{Holder: holderOf(svc), UID: svc.UID}))
+		claims = append(claims, claim.New(claim.Address(addressOf(i)), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}))
 	}
 	return newWorld(b, objects, claims)
 }

@@ -19,9 +19,9 @@ import (
 
 var (
 	postgres = claim.StreamHolder("shop", "postgres")
-	tcpMap   = claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"})
-	proxy    = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"})
-	shopWeb  = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"})
+	tcpMap   = claim.ConfigMapHolder("edge", "tcp")
+	proxy    = claim.ServiceHolder("edge", "proxy")
+	shopWeb  = claim.ServiceHolder("shop", "web")
 	byHand   = claim.IngressHolder("shop", "by-hand")
 
 	defaults = exposure.Defaults{Host: "{service}.example.com"}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -28,7 +27,7 @@ func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return
 	}
-	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
 	b := balancer{object: Object{holder, svc.UID}, ours: slices.ContainsFunc(svc.ManagedFields, writesStatus)}
 	for _, p := range svc.Spec.Ports {
 		b.nodePorts = append(b.nodePorts, claim.NodePort(string(p.Protocol), p.Port))

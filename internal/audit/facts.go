@@ -104,7 +104,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 		if cm == nil {
 			continue
 		}
-		target := claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: cm.Namespace, Name: cm.Name})
+		target := claim.ConfigMapHolder(cm.Namespace, cm.Name)
 		for key := range cm.Data {
 			if port, ok := stream.ParseKey(key); ok {
 				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object, target}, serves)
@@ -112,7 +112,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 		}
 	}
 	if svc := targets.Service; svc != nil {
-		target := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name})
+		target := claim.ServiceHolder(svc.Namespace, svc.Name)
 		for _, p := range svc.Spec.Ports {
 			f.addPoint(claim.Stream(class.Name, v1beta1.Protocol(p.Protocol), p.Port), target, place{object, target}, serves)
 		}
@@ -136,7 +136,7 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 	if !asks {
 		return
 	}
-	holder := claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.GetNamespace(), Name: svc.GetName()})
+	holder := claim.ServiceHolder(svc.GetNamespace(), svc.GetName())
 	e, flaws := exposure.Parse(value)
 	full, flaw := defaults.Complete(e, svc.GetNamespace(), svc.GetName())
 	if len(flaws) > 0 || flaw != nil {
@@ -153,7 +153,7 @@ func (f *Facts) AddIngress(ing *networkingv1.Ingress) {
 	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
 	holder := object.Holder
 	if exposure.MadeFor(ing) != "" {
-		holder = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: ing.Namespace, Name: ing.Name})
+		holder = claim.ServiceHolder(ing.Namespace, ing.Name)
 	}
 	for _, at := range exposure.PointsOf(ing) {
 		f.addPoint(at, holder, place{object, object.Holder}, ing.DeletionTimestamp == nil)

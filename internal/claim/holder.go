@@ -26,14 +26,14 @@ func StreamHolder(namespace, name string) Holder {
 }
 
 // ConfigMapHolder is a ConfigMap as holder of the entries that were not made by Portcullis.
-func ConfigMapHolder(ref v1beta1.ObjectReference) Holder {
-	return Holder{Kind: "ConfigMap", Namespace: ref.Namespace, Name: ref.Name}
+func ConfigMapHolder(namespace, name string) Holder {
+	return Holder{Kind: "ConfigMap", Namespace: namespace, Name: name}
 }
 
-// ServiceHolder is a Service as holder of the paths that it asks for, and of the ports on it that were not opened by
-// Portcullis.
-func ServiceHolder(ref v1beta1.ObjectReference) Holder {
-	return Holder{Kind: "Service", Namespace: ref.Namespace, Name: ref.Name}
+// ServiceHolder is a Service as holder of the paths and addresses that it asks for, and of the ports on it that were not
+// opened by Portcullis.
+func ServiceHolder(namespace, name string) Holder {
+	return Holder{Kind: "Service", Namespace: namespace, Name: name}
 }
 
 // IngressHolder is an Ingress as holder of the paths that it serves and that no annotation asked for.

@@ -10,15 +10,14 @@ import (
 )
 
 func TestHolder(t *testing.T) {
-	ref := v1beta1.ObjectReference{Namespace: "ingress-nginx", Name: "tcp-services"}
 	for name, tc := range map[string]struct {
 		holder Holder
 		text   string
 		stream bool
 	}{
 		"a stream":                  {StreamHolder("shop", "postgres"), "StreamIngress shop/postgres", true},
-		"a ConfigMap":               {ConfigMapHolder(ref), "ConfigMap ingress-nginx/tcp-services", false},
-		"a Service":                 {ServiceHolder(ref), "Service ingress-nginx/tcp-services", false},
+		"a ConfigMap":               {ConfigMapHolder("edge", "tcp"), "ConfigMap edge/tcp", false},
+		"a Service":                 {ServiceHolder("edge", "proxy"), "Service edge/proxy", false},
 		"a cluster-scoped object":   {Holder{Group: "x.example", Kind: "Pool", Name: "a"}, "Pool a", false},
 		"a StreamIngress of others": {Holder{Group: "x.example", Kind: "StreamIngress", Namespace: "shop", Name: "postgres"}, "StreamIngress shop/postgres", false},
 	} {

@@ -20,7 +20,7 @@ var (
 	start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	alice = StreamHolder("shop", "alice")
 	bob   = StreamHolder("shop", "bob")
-	old   = ConfigMapHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"})
+	old   = ConfigMapHolder("edge", "tcp")
 
 	fromStore = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion")
 )

@@ -19,7 +19,7 @@ import (
 )
 
 func addressClaim(at claim.Coordinate) *v1beta1.EdgeClaim {
-	return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"}), UID: "u"})
+	return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "u"})
 }
 
 func addressSet(t testing.TB, addresses ...string) addresspool.Set {

@@ -51,7 +51,7 @@ func TestSeen(t *testing.T) {
 		t.Error("it does not tell those that are gone from those that are there")
 	}
 
-	others := claim.Claimant{Holder: claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "postgres"}), UID: "now"}
+	others := claim.Claimant{Holder: claim.ConfigMapHolder("shop", "postgres"), UID: "now"}
 	if v.Seen(t.Context(), others) {
 		t.Error("of a ConfigMap nothing is known")
 	}

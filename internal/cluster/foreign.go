@@ -78,7 +78,7 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 		return rules.Foreign{}, false, err
 	}
 	entry, foreign := standing.Foreign[port]
-	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref), cm.UID), Entry: entry}, foreign, nil
+	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
 }
 
 func (v *View) foreignPort(
@@ -98,7 +98,7 @@ func (v *View) foreignPort(
 		return rules.Foreign{}, false, err
 	}
 	_, foreign := front.Foreign[port]
-	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref), svc.UID)}, foreign, nil
+	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref.Namespace, ref.Name), svc.UID)}, foreign, nil
 }
 
 // opens says whether a Service has a port. It looks at one port after the other, so it is for Services that no class has

@@ -41,8 +41,8 @@ var edge = &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{
 // TestForeign asks what stands at a port that Portcullis has not made: on objects that bear the label of a class, whose
 // managed fields are cached, and on those that no class has written to yet.
 func TestForeign(t *testing.T) {
-	cm := claim.Claimant{Holder: claim.ConfigMapHolder(*edge.Spec.TCPConfigMap), UID: "uid-of-it"}
-	svc := claim.Claimant{Holder: claim.ServiceHolder(*edge.Spec.Service), UID: "uid-of-it"}
+	cm := claim.Claimant{Holder: claim.ConfigMapHolder(edge.Spec.TCPConfigMap.Namespace, edge.Spec.TCPConfigMap.Name), UID: "uid-of-it"}
+	svc := claim.Claimant{Holder: claim.ServiceHolder(edge.Spec.Service.Namespace, edge.Spec.Service.Name), UID: "uid-of-it"}
 	for name, want := range map[stream.PortKey]*rules.Foreign{
 		{Protocol: v1beta1.TCP, Port: 9000}: {Holder: cm, Entry: "default/manual:80"},
 		{Protocol: v1beta1.TCP, Port: 80}:   {Holder: svc},

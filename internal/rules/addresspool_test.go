@@ -47,7 +47,7 @@ func (w *world) serviceHolds(name, tier string, points ...claim.Coordinate) *cor
 		w.services, w.claims = map[string]*corev1.Service{}, map[claim.Coordinate]*v1beta1.EdgeClaim{}
 	}
 	w.services["shop/"+name] = svc
-	maps.Copy(w.claims, claims(claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: name}), points...))
+	maps.Copy(w.claims, claims(claim.ServiceHolder("shop", name), points...))
 	return svc
 }
 
@@ -105,7 +105,7 @@ func TestPoolInUse(t *testing.T) {
 	w.serviceHolds("web", "inner", portAt("192.0.2.15", 80), portAt("192.0.2.15", 443), claim.NodePort("TCP", 80))
 	w.serviceHolds("vip", "edge", at("10.96.0.9")).Spec.ClusterIPs = []string{"10.96.0.9"}
 	w.serviceHolds("other-vip", "edge", at("10.96.0.10")).Spec.ClusterIPs = []string{"10.96.0.77"}
-	maps.Copy(w.claims, claims(claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "gone"}), at("192.0.2.7")))
+	maps.Copy(w.claims, claims(claim.ServiceHolder("shop", "gone"), at("192.0.2.7")))
 	maps.Copy(w.claims, claims(claim.StreamHolder("shop", "stream"), at("192.0.2.8")))
 
 	inUse := func(path, text string) verdict {

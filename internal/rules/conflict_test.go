@@ -15,8 +15,8 @@ import (
 
 var (
 	rival     = claim.StreamHolder("team-b", "redis")
-	tcpMap    = claim.ConfigMapHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "public-tcp"})
-	proxy     = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "edge", Name: "public"})
+	tcpMap    = claim.ConfigMapHolder("edge", "public-tcp")
+	proxy     = claim.ServiceHolder("edge", "public")
 	theirs    = sti(named("team-b", "redis"), listen(6379))
 	isRunning = map[string]*v1beta1.StreamIngress{"team-b/redis": theirs}
 )

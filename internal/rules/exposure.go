@@ -128,7 +128,7 @@ func HTTPConflicts(
 			held = claim.New(at, claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID})
 			held.CreationTimestamp = ing.CreationTimestamp
 		}
-		if claim.HolderOf(held) == claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name}) {
+		if claim.HolderOf(held) == claim.ServiceHolder(svc.Namespace, svc.Name) {
 			continue
 		}
 		problem, err := HTTPConflict(ctx, v, at, held, graceLeft(held))

@@ -111,7 +111,7 @@ func TestHTTPConflicts(t *testing.T) {
 	at := claim.HTTP("web.example.com", "/")
 	heldBy := func(h claim.Holder) *v1beta1.EdgeClaim { return claim.New(at, claim.Claimant{Holder: h}) }
 	service := func(name string) claim.Holder {
-		return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: name})
+		return claim.ServiceHolder("shop", name)
 	}
 	other := heldBy(service("other"))
 	foreign := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}}

@@ -46,8 +46,9 @@ type Balance struct {
 	Held []claim.Coordinate
 }
 
-func (b *Balance) holder() claim.Holder {
-	return claim.ServiceHolder(v1beta1.ObjectReference{Namespace: b.Service.Namespace, Name: b.Service.Name})
+// Holder is the Service as holder of claims.
+func (b *Balance) Holder() claim.Holder {
+	return claim.ServiceHolder(b.Service.Namespace, b.Service.Name)
 }
 
 // AsksForAddresses is what a Service of type LoadBalancer asks for.

@@ -56,7 +56,7 @@ func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1be
 	}
 	for _, name := range names {
 		held, err := a.view.Claim(ctx, name.Name())
-		if err != nil || held != nil && claim.HolderOf(held) != a.holder() {
+		if err != nil || held != nil && claim.HolderOf(held) != a.Holder() {
 			return held, err
 		}
 	}
@@ -68,7 +68,7 @@ func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1be
 		return nil, err
 	}
 	for i := range ports {
-		if claim.HolderOf(&ports[i]) != a.holder() {
+		if claim.HolderOf(&ports[i]) != a.Holder() {
 			return &ports[i], nil
 		}
 	}

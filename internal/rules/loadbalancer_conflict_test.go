@@ -137,4 +137,4 @@ func TestHeldForWhatIsGone(t *testing.T) {
 	}
 }
 
-var serviceX = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "x"})
+var serviceX = claim.ServiceHolder("shop", "x")

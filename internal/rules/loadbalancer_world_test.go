@@ -116,7 +116,7 @@ func sharesPorts(s *v1beta1.AddressPoolSpec) { s.Sharing = v1beta1.SharingPorts 
 func first(s *v1beta1.AddressPoolSpec) { s.Priority = 1 }
 
 // web is who holds what the Service shop/web has.
-var web = claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "shop", Name: "web"})
+var web = claim.ServiceHolder("shop", "web")
 
 type serviceChange func(*corev1.Service)
 

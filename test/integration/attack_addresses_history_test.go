@@ -96,7 +96,7 @@ func (m *addressMoment) collide(key types.NamespacedName, svc *corev1.Service, o
 
 func (m *addressMoment) holds(key types.NamespacedName, at claim.Coordinate) bool {
 	c := m.claims[at.Name()]
-	return c != nil && claim.HolderOf(c) == claim.ServiceHolder(v1beta1.ObjectReference{Namespace: key.Namespace, Name: key.Name})
+	return c != nil && claim.HolderOf(c) == claim.ServiceHolder(key.Namespace, key.Name)
 }
 
 func (m *addressMoment) holdsPorts(svc *corev1.Service, point func(corev1.ServicePort) claim.Coordinate) bool {

@@ -97,8 +97,7 @@ func TestBypassedBalancers(t *testing.T) {
 	broken := balancer("bypass/broken", wants("nonsense"))
 	taken := balancer("bypass/taken", wants("192.0.2.3"))
 	w.create(first)
-	if err := w.try(claim.New(claim.Address(netip.MustParseAddr("192.0.2.3")), claim.Claimant{Holder: claim.ServiceHolder(
-		v1beta1.ObjectReference{Namespace: "bypass", Name: "gone"}), UID: "gone"})); err != nil {
+	if err := w.try(claim.New(claim.Address(netip.MustParseAddr("192.0.2.3")), claim.Claimant{Holder: claim.ServiceHolder("bypass", "gone"), UID: "gone"})); err != nil {
 		t.Fatal(err)
 	}
 	w.create(balancer("bypass/holder", wants("192.0.2.4")), broken, taken)

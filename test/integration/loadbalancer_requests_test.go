@@ -111,7 +111,7 @@ func TestAddressRequests(t *testing.T) {
 
 	t.Log("what is promised and not stored is free again after the grace")
 	promised := claim.New(claim.Address(netip.MustParseAddr("198.51.100.3")), claim.Claimant{
-		Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: "web", Name: "stopped"}), UID: "stopped"})
+		Holder: claim.ServiceHolder("web", "stopped"), UID: "stopped"})
 	promised.Spec.Renewed = new(metav1.NowMicro())
 	w.create(promised)
 	mustContain(t, w.refusal(w.try(balancer("web/late", wants("198.51.100.3")))).Error(), "held for Service web/stopped, which is not stored",

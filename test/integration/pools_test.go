@@ -44,7 +44,7 @@ func (w *world) holding(key, pool, address string) *corev1.Service {
 	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: address}
 	w.create(svc)
 	holder := claim.Claimant{
-		Holder: claim.ServiceHolder(v1beta1.ObjectReference{Namespace: svc.Namespace, Name: svc.Name}), UID: svc.UID,
+		Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID,
 		Generation: claim.Version(svc.ResourceVersion),
 	}
 	if err := w.try(claim.New(claim.Address(netip.MustParseAddr(address)), holder)); client.IgnoreAlreadyExists(err) != nil {
