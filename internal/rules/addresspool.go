@@ -136,7 +136,7 @@ func loses(
 	if err != nil {
 		return "", err
 	}
-	has := func(p *addresspool.Pool) bool { return p.Serves(svc.Labels, namespace) && poolHas(p, svc, at) }
+	has := func(p *addresspool.Pool) bool { return p.Serves(svc.Labels, namespace) && gives(p, svc, at.Address()) }
 	if !has(before) || after != nil && has(after) {
 		return "", nil
 	}
@@ -147,25 +147,13 @@ func loses(
 	return lostBy(svc, at, before, after), nil
 }
 
-// poolHas says whether a pool has a point that a Service holds.
-func poolHas(pool *addresspool.Pool, svc *corev1.Service, at claim.Coordinate) bool {
-	switch pool.SourceOrDefault() {
-	case v1beta1.SourceNodeIP:
-		return at.IsNode()
-	case v1beta1.SourceClusterIP:
-		return at.IsAddress() && at.Port() == 0 && slices.Contains(svc.Spec.ClusterIPs, at.Address().String())
-	default:
-		return pool.Set.Contains(at.Address())
-	}
-}
-
 func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool.Pool) string {
 	switch {
 	case after == nil:
 		return "metadata.name"
-	case poolHas(after, svc, at) && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
+	case gives(after, svc, at.Address()) && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
 		return specPath.Child("namespaceSelector").String()
-	case poolHas(after, svc, at):
+	case gives(after, svc, at.Address()):
 		return specPath.Child("serviceSelector").String()
 	case slices.Equal(before.Spec.Addresses, after.Spec.Addresses):
 		return specPath.Child("avoidBuggyIPs").String()

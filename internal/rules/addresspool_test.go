@@ -104,6 +104,8 @@ func TestPoolInUse(t *testing.T) {
 	w.serviceHolds("api", "edge", at("192.0.2.1"), at("2001:db8::1"))
 	w.serviceHolds("web", "inner", portAt("192.0.2.15", 80), portAt("192.0.2.15", 443), claim.NodePort("TCP", 80))
 	w.serviceHolds("vip", "edge", at("10.96.0.9")).Spec.ClusterIPs = []string{"10.96.0.9"}
+	w.serviceHolds("vip-six", "edge", at("fd00::9")).Spec.ClusterIPs = []string{"FD00:0::9"}
+	w.serviceHolds("vip-port", "edge", portAt("10.96.0.11", 80)).Spec.ClusterIPs = []string{"10.96.0.11"}
 	w.serviceHolds("other-vip", "edge", at("10.96.0.10")).Spec.ClusterIPs = []string{"10.96.0.77"}
 	maps.Copy(w.claims, claims(claim.ServiceHolder("shop", "gone"), at("192.0.2.7")))
 	maps.Copy(w.claims, claims(claim.StreamHolder("shop", "stream"), at("192.0.2.8")))
@@ -144,7 +146,7 @@ func TestPoolInUse(t *testing.T) {
 			want: []verdict{inUse("metadata.name", "1 Service(s) would lose their address, shop/web (TCP/80)")}},
 		"node ports of others go": {before: poolOfSource(nodes, forTier("edge"))},
 		"cluster IPs go": {before: poolOfSource(cluster),
-			want: []verdict{inUse("metadata.name", "1 Service(s) would lose their address, shop/vip (10.96.0.9)")}},
+			want: []verdict{inUse("metadata.name", "3 Service(s) would lose their address, shop/vip (10.96.0.9), shop/vip-port (10.96.0.11), shop/vip-six (fd00::9)")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			judge(t, w, func(View) (Problems, error) {

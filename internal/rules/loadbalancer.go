@@ -82,15 +82,15 @@ func Allot(
 	return a.choose(ctx)
 }
 
-// gives says whether an address is one that a pool has for a Service.
+// gives says whether an address is one that a pool has for a Service. The zero Addr stands for the ports of the nodes.
 func gives(pool *addresspool.Pool, svc *corev1.Service, ip netip.Addr) bool {
 	switch pool.SourceOrDefault() {
+	case v1beta1.SourceNodeIP:
+		return !ip.IsValid()
 	case v1beta1.SourceClusterIP:
 		return slices.Contains(clusterIPs(svc), ip)
-	case v1beta1.SourceAddresses:
-		return pool.Set.Contains(ip)
 	default:
-		return false
+		return pool.Set.Contains(ip)
 	}
 }
 
