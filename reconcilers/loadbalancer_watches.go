@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -101,15 +102,15 @@ func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
 // onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
 func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 	look := func(ctx context.Context, q queue) {
-		keys := r.waiting.wake()
-		holders, err := r.view.NodeHolders(ctx)
+		claims, err := r.view.NodePortClaims(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
 		}
-		for _, holder := range holders {
-			keys = append(keys, holder.Key())
+		keys := sets.New(r.waiting.wake()...)
+		for _, c := range claims {
+			keys.Insert(claim.HolderOf(c).Key())
 		}
-		for _, key := range keys {
+		for key := range keys {
 			q.AddAfter(reconcile.Request{NamespacedName: key}, settle)
 		}
 	}

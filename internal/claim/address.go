@@ -64,11 +64,14 @@ func ScopeFamily(scope string) string {
 	return scope
 }
 
+// PortsScope is the scope of all ports of an address.
+func PortsScope(ip netip.Addr) string { return addressScope + "/" + ip.String() }
+
 func (c Coordinate) addressScope() string {
 	if c.port == 0 {
 		return addressScope
 	}
-	return addressScope + "/" + c.address.String()
+	return PortsScope(c.address)
 }
 
 // addressName is addr.192-0-2-7, addr.192-0-2-7.tcp.443 or node.tcp.80.

@@ -61,27 +61,8 @@ func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service
 func (v *View) ReservedNodePorts() loadbalancer.PortRanges { return v.balancing.Reserved }
 
 // ClaimedPorts implements rules.LoadBalancerView.
-func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]v1beta1.EdgeClaim, error) {
-	var list v1beta1.EdgeClaimList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.AddressPort(ip, "TCP", 1).Scope()})
-	return list.Items, err
-}
-
-// NodeHolders are the holders of ports of the nodes, each once.
-func (v *View) NodeHolders(ctx context.Context) ([]claim.Holder, error) {
-	var list v1beta1.EdgeClaimList
-	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.NodePort("TCP", 1).Scope()}); err != nil {
-		return nil, err
-	}
-	seen := map[claim.Holder]bool{}
-	var holders []claim.Holder
-	for i := range list.Items {
-		if holder := claim.HolderOf(&list.Items[i]); !seen[holder] {
-			seen[holder] = true
-			holders = append(holders, holder)
-		}
-	}
-	return holders, nil
+func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
+	return v.claimsIn(ctx, claim.PortsScope(ip))
 }
 
 // OwnsStatus says whether the addresses in the status of a Service are Portcullis' work.

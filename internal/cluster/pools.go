@@ -168,15 +168,7 @@ func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v
 
 // NodePortClaims implements rules.AddressPoolView.
 func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
-	var list v1beta1.EdgeClaimList
-	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.NodeScope}); err != nil {
-		return nil, err
-	}
-	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items))
-	for i := range list.Items {
-		claims = append(claims, &list.Items[i])
-	}
-	return claims, nil
+	return v.claimsIn(ctx, claim.NodeScope)
 }
 
 // IsStored says whether a Service is stored now.

@@ -219,17 +219,25 @@ func HeldIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]claim
 
 // Claims lists the claims on the ports of a class, by coordinate.
 func (v *View) Claims(ctx context.Context, class string) (map[claim.Coordinate]*v1beta1.EdgeClaim, error) {
-	var list v1beta1.EdgeClaimList
-	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: claim.StreamScope(class)}); err != nil {
-		return nil, err
-	}
-	claims := make(map[claim.Coordinate]*v1beta1.EdgeClaim, len(list.Items))
-	for i := range list.Items {
-		if at, err := claim.Parse(list.Items[i].Name); err == nil {
-			claims[at] = &list.Items[i]
+	list, err := v.claimsIn(ctx, claim.StreamScope(class))
+	claims := make(map[claim.Coordinate]*v1beta1.EdgeClaim, len(list))
+	for _, c := range list {
+		if at, err := claim.Parse(c.Name); err == nil {
+			claims[at] = c
 		}
 	}
-	return claims, nil
+	return claims, err
+}
+
+// claimsIn lists the claims of a scope.
+func (v *View) claimsIn(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, error) {
+	var list v1beta1.EdgeClaimList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: scope})
+	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items))
+	for i := range list.Items {
+		claims = append(claims, &list.Items[i])
+	}
+	return claims, err
 }
 
 // Unclaimed implements rules.View.

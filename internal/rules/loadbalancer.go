@@ -35,7 +35,7 @@ type LoadBalancerView interface {
 	// Claim reads a claim by name.
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
 	// ClaimedPorts lists the claims on ports of an address.
-	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]v1beta1.EdgeClaim, error)
+	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
 }
 
 // Balance is a Service of type LoadBalancer with what it asks for and what it has.

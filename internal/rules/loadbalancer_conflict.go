@@ -67,9 +67,9 @@ func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1be
 	if err != nil {
 		return nil, err
 	}
-	for i := range ports {
-		if claim.HolderOf(&ports[i]) != a.Holder() {
-			return &ports[i], nil
+	for _, held := range ports {
+		if claim.HolderOf(held) != a.Holder() {
+			return held, nil
 		}
 	}
 	return nil, nil

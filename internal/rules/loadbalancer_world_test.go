@@ -70,12 +70,9 @@ func (w *world) ReservedNodePorts() loadbalancer.PortRanges {
 }
 
 // ClaimedPorts implements LoadBalancerView.
-func (w *world) ClaimedPorts(_ context.Context, ip netip.Addr) ([]v1beta1.EdgeClaim, error) {
-	var all []v1beta1.EdgeClaim
-	for _, c := range w.claimsWhere(func(at claim.Coordinate) bool { return at.Address() == ip && at.Port() != 0 }) {
-		all = append(all, *c)
-	}
-	return all, w.ask("ClaimedPorts")
+func (w *world) ClaimedPorts(_ context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
+	isPort := func(at claim.Coordinate) bool { return at.Address() == ip && at.Port() != 0 }
+	return w.claimsWhere(isPort), w.ask("ClaimedPorts")
 }
 
 // graceLeft is the same for every claim.
