@@ -85,7 +85,8 @@ func (b *Book) search(from netip.Addr) int {
 	return i
 }
 
-// Judge reads a pool as if it came last of all, and that of its name in the book were not there.
+// Judge reads a pool as if it came last of all, and that of its name in the book were not there. Addresses that are left out
+// as buggy overlap, too: nobody expects to find the network address of one pool in another.
 func (b *Book) Judge(pool *v1beta1.AddressPool) Verdict {
 	v := Verdict{}
 	v.Pool, v.Flaws = New(pool)
@@ -117,14 +118,6 @@ func (v Verdict) Errors() field.ErrorList {
 func (o Overlap) Error() *field.Error {
 	return duplicate(addressesPath.Index(o.Entry), o.Common.String(), fmt.Sprintf(
 		"AddressPool %s has these addresses already: an address can be in one pool only", o.With.Name))
-}
-
-// Pool is an accepted pool by its name, nil when there is none.
-func (b *Book) Pool(name string) *Pool {
-	if v, known := b.verdicts[name]; known && v.Accepted() {
-		return v.Pool
-	}
-	return nil
 }
 
 // Verdict is what there is to say about the pool of a name, ok is false when there is none.

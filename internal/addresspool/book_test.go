@@ -67,15 +67,42 @@ func TestBook(t *testing.T) {
 		"first":  "",
 	} {
 		v, ok := b.Verdict(name)
-		if !ok || v.Accepted() != (want == "") || (b.Pool(name) != nil) != v.Accepted() {
+		if !ok || v.Accepted() != (want == "") {
 			t.Errorf("%s: %+v", name, v)
 		}
 		if len(v.Errors()) > 0 && !strings.Contains(v.Errors().ToAggregate().Error(), want) {
 			t.Errorf("%s: %v", name, v.Errors().ToAggregate())
 		}
 	}
-	if _, ok := b.Verdict("none"); ok || b.Pool("none") != nil {
+	if _, ok := b.Verdict("none"); ok {
 		t.Error("there is a pool that there is not")
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b []string
+		want string
+	}{
+		"apart":               {a: []string{"192.0.2.0/25"}, b: []string{"192.0.2.128/25"}},
+		"of other families":   {a: []string{"192.0.2.0/24"}, b: []string{"2001:db8::/64"}},
+		"an address":          {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.7"}, want: "192.0.2.7"},
+		"ends":                {a: []string{"192.0.2.1-192.0.2.7"}, b: []string{"192.0.2.7-192.0.2.9"}, want: "192.0.2.7"},
+		"one in the other":    {a: []string{"10.0.0.0/8"}, b: []string{"10.1.0.0/24"}, want: "10.1.0.0-10.1.0.255"},
+		"the last of many":    {a: []string{"10.0.0.1", "10.0.0.3", "2001:db8::5"}, b: []string{"10.0.0.2", "10.0.0.4-10.0.0.9", "2001:db8::/64"}, want: "2001:db8::5"},
+		"of which one avoids": {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.0"}, want: "192.0.2.0"},
+	} {
+		a, b := pool("a", 1, test.a...), pool("b", 2, test.b...)
+		a.Spec.AvoidBuggyIPs = true
+		for _, pair := range [][2]*v1beta1.AddressPool{{a, b}, {b, a}} {
+			var got string
+			for _, o := range NewBook(pair[:1]).Judge(pair[1]).Overlaps {
+				got += o.Common.String()
+			}
+			if got != test.want {
+				t.Errorf("%s: %s and %s overlap in %q, want %q", name, pair[0].Name, pair[1].Name, got, test.want)
+			}
+		}
 	}
 }
 

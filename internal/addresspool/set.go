@@ -31,9 +31,6 @@ type entry struct {
 	index int
 }
 
-// IsEmpty says whether there is no address in the set.
-func (s Set) IsEmpty() bool { return len(s.ranges) == 0 }
-
 // Contains says whether an address is in the set.
 func (s Set) Contains(ip netip.Addr) bool {
 	ip = ip.Unmap()
@@ -72,22 +69,6 @@ func (s Set) sizeOf(r Range) int64 {
 		n -= buggyIn(r)
 	}
 	return n
-}
-
-// Overlap is a range that two sets have in common, ok is false when there is none. What is left out as buggy counts:
-// nobody expects to find the network address of one pool in another.
-func (s Set) Overlap(other Set) (common Range, ok bool) {
-	for a, b := s.ranges, other.ranges; len(a) > 0 && len(b) > 0; {
-		if common, ok = a[0].intersect(b[0].Range); ok {
-			return common, true
-		}
-		if a[0].To.Less(b[0].To) {
-			a = a[1:]
-		} else {
-			b = b[1:]
-		}
-	}
-	return Range{}, false
 }
 
 // Of is the addresses of the set that are of one family.

@@ -175,32 +175,6 @@ func randomSet(t *testing.T, random *rand.Rand) Set {
 	return s
 }
 
-func TestOverlap(t *testing.T) {
-	for name, test := range map[string]struct {
-		a, b []string
-		want string
-	}{
-		"apart":               {a: []string{"192.0.2.0/25"}, b: []string{"192.0.2.128/25"}},
-		"of other families":   {a: []string{"192.0.2.0/24"}, b: []string{"2001:db8::/64"}},
-		"an address":          {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.7"}, want: "192.0.2.7"},
-		"ends":                {a: []string{"192.0.2.1-192.0.2.7"}, b: []string{"192.0.2.7-192.0.2.9"}, want: "192.0.2.7"},
-		"one in the other":    {a: []string{"10.0.0.0/8"}, b: []string{"10.1.0.0/24"}, want: "10.1.0.0-10.1.0.255"},
-		"the last of many":    {a: []string{"10.0.0.1", "10.0.0.3", "2001:db8::5"}, b: []string{"10.0.0.2", "10.0.0.4-10.0.0.9", "2001:db8::/64"}, want: "2001:db8::5"},
-		"of which one avoids": {a: []string{"192.0.2.0/24"}, b: []string{"192.0.2.0"}, want: "192.0.2.0"},
-		"nothing":             {a: nil, b: []string{"192.0.2.0/24"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, b := set(t, len(test.a) == 1, test.a...), set(t, false, test.b...)
-			for _, pair := range [][2]Set{{a, b}, {b, a}} {
-				got, ok := pair[0].Overlap(pair[1])
-				if ok != (test.want != "") || ok && got.String() != test.want {
-					t.Errorf("got %s, want %s", got, test.want)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkFirstFree takes one address and gives back another in a pool of which much is in use, in one piece, in single
 // addresses, or at random. It should take the same time in every pool.
 func BenchmarkFirstFree(b *testing.B) {

@@ -135,13 +135,6 @@ func (a *Addresses) Forget(points ...claim.Coordinate) {
 	}
 }
 
-// Claimed lists the points of an address that have a claim.
-func (a *Addresses) Claimed(ip netip.Addr) []claim.Coordinate {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return slices.Clone(a.claimed[ip.Unmap()])
-}
-
 // ClaimedIn lists the points in some ranges that have a claim, in ascending order.
 func (a *Addresses) ClaimedIn(ranges ...addresspool.Range) []claim.Coordinate {
 	a.mu.RLock()

@@ -114,11 +114,6 @@ func (v *View) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPo
 	return pool, nil
 }
 
-// AddressPools lists the pools that are accepted, in the order in which they are used. The result must not be changed.
-func (v *View) AddressPools(context.Context) ([]*addresspool.Pool, error) {
-	return v.Pools().Pools(), nil
-}
-
 // FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for
 // it, ok is false when there is none.
 func (v *View) FreeAddress(

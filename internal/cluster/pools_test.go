@@ -56,7 +56,7 @@ func TestFreeAddress(t *testing.T) {
 		pools:     &poolBook{known: map[string]*v1beta1.AddressPool{}},
 	}
 	v.pools.set(addressPool("a", "1", 1, "192.0.2.1-192.0.2.2", "2001:db8::1"), true)
-	pool := v.Pools().Pool("a")
+	pool := v.Pools().Pools()[0]
 	all := func(ip netip.Addr) []claim.Coordinate { return []claim.Coordinate{claim.Address(ip)} }
 	web := func(ip netip.Addr) []claim.Coordinate {
 		return []claim.Coordinate{portAt(ip.String(), http), portAt(ip.String(), https)}

@@ -146,9 +146,6 @@ func (a Ask) Address(family corev1.IPFamily) (ip netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// IsAutomatic says whether it asks for nothing in particular.
-func (a Ask) IsAutomatic() bool { return a.Pool == "" && len(a.Addresses) == 0 }
-
 // HasPort says whether a port is one of those of the Service.
 func (a Ask) HasPort(protocol v1beta1.Protocol, number int32) bool {
 	return slices.Contains(a.Ports, Port{Protocol: corev1.Protocol(protocol), Number: number})

@@ -53,9 +53,6 @@ func (l Lot) Missing(held []claim.Coordinate) []claim.Coordinate {
 	return missing
 }
 
-// IsShared says whether others may have other ports of the address.
-func (l Lot) IsShared() bool { return len(l.Points) > 0 && l.Points[0].Port() != 0 }
-
 // Own are the points that are of load balancers: addresses, ports of addresses and of nodes.
 func Own(held []claim.Coordinate) []claim.Coordinate {
 	var own []claim.Coordinate

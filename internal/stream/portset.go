@@ -63,13 +63,6 @@ func mask(word, from, to int32) uint64 {
 	return m
 }
 
-// Intersect keeps only the ports that are in other too.
-func (s *PortSet) Intersect(other *PortSet) {
-	for i := range s {
-		s[i] &= other[i]
-	}
-}
-
 // Subtract removes the ports that are in other.
 func (s *PortSet) Subtract(other *PortSet) {
 	for i := range s {
