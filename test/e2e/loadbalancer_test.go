@@ -84,18 +84,23 @@ spec:
 // lend makes a pool, and deletes it when the test ends.
 func lend(t *testing.T, name, spec string) {
 	t.Helper()
-	apply(t, "default", fmt.Sprintf(`
-apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
-kind: AddressPool
-metadata: {name: %s}
-spec: {autoAssign: false, %s}
-`, name, spec))
+	apply(t, "default", pool(name, spec))
 	t.Cleanup(func() {
 		eventually(t, "pool "+name+" to go", func() error {
 			_, err := tryKubectl("", "delete", "addresspool", name, "--ignore-not-found")
 			return err
 		})
 	})
+}
+
+// pool is an AddressPool that serves only who asks for it.
+func pool(name, spec string) string {
+	return fmt.Sprintf(`
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: AddressPool
+metadata: {name: %s}
+spec: {autoAssign: false, %s}
+`, name, spec)
 }
 
 // balance makes a Service for what answers, with port 80 by TCP and UDP, from a pool. It goes before the pool does.

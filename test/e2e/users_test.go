@@ -126,6 +126,52 @@ func TestTeamsAskForIngresses(t *testing.T) {
 	})
 }
 
+func TestTeamsAskForAddresses(t *testing.T) {
+	lend(t, "e2e-teams", "addresses: [198.51.100.7, 198.51.100.8]")
+	shop, rival := newTeam(t, "shop", newNamespace(t, "shop")), newTeam(t, "rival", newNamespace(t, "rival"))
+	if _, err := shop.try(balancing("web", "address-pool: e2e-teams"), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	var address string
+	eventually(t, "an address", func() (err error) {
+		address, err = shop.try("", "get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+		if err == nil && address == "" {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+	_, err := rival.try(balancing("db", "addresses: "+address), "apply", "-f", "-")
+	if want := "held by Service " + shop.namespace + "/web"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("who asks for the address of another is told %v, want %q", err, want)
+	}
+	shop.mayNot(t, "patch", "service", "web", "--subresource=status", "--type=merge", "-p", `{"status":{"loadBalancer":{"ingress":[{"ip":"198.51.100.8"}]}}}`)
+	shop.mayNot(t, "get", "addresspools")
+	shop.mayNot(t, "delete", "addresspool", "e2e-teams")
+	if out, err := shop.try(pool("e2e-mine", "addresses: [198.51.100.9]"), "create", "-f", "-"); err == nil || !strings.Contains(err.Error(), "Forbidden") {
+		t.Errorf("a pool made by %s: %s%v", shop.user, out, err)
+	}
+
+	shop.kubectl(t, "delete", "service", "web")
+	eventually(t, "the address to be free", func() error {
+		_, err := rival.try(balancing("db", "addresses: "+address), "apply", "-f", "-")
+		return err
+	})
+}
+
+// balancing is a Service of type LoadBalancer that asks for something by an annotation.
+func balancing(name, asks string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %s, annotations: {nginx-stream.jeffthecoder.xyz/%s}}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: nginx-stream.jeffthecoder.xyz/portcullis
+  allocateLoadBalancerNodePorts: false
+  ports: [{name: http, port: 80}]
+`, name, asks)
+}
+
 func TestTeamsSeeTheirPodToIPs(t *testing.T) {
 	ns := newNamespace(t, "addresses", podToIPLabel+"=enabled")
 	shop := newTeam(t, "shop", ns)
