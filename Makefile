@@ -126,7 +126,10 @@ deploy: ## Deploy to the cluster that kubectl talks to (OVERLAY=default|standalo
 	$(rendered)
 	$(KUBECTL) apply --server-side -f .deploy/all.yaml
 
+# The pods go before the kinds do: a leader that sees StreamIngresses and AddressPools vanish closes ports and takes
+# addresses back.
 .PHONY: undeploy
 undeploy: ## Remove what deploy put there.
 	$(rendered)
+	$(KUBECTL) delete --ignore-not-found --cascade=foreground --timeout=3m -n portcullis-system deployment portcullis
 	$(KUBECTL) delete --ignore-not-found -f .deploy/all.yaml

@@ -9,6 +9,8 @@ import (
 // Nothing hangs, nothing of others is touched, and what was left in the proxy is taken up or taken out again.
 func TestUninstalledWithObjectsLeft(t *testing.T) {
 	needs(t, target.overlay != "", "what was deployed by somebody else stays")
+	const addresses = "addresses: [198.51.100.9]"
+	lend(t, "e2e-uninstalled", addresses)
 	e := newEdge(t, "uninstalled")
 	doomed := newNamespace(t, "doomed", podToIPLabel+"=enabled")
 	apply(t, e.namespace, asking("kept", e.class, 5432))
@@ -18,6 +20,8 @@ func TestUninstalledWithObjectsLeft(t *testing.T) {
 	kubectl(t, "annotate", "service", "web", "-n", doomed, "ingress/http=class=nginx, host="+doomed+".example.com")
 	entries := map[int]string{5432: e.namespace + "/web:80", 5433: doomed + "/web:80"}
 	e.leadsTo(t, entries)
+	balance(t, e.namespace, "balanced", "e2e-uninstalled", "")
+	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
 	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout=2m")
 
 	if err := undeploy(target.overlay); err != nil {
@@ -36,7 +40,9 @@ func TestUninstalledWithObjectsLeft(t *testing.T) {
 		}
 	}
 	kubectl(t, "delete", "namespace", doomed, "--timeout=2m")
-	e.leadsTo(t, entries) // as the documentation says: who wants them gone deletes the StreamIngresses first
+	// As the documentation says: who wants entries and addresses gone deletes StreamIngresses and Services first.
+	e.leadsTo(t, entries)
+	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
 	kubectl(t, "create", "service", "clusterip", "after", "--tcp=80:8080", "-n", e.namespace)
 	kubectl(t, "annotate", "service", "after", "-n", e.namespace, "ingress/http=nginx")
 	kubectl(t, "delete", "service", "after", "-n", e.namespace)
@@ -56,4 +62,6 @@ func TestUninstalledWithObjectsLeft(t *testing.T) {
 		t.Errorf("after the installation the StreamIngresses are %v", held)
 	}
 	e.leadsTo(t, map[int]string{5432: e.namespace + "/web:80"}) // nobody asks for the other entry any more
+	apply(t, "default", pool("e2e-uninstalled", addresses))
+	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
 }
