@@ -57,6 +57,9 @@ func TestRunbook(t *testing.T) {
 	standing := sti("shop/standing", of("public"), tcp(5432))
 	w.eventually("the class to be seen", func() error { return w.try(standing) })
 	w.programmed(standing)
+	web := balancer("shop/web")
+	w.create(web)
+	w.balances(web, "192.0.2.0 VIP TCP/80")
 
 	t.Log("nobody answers")
 	if err := w.Replicas[0].Kill(); err != nil {
@@ -93,7 +96,9 @@ func TestRunbook(t *testing.T) {
 		return is(err != nil && strings.Contains(err.Error(), "failed calling webhook"), true)
 	})
 
-	t.Log("Portcullis is gone, and its entries are left")
+	t.Log("Portcullis is gone, and its entries and addresses are left")
+	w.runbook("leftover-addresses")
+	w.balances(web, "")
 	tcpServices := configMap("ingress-nginx/tcp-services", nil)
 	edit(w, tcpServices, func(cm *corev1.ConfigMap) { cm.Data["9000"] = manual })
 	w.runbook("leftovers")
