@@ -121,10 +121,11 @@ define rendered
 	@$(TOOL) kustomize build .deploy >.deploy/all.yaml
 endef
 
+# What it applies is as the manifests say afterwards: what somebody has patched in it, in an emergency say, is taken back.
 .PHONY: deploy
 deploy: ## Deploy to the cluster that kubectl talks to (OVERLAY=default|standalone IMG=...).
 	$(rendered)
-	$(KUBECTL) apply --server-side -f .deploy/all.yaml
+	$(KUBECTL) apply --server-side --force-conflicts -f .deploy/all.yaml
 
 # The pods go before the kinds do: a leader that sees StreamIngresses and AddressPools vanish closes ports and takes
 # addresses back.

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -179,6 +181,48 @@ func TestBreakGlassOpensEveryDoor(t *testing.T) {
 		_, rest, _ := strings.Cut(read(t, "docs/operations.md"), "<!-- tested: "+name+" -->")
 		block, _, _ := strings.Cut(strings.TrimPrefix(rest, "\n```console"), "```")
 		compare(t, "docs/operations.md, "+name+",", set(webhookName.FindAllStringSubmatch(block, -1)), closed)
+	}
+}
+
+// TestOwnKustomization builds the kustomization that the manual proposes.
+func TestOwnKustomization(t *testing.T) {
+	_, rest, found := strings.Cut(section(t, read(t, "docs/operations.md"), "## Install"), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	dir := t.TempDir()
+	up, err := filepath.Rel(dir, root(t))
+	if err != nil || !found {
+		t.Fatalf("an example: %t: %v", found, err)
+	}
+	example = strings.ReplaceAll(example, "../portcullis/", up+"/")
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	down, err := filepath.Rel(root(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := controlplane.Render(t.Context(), down)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, object := range objects {
+		kinds[object.GetKind()] = true
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		c := d.Spec.Template.Spec.Containers[0]
+		got := fmt.Sprint(*d.Spec.Replicas, " ", c.Image, " ", strings.Join(c.Args, " "))
+		if want := "3 registry.example.com/portcullis:v1 --cert-dir=/certs --default-load-balancer"; got != want {
+			t.Errorf("it runs %s, want %s", got, want)
+		}
+	}
+	if !kinds["Deployment"] || !kinds["ServiceMonitor"] {
+		t.Errorf("it has the kinds %v", kinds)
 	}
 }
 
