@@ -124,6 +124,31 @@ func TestEveryPermissionIsExplained(t *testing.T) {
 	}
 }
 
+// TestEveryRoleOfUsersIsDescribed holds that the table of roles has those that are for users, and says whose part they are.
+func TestEveryRoleOfUsersIsDescribed(t *testing.T) {
+	described, there := map[string]bool{}, map[string]bool{}
+	for _, row := range table(t, section(t, read(t, "docs/security.md"), "## What users may do")) {
+		described[strings.Join(row[:2], " ")] = true
+	}
+	for _, file := range []string{"user_roles.yaml", "podtoip_viewer.yaml"} {
+		objects, err := controlplane.ReadFile(filepath.Join(root(t), "config", "rbac", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			part := "nothing"
+			switch labels := object.GetLabels(); {
+			case labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true":
+				part = "`view`, `edit`, `admin`"
+			case labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true":
+				part = "`edit`, `admin`"
+			}
+			there["`"+object.GetName()+"` "+part] = true
+		}
+	}
+	compare(t, "docs/security.md, What users may do,", described, there)
+}
+
 // permissions are the verbs that the roles in a file allow, by resource.
 func permissions(t *testing.T, file string) map[string]string {
 	t.Helper()
