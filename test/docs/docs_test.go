@@ -26,7 +26,7 @@ var (
 	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	notInAnchors   = regexp.MustCompile(`[^a-z0-9 _-]`)
 	webhookName    = regexp.MustCompile(`"name": "([^"]+)"`)
-	makeTarget     = regexp.MustCompile("(?m)(?:^\\$ |&& |`)make ([a-z-]+)")
+	makeTarget     = regexp.MustCompile("(?m)(?:^\\$ |&& |`)make ([a-z][a-z0-9-]*)")
 )
 
 func set(matches [][]string) map[string]bool {

@@ -1,9 +1,9 @@
 // Package e2e tests Portcullis on a real cluster, as its users do: with kubectl. The environment says which cluster:
 //
-//	KUBECONFIG  the cluster, on which Portcullis has to run already
+//	KUBECONFIG  the cluster, on which Portcullis has to run already, if not the one that kubectl talks to by itself
 //	OVERLAY     deploy this overlay of config/overlays first, with the image IMG
-//	KUBECTL     the kubectl to use, if not the one on the PATH
-//	PAUSE       an image that does nothing until it is told to end, and that the nodes can pull or have
+//	KUBECTL     the kubectl to use, if not the one on the PATH, with its arguments
+//	PAUSE       an image that does nothing until it is told to end, and that the nodes can pull or have, if not Kubernetes' own
 //
 // Where there is no cluster yet, CLUSTER names a script that makes one ("up 2", "kubectl ...", "load image.tar", "node 1
 // ...", "kill-node 1", "down"), with a script mkimage beside it that makes an image from files. Then everything is done
@@ -49,8 +49,12 @@ func run(m *testing.M) (code int, err error) {
 	target.script, target.overlay, target.image = os.Getenv("CLUSTER"), os.Getenv("OVERLAY"), os.Getenv("IMG")
 	target.kubectl = strings.Fields(cmp.Or(os.Getenv("KUBECTL"), "kubectl"))
 	target.pause = os.Getenv("PAUSE")
-	switch {
-	case target.script != "":
+	if target.script == "" {
+		target.pause = cmp.Or(target.pause, "registry.k8s.io/pause:3.10")
+		if err := kubectlCommand("cluster-info"); err != nil { // shows which one it is
+			return 1, fmt.Errorf("there is no cluster to test on: name it by KUBECONFIG, or by CLUSTER a script that makes one: %w", err)
+		}
+	} else {
 		target.kubectl = []string{target.script, "kubectl"}
 		target.pause = cmp.Or(target.pause, "localhost/pause:1")
 		target.overlay = cmp.Or(target.overlay, "default")
@@ -62,8 +66,6 @@ func run(m *testing.M) (code int, err error) {
 		if err := supply(target.script); err != nil {
 			return 1, err
 		}
-	case os.Getenv("KUBECONFIG") == "" || target.pause == "":
-		return 1, errors.New("KUBECONFIG has to name the cluster to test on and PAUSE an image, or CLUSTER a script that makes a cluster")
 	}
 	if target.overlay != "" {
 		if err := deploy(target.overlay); err != nil {
