@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -17,11 +18,18 @@ type Balancer struct {
 	mu       sync.Mutex
 	backends []string
 	next     int
-	open     map[net.Conn]string
+	open     map[*net.TCPConn]*link
 	fate     func() Fate
 	// running ends with the balancer: pieces of answers that are held back are dropped then.
 	running context.Context
 	end     context.CancelFunc
+}
+
+// link is what is on the other side of a connection of the API server.
+type link struct {
+	backend string
+	// over is closed when the connection is.
+	over chan struct{}
 }
 
 // Fate is what becomes of a piece of a replica's answer on its way to the API server.
@@ -40,13 +48,23 @@ func (h *Harness) DisturbAnswers(fate func() Fate) {
 	h.front.fate = fate
 }
 
-// Reconnect cuts all connections of the API server, so that its next requests go to other replicas: with few requests at
+// Reconnect ends all connections of the API server, so that its next requests go to other replicas: with few requests at
 // once, it keeps to one connection, and so to one replica. No request should be under way.
+//
+// It returns when the API server knows, which would else fail the next request on one that it takes for open.
 func (h *Harness) Reconnect() {
 	h.front.mu.Lock()
-	defer h.front.mu.Unlock()
-	for conn := range h.front.open {
-		_ = conn.Close()
+	open := maps.Clone(h.front.open)
+	h.front.mu.Unlock()
+	for conn := range open {
+		_ = conn.CloseWrite() // what it reads ends now, and so it closes its side
+	}
+	for conn, link := range open {
+		select {
+		case <-link.over:
+		case <-time.After(10 * time.Second):
+			_ = conn.Close()
+		}
 	}
 }
 
@@ -56,7 +74,7 @@ func NewBalancer() (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Balancer{listener: listener, open: map[net.Conn]string{}}
+	b := &Balancer{listener: listener, open: map[*net.TCPConn]*link{}}
 	b.running, b.end = context.WithCancel(context.Background())
 	go b.serve()
 	return b, nil
@@ -95,8 +113,8 @@ func (b *Balancer) remove(backend string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.backends = slices.DeleteFunc(b.backends, func(other string) bool { return other == backend })
-	for conn, to := range b.open {
-		if to == backend {
+	for conn, link := range b.open {
+		if link.backend == backend {
 			_ = conn.Close()
 		}
 	}
@@ -118,19 +136,21 @@ func (b *Balancer) serve() {
 		if err != nil {
 			return
 		}
-		go b.forward(conn, b.pick())
+		go b.forward(conn.(*net.TCPConn), b.pick())
 	}
 }
 
-func (b *Balancer) forward(from net.Conn, backend string) {
+func (b *Balancer) forward(from *net.TCPConn, backend string) {
 	defer from.Close()
 	to, err := net.Dial("tcp", backend)
 	if err != nil {
 		return
 	}
 	defer to.Close()
+	l := &link{backend: backend, over: make(chan struct{})}
+	defer close(l.over)
 	b.mu.Lock()
-	b.open[from] = backend
+	b.open[from] = l
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
