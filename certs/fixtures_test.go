@@ -167,7 +167,7 @@ func (l *logLines) about(text string) []string {
 // eventually waits until try returns no error, and fails with its last error when that does not happen.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := try()
 		if err == nil {

@@ -103,7 +103,7 @@ func TestServiceAccountsHaveTheRightsOfTheirRoles(t *testing.T) {
 		"certificate": kubernetes.NewForConfigOrDie(byCertificate),
 	} {
 		// Roles reach the authorizer a moment after they are written.
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		_, err := config.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		for ; err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			_, err = config.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
@@ -270,7 +270,7 @@ func TestProgramsDieWithTheirOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // killed, as it should be
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(programsOf(t, dir)) > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Millisecond)
 	}

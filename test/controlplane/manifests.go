@@ -142,7 +142,7 @@ func rank(object *unstructured.Unstructured) int {
 // apply writes one object. While its kind is not served yet, it waits: a CustomResourceDefinition takes a moment.
 func apply(ctx context.Context, c client.Client, owner string, object *unstructured.Unstructured) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		// The answer is written into what is sent, so every try needs a copy.
 		last = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
 		if meta.IsNoMatchError(last) || apierrors.IsNotFound(last) {

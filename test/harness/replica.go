@@ -79,7 +79,7 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 
 // AwaitReady waits until the replica is ready, and sends it admission requests from then on.
 func (r *Replica) AwaitReady(ctx context.Context) error {
-	if err := r.program.Answers(ctx, r.Health+"/readyz", time.Minute); err != nil {
+	if err := r.program.Answers(ctx, r.Health+"/readyz", 3*time.Minute); err != nil {
 		log, _ := os.ReadFile(r.Log)
 		return fmt.Errorf("waiting for a replica to be ready: %w\n%s", err, tail(log, 4000))
 	}

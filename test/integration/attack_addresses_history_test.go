@@ -149,6 +149,7 @@ func listedAddresses(svc *corev1.Service) (listed []netip.Addr) {
 // TestTheChronicleSees tells stories in which something is wrong, and some in which nothing is: what finds nothing is only
 // worth something if it would find it.
 func TestTheChronicleSees(t *testing.T) {
+	t.Parallel()
 	svc := func(name, ip string, ports ...int32) happening {
 		stored := borrower("ns/" + name)
 		stored.Spec.Ports = nil

@@ -124,6 +124,7 @@ func (l *lender) settled() map[types.NamespacedName]string {
 
 // TestAddressesOfTheKilled kills the manager at random moments while Services come and go.
 func TestAddressesOfTheKilled(t *testing.T) {
+	t.Parallel()
 	const services = 600
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")
@@ -168,6 +169,7 @@ func TestAddressesOfTheKilled(t *testing.T) {
 
 // TestManyAddresses gives a crowd of Services addresses of a pool with millions, and counts what Portcullis writes.
 func TestManyAddresses(t *testing.T) {
+	t.Parallel()
 	const services, clients = 2000, 32
 	h := start(t, harness.Options{Replicas: 2, WebhookTimeout: 30, ControlPlane: controlplane.Options{Audit: true}})
 	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}

@@ -20,6 +20,7 @@ import (
 // TestNoAddressTwice is the promise of the pools: of many Services that want the same, one at a time has it, whichever
 // replica answers or leads, and none of it is ever lost.
 func TestNoAddressTwice(t *testing.T) {
+	t.Parallel()
 	h := start(t, raceOptions())
 	history := addressChronicle(t, h)
 	for _, race := range []struct {

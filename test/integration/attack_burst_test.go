@@ -15,6 +15,7 @@ import (
 
 // TestBurst creates a thousand streams at 32 at once, and counts at the API server what Portcullis writes for them.
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	const streams, clients, most = 1000, 32, 50
 	h := start(t, harness.Options{Replicas: 2, WebhookTimeout: 30, ControlPlane: controlplane.Options{Audit: true}})
 	w := inWorld(t, h)

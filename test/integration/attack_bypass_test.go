@@ -45,6 +45,7 @@ func (w *world) guarded() {
 // TestUnguarded writes two hundred streams that want 50 ports, ten of which have a holder already, past the webhooks:
 // once while Portcullis runs, and once while it does not.
 func TestUnguarded(t *testing.T) {
+	t.Parallel()
 	const ports, incumbents, each = 50, 10, 4
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")

@@ -26,6 +26,7 @@ import (
 // requests at once. Each of these requests holds a seat while Portcullis asks the same API server for a claim. That all
 // of them are told yes in time is what our FlowSchema is for: without it, the same attack is run for the record only.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	const accounts = 300
 	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{APIServerFlags: []string{
 		"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",

@@ -135,6 +135,7 @@ func restart(w *world, pause time.Duration) error {
 
 // TestKilledAtRandomMoments kills the manager while a thousand streams are created, changed and deleted.
 func TestKilledAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	const streams = 1000
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false") // a lease would only make the test wait

@@ -38,6 +38,7 @@ func raceOptions() harness.Options {
 // TestNoDoubleYes is the promise that Portcullis is made for: of many requests for one free port, exactly one is told
 // yes, whichever replica answers and however the requests end.
 func TestNoDoubleYes(t *testing.T) {
+	t.Parallel()
 	h := start(t, raceOptions())
 	c := chronicled(t, h)
 	for _, race := range []struct {

@@ -12,6 +12,7 @@ import (
 
 // TestAPIServerCrashes kills the API server twice in the middle of a burst.
 func TestAPIServerCrashes(t *testing.T) {
+	t.Parallel()
 	h := start(t, raceOptions())
 	w := inWorld(t, h)
 	e := w.newEdge("restart", autoAssign(30000, 30999))
@@ -45,6 +46,7 @@ func TestAPIServerCrashes(t *testing.T) {
 // TestCertificateIsGarbage puts garbage where the webhook's certificate is kept, while Portcullis runs and while it does
 // not. Nobody is told yes without Portcullis, and it mends by itself.
 func TestCertificateIsGarbage(t *testing.T) {
+	t.Parallel()
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")
 	h := start(t, o)

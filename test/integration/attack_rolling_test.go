@@ -10,6 +10,7 @@ import (
 // TestRollingUpdate replaces both replicas, twice, while users create streams without a pause. Nobody may
 // notice: a replica that is told to end answers what it was asked.
 func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
 	const users, updates = 8, 2
 	h := start(t, raceOptions())
 	w := inWorld(t, h)

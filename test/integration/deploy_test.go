@@ -71,6 +71,7 @@ func (w *world) make(ctx context.Context, target string) error {
 // TestDeployment deploys Portcullis with make, as a platform team does, and takes it away again. No pod runs here; what
 // the garbage collector does is done by the test.
 func TestDeployment(t *testing.T) {
+	t.Parallel()
 	w := undeployed(t)
 	must(w, w.make(t.Context(), "deploy"))
 	w.deploysAgain()

@@ -22,6 +22,7 @@ import (
 // TestRaceForOneHost lets 16 Services ask for one host and path at once, 200 times, through two replicas: every other
 // time as new Services, and else by an annotation on Services that are there.
 func TestRaceForOneHost(t *testing.T) {
+	t.Parallel()
 	const rounds, racers = 200, 16
 	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("race"))
@@ -84,6 +85,7 @@ func TestRaceForOneHost(t *testing.T) {
 
 // TestWebhookAbsent makes and changes Services of all kinds while nobody answers for Portcullis.
 func TestWebhookAbsent(t *testing.T) {
+	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
 	w.create(namespace("absent"))
 	good, broken := asking("absent/good", "host=good.example.com"), asking("absent/broken-later", "host=kept.example.com")
@@ -158,6 +160,7 @@ func TestWebhookAbsent(t *testing.T) {
 
 // TestThousandExposedServices creates a thousand Services, 32 at a time, and counts what is written for them.
 func TestThousandExposedServices(t *testing.T) {
+	t.Parallel()
 	const services, parallel = 1000, 32
 	w := inWorld(t, start(t, harness.Options{ControlPlane: controlplane.Options{Audit: true}, Replicas: 2}))
 	w.create(namespace("thousand"))

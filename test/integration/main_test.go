@@ -19,7 +19,7 @@ import (
 var binary string
 
 // atOnce is how many tests may run beside each other, whatever the number of processors: they mostly wait.
-const atOnce = "4"
+const atOnce = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -16,6 +16,7 @@ import (
 // TestPodBurst lets 2,000 Pods of labeled namespaces and 200 others live their whole lives at once, and counts what
 // that costs the API server.
 func TestPodBurst(t *testing.T) {
+	t.Parallel()
 	const labeled, others, namespaces = 2000, 200, 10
 	w := inWorld(t, start(t, harness.Options{
 		Replicas: 1, Flags: []string{"--leader-elect=false"}, ControlPlane: controlplane.Options{Audit: true},

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what should come within moments: machines are busy.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // eventually waits until check returns nil, and fails the test with its last error when that takes too long.
 func eventually(t *testing.T, what string, check func() error) {

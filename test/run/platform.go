@@ -27,7 +27,7 @@ const (
 	overlay = "config/overlays/standalone"
 	samples = "config/samples"
 	// samplesTimeout bounds how long the samples may be refused while webhooks come up.
-	samplesTimeout = 30 * time.Second
+	samplesTimeout = 2 * time.Minute
 )
 
 // workload are the kinds of the overlay that make no sense without nodes.

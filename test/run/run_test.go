@@ -99,7 +99,7 @@ func (term *terminal) text(t *testing.T) string {
 // await returns what the run says once it is ready.
 func (term *terminal) await(t *testing.T) string {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if text := term.text(t); strings.Contains(text, "Portcullis is ready") && strings.Contains(text, "Ctrl-C here ends it") {
 			return text
 		}
@@ -237,7 +237,7 @@ func TestAProgramThatFails(t *testing.T) {
 	for _, p := range ports(s) {
 		*p.number = freePort(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := newSession(s, &bytes.Buffer{}).run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "cannot go on") {

@@ -19,7 +19,7 @@ const (
 	// patience is how long Portcullis may take to finish what it does before it is killed.
 	patience = 20 * time.Second
 	// readyTimeout bounds the time from its start until it is ready.
-	readyTimeout = 2 * time.Minute
+	readyTimeout = 5 * time.Minute
 	// account is the service account of Portcullis: it has the same rights here as in a cluster.
 	account = "system:serviceaccount:portcullis-system:portcullis"
 )
