@@ -171,7 +171,7 @@ func TestAddressesOfTheKilled(t *testing.T) {
 func TestManyAddresses(t *testing.T) {
 	t.Parallel()
 	const services, clients = 2000, 32
-	h := start(t, harness.Options{Replicas: 2, WebhookTimeout: 30, ControlPlane: controlplane.Options{Audit: true}})
+	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}})
 	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
 	l.lendable(lending("many", "10.0.0.0/8"))
 	users := l.creators("many", clients)

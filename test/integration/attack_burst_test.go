@@ -17,7 +17,7 @@ import (
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	const streams, clients, most = 1000, 32, 50
-	h := start(t, harness.Options{Replicas: 2, WebhookTimeout: 30, ControlPlane: controlplane.Options{Audit: true}})
+	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}})
 	w := inWorld(t, h)
 	e := w.newEdge("burst")
 	users := w.creators("burst", clients)

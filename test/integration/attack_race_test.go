@@ -28,10 +28,9 @@ const (
 // a grace.
 func raceOptions() harness.Options {
 	return harness.Options{
-		Replicas:       2,
-		WebhookTimeout: 30, // requests die of their own time-out before
-		Flags:          []string{"--claim-grace=" + raceGrace.String()},
-		ControlPlane:   controlplane.Options{APIServerFlags: []string{"--request-timeout=" + requestTimeout.String()}},
+		Replicas:     2,
+		Flags:        []string{"--claim-grace=" + raceGrace.String()},
+		ControlPlane: controlplane.Options{APIServerFlags: []string{"--request-timeout=" + requestTimeout.String()}},
 	}
 }
 

@@ -31,7 +31,11 @@ func (w *world) written() []controlplane.Write {
 	})
 }
 
-// quiet waits until nothing has been written for a moment, and returns what has been by then.
+// silence is how long nothing is written until all is written: longer than a busy machine lets a replica wait for its
+// turn.
+const silence = 10 * time.Second
+
+// quiet waits until nothing has been written for that long, and returns what has been by then.
 func (w *world) quiet() []controlplane.Write {
 	w.t.Helper()
 	var last []controlplane.Write
@@ -41,7 +45,7 @@ func (w *world) quiet() []controlplane.Write {
 		if len(now) != len(last) {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) < 3*time.Second {
+		if time.Since(since) < silence {
 			return fmt.Errorf("%d writes, the last is %+v", len(now), now[max(0, len(now)-1):])
 		}
 		return nil

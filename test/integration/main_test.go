@@ -44,10 +44,14 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// webhookTimeout is how many seconds the API server waits for an answer in tests: as long as it can, because this machine
+// may stand still for longer than a cluster would put up with.
+const webhookTimeout = 30
+
 // start runs Portcullis for one test. The replicas' errors are shown when the test fails.
 func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
-	o.Binary = binary
+	o.Binary, o.WebhookTimeout = binary, webhookTimeout
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	h, err := harness.Start(ctx, o)

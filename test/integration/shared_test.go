@@ -33,7 +33,7 @@ func shared(t *testing.T) *world {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		sharing.h, sharing.err = harness.Start(ctx, harness.Options{
-			Binary: binary, Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
+			Binary: binary, WebhookTimeout: webhookTimeout, Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
 		})
 	})
 	if sharing.err != nil {
