@@ -20,8 +20,8 @@ const (
 	// rivals for one port.
 	rivals = 16
 	// requestTimeout is how long an API request lives in races, raceGrace the shortest grace that is longer.
-	requestTimeout = 8 * time.Second
-	raceGrace      = 10 * time.Second
+	requestTimeout = 20 * time.Second
+	raceGrace      = 25 * time.Second
 )
 
 // raceOptions are two replicas, and an API server whose requests are so short-lived that a test can wait for the end of
