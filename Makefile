@@ -13,6 +13,9 @@ export GOWORK := off
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # The image that `make image` builds and `make deploy` deploys. Left out, deploy uses the one that config/ names.
 IMG ?=
+# What `make image` builds for, and whether it pushes to IMG's registry.
+PLATFORMS ?= linux/amd64,linux/arm64
+PUSH ?=
 # The overlay of config/overlays that deploy and undeploy use.
 OVERLAY ?= default
 # Further arguments of `go test`. CI never trusts a cached result.
@@ -109,9 +112,9 @@ clean: ## Remove built binaries and the data of `make run`.
 ##@ Deploy
 
 .PHONY: image
-image: ## Build the container image IMG.
-	@[ -n "$(IMG)" ] || { echo "say which image: make image IMG=registry.example.com/portcullis:tag" >&2; exit 1; }
-	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+image: ## Build the container image IMG, as bin/portcullis-image.tar or into its registry (PUSH=1 PLATFORMS=...).
+	@GOOS= GOARCH= go build -C tools -o ../bin/image ./image && bin/image --image='$(IMG)' --version='$(VERSION)' \
+		--platforms='$(PLATFORMS)' --push='$(or $(PUSH),false)'
 
 # rendered prints the manifests of OVERLAY, with IMG in the place of the image that config/ names.
 define rendered

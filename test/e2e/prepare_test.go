@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -28,13 +29,15 @@ func up(script string) (down func() error, err error) {
 	return down, nil
 }
 
-// buildPortcullis builds Portcullis, loads it into the cluster as an image, and returns the image's name.
+// buildPortcullis builds the image of Portcullis as its users do, loads it into the cluster, and returns its name.
 func buildPortcullis(script string) (string, error) {
 	// A name of its own, so that a cluster that is up already does not go on with the image of an earlier run.
 	image := fmt.Sprintf("localhost/portcullis:e2e-%d", time.Now().Unix())
-	return image, errors.Join(
-		command("make", "-C", root, "build"),
-		load(script, image, filepath.Join(root, "bin", "portcullis"), "/portcullis"),
+	return image, inOrder(
+		func() error {
+			return command("make", "-C", root, "image", "IMG="+image, "PLATFORMS=linux/"+runtime.GOARCH, "PUSH=")
+		},
+		func() error { return command(script, "load", filepath.Join(root, "bin", "portcullis-image.tar")) },
 	)
 }
 
