@@ -58,7 +58,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 			}
 			return logger.WithValues("claim", req.Name)
 		}).
-		Complete(r)
+		Complete(installed(b, r))
 }
 
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.

@@ -29,12 +29,16 @@ import (
 // and its Service are computed whole from what exists now.
 type classReconciler struct {
 	base
-	pacer *pacer
-	probe *refusals
+	pacer     *pacer
+	probe     *refusals
+	leftovers *leftovers
 }
 
 func setupClass(mgr manager.Manager, b base) error {
-	r := &classReconciler{base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{})}
+	r := &classReconciler{
+		base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{}),
+		leftovers: newLeftovers(clock.RealClock{}, b.ledger.Grace),
+	}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
 		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
 		// A class that goes may leave room for another.
@@ -48,7 +52,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.allClasses), r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(r)
+		Complete(installed(b, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch
@@ -71,7 +75,8 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if class == nil {
 		r.pacer.forget(req.Name)
 		forgetClassMetrics(req.Name)
-		return reconcile.Result{}, r.letGo(ctx, req.Name, nil)
+		again, err := r.letGo(ctx, req.Name, nil)
+		return reconcile.Result{RequeueAfter: again}, err
 	}
 	taken, err := r.targetConflict(ctx, class)
 	if err != nil {
@@ -92,7 +97,9 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err := r.report(ctx, class, report); err != nil {
 		return later(err)
 	}
-	return reconcile.Result{RequeueAfter: report.again()}, r.letGo(ctx, class.Name, class)
+	keep, err := r.letGo(ctx, class.Name, class)
+	report.retry(keep)
+	return reconcile.Result{RequeueAfter: report.again()}, err
 }
 
 // program enters what is foreign into the ledger, and writes what the streams of the class need.

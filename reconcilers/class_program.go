@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +32,10 @@ var asOwner = []client.ApplyOption{client.FieldOwner(stream.FieldManager), clien
 func (r *classReconciler) programConfigMap(
 	ctx context.Context, class *v1beta1.StreamIngressClass, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) ([]int32, error) {
-	plan := stream.PlanEntries(cm.standing, wanted, stream.MaxConfigMapBytes)
+	plan, err := r.planEntries(ctx, cm, wanted, report)
+	if err != nil {
+		return nil, err
+	}
 	observeConfigMap(class.Name, cm.protocol, plan)
 	for _, port := range plan.Full {
 		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapFull, fmt.Sprintf(
@@ -57,6 +61,39 @@ func (r *classReconciler) programConfigMap(
 		}
 	}
 	return ports, nil
+}
+
+// planEntries computes what to write into a ConfigMap. What nobody asks for any longer goes if it may be closed.
+func (r *classReconciler) planEntries(
+	ctx context.Context, cm configMap, wanted map[int32]stream.Entry, report *classReport,
+) (stream.EntryPlan, error) {
+	plan := stream.PlanEntries(cm.standing, wanted, stream.MaxConfigMapBytes)
+	if !plan.Removes {
+		return plan, nil
+	}
+	keep, err := r.mayClose(ctx, cm.object)
+	if err != nil || keep == 0 {
+		return plan, err
+	}
+	report.retry(keep)
+	return stream.PlanEntries(cm.standing, cm.standing.KeepOurs(wanted), stream.MaxConfigMapBytes), nil
+}
+
+// planPorts computes which ports to open on the Service of a class. Those that nobody asks for any longer go if they may
+// be closed.
+func (r *classReconciler) planPorts(
+	ctx context.Context, s *scene, open map[stream.PortKey]bool, report *classReport,
+) (stream.PortPlan, error) {
+	plan := stream.PlanPorts(s.front, open)
+	if len(plan.Stale) == 0 {
+		return plan, nil
+	}
+	keep, err := r.mayClose(ctx, s.service)
+	if err != nil || keep == 0 {
+		return plan, err
+	}
+	report.retry(keep)
+	return stream.PlanPorts(s.front, s.front.KeepOurs(open)), nil
 }
 
 // configMapRefused tells the streams that their ConfigMap can't be written. What stands there goes on standing.
@@ -88,7 +125,10 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 		report.serviceMissing = true
 		return nil
 	}
-	plan := stream.PlanPorts(s.front, open)
+	plan, err := r.planPorts(ctx, s, open, report)
+	if err != nil {
+		return err
+	}
 	for _, port := range plan.Limit(stream.MaxServicePorts - len(s.front.Foreign)) {
 		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf(
 			"Service %s/%s has no room for another port: the API server can't store a Service with more than about %d",
@@ -156,28 +196,35 @@ func serviceWith(class string, existing *corev1.Service, ports []stream.PortKey)
 }
 
 // letGo takes back what Portcullis has applied to ConfigMaps and Services that bear the label of a class, but that the
-// class no longer names. class is nil when it is deleted.
-func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1.StreamIngressClass) error {
+// class no longer names. class is nil when it is deleted. It returns when to look again, 0 for not at all.
+func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1.StreamIngressClass) (time.Duration, error) {
 	labeled := client.MatchingLabels{v1beta1.LabelClass: name}
 	var configMaps corev1.ConfigMapList
 	var services corev1.ServiceList
 	if err := errors.Join(r.view.Reader.List(ctx, &configMaps, labeled), r.view.Reader.List(ctx, &services, labeled)); err != nil {
-		return err
+		return 0, err
 	}
+	var again time.Duration
 	var errs []error
-	for i := range configMaps.Items {
-		if cm := &configMaps.Items[i]; cluster.Applied(cm) && !names(class, cm) {
-			apply := corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion)
-			errs = append(errs, r.letGoOf(ctx, cm, apply))
+	letGoOf := func(obj client.Object, nothing runtime.ApplyConfiguration) {
+		if !cluster.Applied(obj) || names(class, obj) {
+			return
 		}
+		keep, err := r.mayClose(ctx, obj)
+		if err == nil && keep == 0 {
+			err = r.letGoOf(ctx, obj, nothing)
+		}
+		again, errs = max(again, keep), append(errs, err)
+	}
+	for i := range configMaps.Items {
+		cm := &configMaps.Items[i]
+		letGoOf(cm, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion))
 	}
 	for i := range services.Items {
-		if svc := &services.Items[i]; cluster.Applied(svc) && !names(class, svc) {
-			apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion)
-			errs = append(errs, r.letGoOf(ctx, svc, apply))
-		}
+		svc := &services.Items[i]
+		letGoOf(svc, corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion))
 	}
-	return errors.Join(errs...)
+	return again, errors.Join(errs...)
 }
 
 // letGoOf applies nothing at all to an object, and so takes back all that was applied before.

@@ -25,6 +25,15 @@ type classReport struct {
 	serviceMissing bool
 	configMapError error
 	refused        []v1beta1.RefusedPort
+	// retryAfter is when to look again for another reason than what was refused, 0 for never.
+	retryAfter time.Duration
+}
+
+// retry has the class looked at again after a time; 0 asks for nothing.
+func (r *classReport) retry(after time.Duration) {
+	if after > 0 && (r.retryAfter == 0 || after < r.retryAfter) {
+		r.retryAfter = after
+	}
 }
 
 func (r *classReport) refuse(port stream.PortKey, reason, message string) {
@@ -33,12 +42,12 @@ func (r *classReport) refuse(port stream.PortKey, reason, message string) {
 	})
 }
 
-// again is when to try again what the API server has refused, 0 for never.
+// again is when to look at the class again, 0 for never: to try what the API server has refused, or as retry says.
 func (r *classReport) again() time.Duration {
 	if len(r.refused) > 0 || r.configMapError != nil {
-		return refusedRetry
+		r.retry(refusedRetry)
 	}
-	return 0
+	return r.retryAfter
 }
 
 // report writes the status of a class, if it changed.

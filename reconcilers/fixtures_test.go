@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -87,8 +88,15 @@ func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeI
 	}
 	return base{
 		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
-		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
 	}, informers
+}
+
+// allKinds is an API server where all kinds are installed.
+type allKinds struct{ client.Reader }
+
+func (allKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
 }
 
 // baseOf is what reconcilers need, in a cluster with these objects.

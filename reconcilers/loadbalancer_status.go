@@ -73,6 +73,11 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 			r.recent.forget(o.balance.Holder())
 			return cmp.Or(err, errStale)
 		}
+		if takesAway(svc, o) {
+			if _, err := r.kinds.Check(ctx); err != nil {
+				return err
+			}
+		}
 		lost, err := r.lost(ctx, svc, o)
 		if err != nil {
 			return err
@@ -84,6 +89,19 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 	}
 	r.report(svc, o)
 	return nil
+}
+
+// takesAway says whether a Service is about to lose an address for another reason than that its nodes change.
+func takesAway(svc *corev1.Service, o *outcome) bool {
+	byNodes := slices.ContainsFunc(o.lots, func(lot loadbalancer.Lot) bool { return lot.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
+	remaining := loadbalancer.Listed(o.ingress)
+	return slices.ContainsFunc(cluster.OwnListed(svc), func(ip netip.Addr) bool {
+		return !slices.Contains(remaining, ip) && (!byNodes || holdsAddress(o.balance.Held, ip))
+	})
+}
+
+func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
+	return slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
 }
 
 // saysAlready says whether the status of a Service is Portcullis' own and says what it should.
@@ -144,8 +162,7 @@ func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, 
 	remaining := loadbalancer.Listed(o.ingress)
 	var lost []netip.Addr
 	for _, ip := range cluster.OwnListed(svc) {
-		claimed := slices.ContainsFunc(o.balance.Held, func(at claim.Coordinate) bool { return at.Address() == ip })
-		if !claimed || slices.Contains(remaining, ip) {
+		if !holdsAddress(o.balance.Held, ip) || slices.Contains(remaining, ip) {
 			continue
 		}
 		given, err := rules.Gives(ctx, r.view, svc, ip)

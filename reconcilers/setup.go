@@ -37,6 +37,8 @@ type base struct {
 	writer client.Client
 	live   client.Reader
 	events events.EventRecorder
+	// kinds know whether an absent object was deleted or has vanished with its kind.
+	kinds *cluster.Kinds
 	// told is what was told about the Services that ask for an Ingress, balanced about those of type LoadBalancer.
 	told, balanced *bulletin
 	// turns are those at Services of type LoadBalancer.
@@ -49,7 +51,7 @@ type base struct {
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("portcullis"), told: newBulletin(), balanced: newBulletin(),
+		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")), told: newBulletin(), balanced: newBulletin(),
 		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
 	}
 	registerMetrics(mgr.GetCache(), b)

@@ -36,6 +36,8 @@ type EntryPlan struct {
 	Data map[string]string
 	// Changed says whether applying it would change anything.
 	Changed bool
+	// Removes says whether applying it would take away a key.
+	Removes bool
 	// Full are the ports that found no room.
 	Full []int32
 	// Bytes and Entries are the size of the ConfigMap after the change, foreign entries included.
@@ -80,10 +82,25 @@ func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 	}
 	for port := range now.Ours {
 		if _, kept := plan.Data[Key(port)]; !kept {
-			plan.Changed = true
+			plan.Changed, plan.Removes = true, true
 		}
 	}
 	return plan
+}
+
+// KeepOurs are the wanted entries, and those of ours that nobody wants any longer, as they stand.
+func (s Standing) KeepOurs(wanted map[int32]Entry) map[int32]Entry {
+	all := make(map[int32]Entry, len(wanted)+len(s.Ours))
+	maps.Copy(all, wanted)
+	for port := range s.Ours {
+		if _, isWanted := all[port]; isWanted {
+			continue
+		}
+		if entry, err := ParseEntry(s.Data[Key(port)]); err == nil {
+			all[port] = entry
+		}
+	}
+	return all
 }
 
 func foreign(now Standing, port int32) bool {
@@ -154,6 +171,16 @@ func PlanPorts(now Front, wanted map[PortKey]bool) PortPlan {
 		slices.SortFunc(keys, ComparePorts)
 	}
 	return plan
+}
+
+// KeepOurs are the wanted ports, and those of ours that nobody wants any longer.
+func (f Front) KeepOurs(wanted map[PortKey]bool) map[PortKey]bool {
+	all := make(map[PortKey]bool, len(wanted)+len(f.Ours))
+	maps.Copy(all, wanted)
+	for port := range f.Ours {
+		all[port] = true
+	}
+	return all
 }
 
 // ComparePorts orders ports by number and protocol.

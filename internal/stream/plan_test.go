@@ -66,7 +66,7 @@ func TestPlanEntries(t *testing.T) {
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1:PROXY"}, Changed: true, Bytes: 13, Entries: 1},
 		},
 		"ours and not wanted goes": {
-			now: standing(texts{80: "a/b:1"}, nil), want: EntryPlan{Data: map[string]string{}, Changed: true},
+			now: standing(texts{80: "a/b:1"}, nil), want: EntryPlan{Data: map[string]string{}, Changed: true, Removes: true},
 		},
 		"foreign and wanted is set": {
 			now: standing(nil, texts{80: "x/y:9"}), wanted: texts{80: "a/b:1"},
@@ -85,7 +85,7 @@ func TestPlanEntries(t *testing.T) {
 		},
 		"ours and foreign at once, and not wanted, is let go": {
 			now:  standing(texts{80: "a/b:1"}, texts{80: "a/b:1"}),
-			want: EntryPlan{Data: map[string]string{}, Changed: true, Bytes: 7, Entries: 1},
+			want: EntryPlan{Data: map[string]string{}, Changed: true, Removes: true, Bytes: 7, Entries: 1},
 		},
 		"what is no port, and what is binary, counts and stays": {
 			now:  Standing{Data: map[string]string{"readme": "12345"}, Binary: 100},
@@ -105,7 +105,7 @@ func TestPlanEntries(t *testing.T) {
 		},
 		"the room of what goes is free": {
 			now: standing(texts{80: "a/b:1"}, nil), wanted: texts{90: "a/b:1"}, limit: 7,
-			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Bytes: 7, Entries: 1},
+			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Removes: true, Bytes: 7, Entries: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +142,34 @@ func cells(now Standing, wanted map[int32]string) []string {
 		}
 	}
 	return all
+}
+
+// TestKeepOurs keeps what nobody wants any longer, as it stands, unless it can't be read.
+func TestKeepOurs(t *testing.T) {
+	type texts = map[int32]string
+	now := standing(texts{80: "a/b:1:PROXY", 81: "a/b:1", 82: "by hand"}, texts{90: "x/y:9"})
+	wanted := entries(texts{81: "a/c:2", 100: "a/d:3"})
+	kept := now.KeepOurs(wanted)
+	if diff := cmp.Diff(entries(texts{80: "a/b:1:PROXY", 81: "a/c:2", 100: "a/d:3"}), kept); diff != "" {
+		t.Error(diff)
+	}
+	if len(wanted) != 2 {
+		t.Errorf("wanted has become %v", wanted)
+	}
+	now, kept = standing(texts{80: "a/b:1"}, nil), nil
+	if plan := PlanEntries(now, now.KeepOurs(kept), MaxConfigMapBytes); plan.Changed || plan.Removes {
+		t.Errorf("what is kept would be changed: %+v", plan)
+	}
+
+	tcp := func(port int32) PortKey { return PortKey{Protocol: v1beta1.TCP, Port: port} }
+	front := Front{
+		Ours:    map[PortKey]corev1.ServicePort{tcp(80): {}, tcp(81): {}},
+		Foreign: map[PortKey]corev1.ServicePort{tcp(443): {}},
+	}
+	open := front.KeepOurs(map[PortKey]bool{tcp(81): true, tcp(82): true})
+	if diff := cmp.Diff(map[PortKey]bool{tcp(80): true, tcp(81): true, tcp(82): true}, open); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestTheLargestConfigMapFits fills a ConfigMap with the shortest and the longest entries there can be.

@@ -1,0 +1,109 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// Entries, ports and addresses are closed because the object that asked for them is absent. When Portcullis is uninstalled,
+// all such objects vanish with their kinds, and everything is to stay as it is. So before anything is closed, and only then,
+// the API server is asked for the kinds: after the absence was seen, as cluster.Kinds explains.
+//
+// When Portcullis is installed again, those objects are absent, too, until somebody creates them anew. What a former
+// installation has opened is therefore kept for a while.
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=addresspools.nginx-stream.jeffthecoder.xyz;edgeclaims.nginx-stream.jeffthecoder.xyz;streamingressclasses.nginx-stream.jeffthecoder.xyz;streamingresses.nginx-stream.jeffthecoder.xyz,verbs=get
+
+// uninstalledRetry is how long everything is left as it is before it is asked again whether Portcullis is being
+// uninstalled. Nothing else tells that it is installed again.
+const uninstalledRetry = 10 * time.Second
+
+// whileInstalled lets a reconciler rest while Portcullis is being uninstalled: what fails then, as kinds and roles are
+// gone, is no error.
+type whileInstalled[request comparable] struct {
+	reconcile.TypedReconciler[request]
+	kinds *cluster.Kinds
+}
+
+func installed[request comparable](b base, r reconcile.TypedReconciler[request]) reconcile.TypedReconciler[request] {
+	return whileInstalled[request]{r, b.kinds}
+}
+
+// Reconcile implements reconcile.TypedReconciler.
+func (r whileInstalled[request]) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
+	result, err := r.TypedReconciler.Reconcile(ctx, req)
+	if err == nil || ctx.Err() != nil {
+		return result, err
+	}
+	var uninstalling *cluster.UninstallingError
+	if _, why := r.kinds.Check(ctx); errors.As(why, &uninstalling) {
+		return reconcile.Result{RequeueAfter: uninstalledRetry}, nil
+	}
+	return result, err
+}
+
+// mayClose says for how long what Portcullis has applied to an object is kept although nobody asks for it, 0 for no
+// longer. With an error nothing is to be closed, and the reconciliation ends.
+func (r *classReconciler) mayClose(ctx context.Context, obj metav1.Object) (keep time.Duration, err error) {
+	since, err := r.kinds.Check(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return r.leftovers.keep(obj, since), nil
+}
+
+// leftovers are the objects that Portcullis last wrote to before it was installed, that is, by a former installation. What
+// they have is kept for a grace, so that it does not close and open again while classes and streams are created anew.
+type leftovers struct {
+	clock clock.PassiveClock
+	grace time.Duration
+	mu    sync.Mutex
+	until map[leftover]time.Time
+}
+
+// leftover is an object of that UID, found by the installation of that time.
+type leftover struct {
+	uid   types.UID
+	since time.Time
+}
+
+func newLeftovers(c clock.PassiveClock, grace time.Duration) *leftovers {
+	return &leftovers{clock: c, grace: grace, until: map[leftover]time.Time{}}
+}
+
+// keep says for how long what Portcullis has applied to an object is kept when it is installed since then. The grace begins
+// when the object is first looked at, and what is written to it meanwhile does not end it.
+func (l *leftovers) keep(obj metav1.Object, since time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := leftover{obj.GetUID(), since}
+	until, known := l.until[key]
+	if !known {
+		if !appliedBefore(obj, since) {
+			return 0
+		}
+		until = l.clock.Now().Add(l.grace)
+		l.until[key] = until
+	}
+	return max(until.Sub(l.clock.Now()), 0)
+}
+
+// appliedBefore says whether Portcullis has applied to an object, and for the last time before then.
+func appliedBefore(obj metav1.Object, then time.Time) bool {
+	for _, e := range obj.GetManagedFields() {
+		if e.Manager == stream.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+			return e.Time != nil && e.Time.Time.Before(then)
+		}
+	}
+	return false
+}

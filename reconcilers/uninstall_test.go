@@ -1,0 +1,113 @@
+package reconcilers
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// applied is a ConfigMap that Portcullis has last written to at a time.
+func applied(at time.Time) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	cm.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: at.Add(-time.Hour)}},
+		{Manager: stream.FieldManager, Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: at}},
+	}
+	return cm
+}
+
+// TestLeftovers follows an object of a former installation, and one of this installation.
+func TestLeftovers(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(noon)
+	l := newLeftovers(clock, 2*time.Minute)
+	installed := noon.Add(-time.Hour)
+	expect := func(obj *corev1.ConfigMap, since time.Time, want time.Duration) {
+		t.Helper()
+		if got := l.keep(obj, since); got != want {
+			t.Errorf("it is kept for %v, want %v", got, want)
+		}
+	}
+	expect(applied(installed), installed, 0)
+	expect(applied(installed.Add(time.Second)), installed, 0)
+	expect(&corev1.ConfigMap{}, installed, 0)
+	expect(applied(installed.Add(-time.Second)), installed, 2*time.Minute)
+	clock.SetTime(noon.Add(time.Minute))
+	expect(applied(noon), installed, time.Minute) // written to meanwhile
+	clock.SetTime(noon.Add(time.Hour))
+	expect(applied(noon), installed, 0)
+	expect(applied(installed.Add(-time.Second)), installed, 0)  // and nothing to write
+	expect(applied(noon), noon.Add(time.Minute), 2*time.Minute) // installed once more
+}
+
+// TestClassReportAgain looks again at the earliest of what there is to wait for.
+func TestClassReportAgain(t *testing.T) {
+	r := classReport{}
+	expect := func(want time.Duration) {
+		t.Helper()
+		if got := r.again(); got != want {
+			t.Errorf("again after %v, want %v", got, want)
+		}
+	}
+	expect(0)
+	r.retry(0)
+	expect(0)
+	r.retry(2 * time.Minute)
+	expect(2 * time.Minute)
+	r.configMapError = errors.New("refused")
+	expect(refusedRetry)
+	r.retry(time.Second)
+	expect(time.Second)
+}
+
+// goingKinds is an API server where all kinds are being deleted.
+type goingKinds struct{ client.Reader }
+
+func (goingKinds) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetDeletionTimestamp(&metav1.Time{Time: noon})
+	return nil
+}
+
+// TestVanishedPoolsTakeNoAddressAway looks at a Service whose pool is gone and that another pool could serve: it moves
+// there, unless the pool has vanished with its kind.
+func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
+	const served, elsewhere = "198.51.100.7", "192.0.2.0"
+	svc := balancerAt(served)
+	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}
+	for name, held := range map[string]claim.Coordinate{
+		"an address":           claim.Address(netip.MustParseAddr(served)),
+		"a port of an address": claim.AddressPort(netip.MustParseAddr(served), "TCP", 80),
+		"a port of the nodes":  claim.NodePort("TCP", 80),
+		"a claim that is gone": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for want, live := range map[string]client.Reader{served: goingKinds{}, elsewhere: allKinds{}} {
+				objects := func() []client.Object { return []client.Object{svc.DeepCopy()} }
+				stored, seen := objects(), objects()
+				if !held.IsZero() {
+					stored, seen = append(stored, claim.New(held, by)), append(seen, claim.New(held, by))
+				}
+				r := balancers(t, stored, seen)
+				r.kinds = cluster.NewKinds(live, logr.Discard())
+				reconciler := installed(r.base, reconcile.TypedReconciler[reconcile.Request](r))
+				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
+				if err != nil || want == served && result.RequeueAfter != uninstalledRetry {
+					t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
+				}
+				mustBeServedAt(t, r, svc, want)
+			}
+		})
+	}
+}
