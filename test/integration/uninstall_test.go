@@ -1,39 +1,291 @@
 package integration
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
+// kinds are the CustomResourceDefinitions of Portcullis.
+var kinds = []string{"addresspools", "edgeclaims", "streamingressclasses", "streamingresses", "podtoips"}
+
+// installation is a Portcullis that has opened one door of each sort.
+type installation struct {
+	*edge
+	// kept is asked for again by install, dropped is not.
+	kept, dropped *v1beta1.StreamIngress
+	nodes         *v1beta1.AddressPool
+	pool          *v1beta1.AddressPool
+	held          *corev1.Service
+}
+
+// uninstalling starts a Portcullis that opens one door of each sort, and records what is asked of the API server. What a
+// former installation has left is kept for longer than any test takes.
+func uninstalling(t *testing.T, replicas int) *installation {
+	t.Helper()
+	w := inWorld(t, start(t, harness.Options{
+		ControlPlane: controlplane.Options{Audit: true, AuditReads: true}, Replicas: replicas, Flags: []string{"--claim-grace=1h"},
+	}))
+	i := &installation{
+		edge:    w.newManualEdge("uninstall"),
+		kept:    sti("uninstall/kept", of("uninstall"), tcp(5432)),
+		dropped: sti("uninstall/dropped", of("uninstall"), udp(443)),
+		pool:    addressPool("uninstall", []string{"192.0.2.0/24"}, forAll),
+		nodes:   source("uninstall-nodes", v1beta1.SourceNodeIP),
+	}
+	w.node("n", "198.51.100.1")
+	w.eventually("the class to be seen", func() error { return w.try(i.kept) })
+	out := sti("uninstall/out", of("uninstall"), tcp(636), outside("192.0.2.1", 636))
+	i.held = balancer("uninstall/balanced", wants("192.0.2.7"))
+	byNodes, web := balancer("uninstall/nodes", from(i.nodes.Name), inPool(i.nodes.Name)), asking("uninstall/web", "host=uninstall.example.com")
+	w.create(i.dropped, out, i.pool, i.nodes)
+	w.eventually("the pools to be seen", func() error { return w.try(i.held) })
+	w.eventually("the pools to be seen", func() error { return w.try(byNodes) })
+	w.create(web)
+	i.leads(TCP, 5432, "uninstall/web:80")
+	i.leads(UDP, 443, "uninstall/web:80")
+	i.reaches(out, "TCP 192.0.2.1:636")
+	w.programmed(i.kept, i.dropped, out)
+	w.balances(i.held, "192.0.2.7 VIP TCP/80")
+	w.balances(byNodes, "198.51.100.1 VIP TCP/80")
+	w.serves(web, "Prefix uninstall.example.com/ -> web:80")
+	return i
+}
+
+// doors are all objects, as they are stored, by which traffic gets in.
+func (i *installation) doors() map[string]string {
+	i.t.Helper()
+	doors := map[string]string{}
+	for _, list := range []client.ObjectList{
+		&corev1.ConfigMapList{}, &corev1.ServiceList{}, &networkingv1.IngressList{}, &discoveryv1.EndpointSliceList{},
+	} {
+		for _, namespace := range []string{"uninstall", i.namespace} {
+			must(i.world, i.Client.List(i.t.Context(), list, client.InNamespace(namespace)))
+			content, err := json.Marshal(list)
+			must(i.world, err)
+			var read struct{ Items []json.RawMessage }
+			must(i.world, json.Unmarshal(content, &read))
+			for _, item := range read.Items {
+				var object unstructured.Unstructured
+				must(i.world, json.Unmarshal(item, &object.Object))
+				doors[fmt.Sprintf("%T %s/%s", list, namespace, object.GetName())] = string(item)
+			}
+		}
+	}
+	return doors
+}
+
+// unchanged fails the test for every door that is not as it was, to the byte, and for every write of a replica to one since
+// there were so many writes.
+func (i *installation) unchanged(was map[string]string, since int) {
+	i.t.Helper()
+	now := i.doors()
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if now[name] != was[name] {
+			i.t.Errorf("%s was\n%s\nand is\n%s", name, was[name], now[name])
+		}
+	}
+	if len(now) != len(was) {
+		i.t.Errorf("there were %d doors, and are %d", len(was), len(now))
+	}
+	for _, write := range i.toDoors()[since:] {
+		i.t.Errorf("Portcullis has tried to %s %s %s/%s, which was answered with %d", write.Verb, write.Resource, write.Namespace, write.Name, write.Code)
+	}
+}
+
+// toDoors are the writes of replicas to doors, granted or not.
+func (i *installation) toDoors() []controlplane.Write {
+	i.t.Helper()
+	writes, err := i.Writes()
+	must(i.world, err)
+	return slices.DeleteFunc(writes, func(r controlplane.Write) bool {
+		resource, _, _ := strings.Cut(strings.TrimSuffix(r.Resource, "/status"), ".")
+		return r.User != harness.User || !slices.Contains([]string{"configmaps", "services", "ingresses", "endpointslices"}, resource)
+	})
+}
+
+// asksForKinds waits until replicas have asked for the kinds once more than so far, as they do from time to time while they
+// leave everything as it is.
+func (i *installation) asksForKinds() {
+	i.t.Helper()
+	count := func() int {
+		requests, err := i.Requests()
+		must(i.world, err)
+		return len(slices.DeleteFunc(requests, func(r controlplane.Request) bool {
+			return r.User != harness.User || r.Verb != "get" || !strings.HasPrefix(r.Resource, "customresourcedefinitions")
+		}))
+	}
+	before := count()
+	i.eventually("the kinds to be asked for", func() error { return is(count() > before, true) })
+}
+
+// saysSo fails the test unless a replica has said once that Portcullis is being uninstalled, and next to nothing else that
+// sounds like trouble.
+func (i *installation) saysSo(r *harness.Replica, times int) {
+	i.t.Helper()
+	log := r.LogTail(1 << 22)
+	if n := strings.Count(log, "Portcullis is being uninstalled, and leaves everything as it is"); n != times {
+		i.t.Errorf("it is said %d times that Portcullis is being uninstalled, want %d", n, times)
+	}
+	if n := strings.Count(log, `"Reconciler error"`); n > 10 {
+		i.t.Errorf("%d errors of reconcilers are in the log:\n%s", n, errorsIn(log))
+	}
+}
+
+// install installs the kinds again, and asks for a part of what was there.
+func (i *installation) install() {
+	i.t.Helper()
+	objects, err := controlplane.Render(i.t.Context(), "config/crd")
+	must(i.world, err)
+	must(i.world, controlplane.Apply(i.t.Context(), i.Config(), "install", objects...))
+	i.again(i.class, i.pool, i.nodes, i.kept)
+}
+
+// again creates objects anew.
+func (i *installation) again(objects ...client.Object) {
+	i.t.Helper()
+	for _, object := range objects {
+		object.SetResourceVersion("")
+		object.SetUID("")
+		i.eventually(object.GetName()+" to be created again", func() error { return client.IgnoreAlreadyExists(i.try(object)) })
+	}
+}
+
+// TestUninstallation deletes the kinds under a running leader, another one first each time: everything stays as it was. They
+// are installed again, and what is asked for again is adopted: its entry stays in the ConfigMap all the time. What nobody
+// asks for any longer is closed by a leader to whom the grace is over.
 func TestUninstallation(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
-	e := w.newManualEdge("uninstall")
-	s := sti("uninstall/s", of("uninstall"), tcp(5432))
-	w.eventually("the class to be seen", func() error { return w.try(s) })
-	w.create(sti("uninstall/u", of("uninstall"), udp(443)), sti("uninstall/out", of("uninstall"), tcp(1), outside("192.0.2.1", 1)))
-	e.leads(TCP, 5432, "uninstall/web:80")
-	e.leads(UDP, 443, "uninstall/web:80")
+	i := uninstalling(t, 1)
+	entries := configMap(i.namespace+"/tcp-services", nil)
+	for n, first := range kinds[:4] {
+		t.Logf("%s go first", first)
+		was, writes := i.doors(), len(i.toDoors())
+		for _, kind := range append([]string{first}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == first })...) {
+			i.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--timeout=60s")
+			if kind == first {
+				i.asksForKinds()
+			}
+		}
+		i.asksForKinds()
+		i.unchanged(was, writes)
+		i.saysSo(i.Replicas[0], n+1)
 
-	for _, kind := range []string{"streamingresses", "streamingressclasses", "edgeclaims"} {
-		w.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--timeout=60s")
+		i.get(entries)
+		version := entries.ResourceVersion
+		i.install()
+		i.programmed(i.kept)
+		i.heldBy("uninstall", TCP, 5432, "StreamIngress uninstall/kept")
+		i.balances(i.held, "192.0.2.7 VIP TCP/80")
+		if i.get(entries); entries.ResourceVersion != version {
+			t.Errorf("the entries were written while they were adopted: %v", entries.Data)
+		}
+		i.leads(UDP, 443, "uninstall/web:80")
 	}
-	e.leads(TCP, 5432, "closed")
-	e.leads(UDP, 443, "closed")
-	e.intact()
-	cm, svc := configMap(e.namespace+"/tcp-services", nil), service(e.namespace+"/proxy")
-	w.eventually("the labels to go", func() error {
-		w.get(cm, svc)
-		return is(cm.Labels[v1beta1.LabelClass]+svc.Labels[v1beta1.LabelClass], "")
+	must(i.world, i.Replicas[0].Terminate())
+	_, err := i.StartReplica(t.Context(), "--claim-grace=1s")
+	must(i.world, err)
+	i.leads(UDP, 443, "closed")
+	i.leads(TCP, 636, "closed")
+	i.leads(TCP, 5432, "uninstall/web:80")
+	i.intact()
+}
+
+// TestUninstallationAtOnce deletes all manifests at once, as `kubectl delete -f` does, in their order and in the opposite one,
+// under a running leader: it loses its kinds, its rights and its Lease, and ends without having touched a door.
+func TestUninstallationAtOnce(t *testing.T) {
+	for name, reversed := range map[string]bool{"in order": false, "in reverse": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := uninstalling(t, 1)
+			objects, err := controlplane.Render(t.Context(), "config/overlays/standalone")
+			must(i.world, err)
+			// No controller here finishes the deletion of a namespace.
+			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" })
+			if reversed {
+				slices.Reverse(objects)
+			}
+			var manifests strings.Builder
+			for _, o := range objects {
+				content, err := json.Marshal(o)
+				must(i.world, err)
+				manifests.WriteString("---\n" + string(content) + "\n")
+			}
+			was, writes := i.doors(), len(i.toDoors())
+			i.mustKubectl(manifests.String(), "delete", "-f", "-", "--timeout=5m")
+			select {
+			case <-i.Replicas[0].Ended(): // it can't renew its Lease
+			case <-time.After(patience):
+				t.Error("the leader goes on without a Lease")
+			}
+			i.unchanged(was, writes)
+			i.saysSo(i.Replicas[0], 1)
+			left, err := i.kubectl("", "get", "crd,clusterrole", "-l", "app.kubernetes.io/name=portcullis", "-o", "name")
+			if err = errors.Join(err, is(strings.Contains(left, "portcullis") || strings.Contains(left, v1beta1.GroupName), false)); err != nil {
+				t.Errorf("left behind: %v\n%s", err, left)
+			}
+		})
+	}
+}
+
+// TestUninstallationUnderTwoLeaders holds the kinds where they are, half gone: what has no finalizer has vanished. Another
+// replica takes over there, and then one that has only just started.
+func TestUninstallationUnderTwoLeaders(t *testing.T) {
+	t.Parallel()
+	const hold = "test.example.com/hold"
+	i := uninstalling(t, 2)
+	held := sti("uninstall/held", of("uninstall"), tcp(7000), finalizer(hold))
+	i.create(held)
+	i.programmed(held)
+	heldClass, heldPool := streamClass("held", "uninstall", hostNetwork), addressPool("held", []string{"203.0.113.0/24"})
+	heldClass.Finalizers, heldPool.Finalizers = []string{hold}, []string{hold}
+	i.create(heldClass, heldPool)
+	i.classHas(heldClass, v1beta1.ConditionProgrammed, "True Programmed")
+	heldClaim := &v1beta1.EdgeClaim{}
+	heldClaim.Name = "stream.uninstall.tcp.7000"
+	edit(i.world, heldClaim, func(c *v1beta1.EdgeClaim) { c.Finalizers = []string{hold} })
+
+	was, writes := i.doors(), len(i.toDoors())
+	for _, kind := range kinds[:4] {
+		i.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--wait=false")
+	}
+	i.eventually("all others to vanish", func() error {
+		left, err := i.kubectl("", "get", "-A", "-o", "name", strings.Join(kinds[:4], ","))
+		return errors.Join(err, is(len(strings.Fields(left)), 4))
 	})
-	if keys := slices.Sorted(maps.Keys(cm.Data)); !slices.Equal(keys, []string{"9000", "note"}) {
-		t.Errorf("left in tcp-services: %v", keys)
+	first := leader(i.world, i.Replicas...)
+	must(i.world, first.Terminate())
+	next := leader(i.world, others(i.Replicas, first)...)
+	i.asksForKinds()
+	last, err := i.StartReplica(t.Context())
+	must(i.world, err)
+	must(i.world, next.Terminate())
+	leader(i.world, last)
+	i.asksForKinds()
+	i.unchanged(was, writes)
+	i.saysSo(last, 1)
+
+	for _, object := range []client.Object{held, heldClass, heldPool, heldClaim} {
+		edit(i.world, object, func(o client.Object) { o.SetFinalizers(nil) })
 	}
-	if got := names(svc); got != "http,https" {
-		t.Errorf("left on the Service: %s", got)
+	for _, kind := range kinds[:4] {
+		i.mustKubectl("", "wait", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--for=delete", "--timeout=2m")
 	}
+	i.asksForKinds()
+	i.unchanged(was, writes)
 }
