@@ -129,8 +129,8 @@ deploy: ## Deploy to the cluster that kubectl talks to (OVERLAY=default|standalo
 	$(rendered)
 	$(KUBECTL) apply --server-side --force-conflicts -f .deploy/all.yaml
 
-# The pods go before the kinds do: a leader that sees StreamIngresses and AddressPools vanish closes ports and takes
-# addresses back.
+# The pods go before the kinds do. It makes no difference to this version, which leaves everything open when its kinds are
+# deleted; what runs may be an older one, which closes ports and takes addresses back.
 .PHONY: undeploy
 undeploy: ## Remove what deploy put there.
 	$(rendered)

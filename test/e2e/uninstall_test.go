@@ -1,14 +1,38 @@
 package e2e
 
 import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestUninstalledWithObjectsLeft takes Portcullis away from under its users, and installs it again in its other form.
-// Nothing hangs, nothing of others is touched, and what was left in the proxy is taken up or taken out again.
+// Nothing hangs, nothing of others is touched, and what was left in the proxy is taken up or, after a grace, taken out
+// again. With make the pods end first; kubectl deletes the kinds from under the pods that run.
 func TestUninstalledWithObjectsLeft(t *testing.T) {
 	needs(t, target.overlay != "", "what was deployed by somebody else stays")
+	for name, takeAway := range map[string]func(overlay string) error{
+		"by make":    undeploy,
+		"by kubectl": deleteManifests,
+	} {
+		t.Run(name, func(t *testing.T) { uninstalledWithObjectsLeft(t, takeAway) })
+	}
+}
+
+// deleteManifests deletes all manifests at once, as whoever has applied them without make does.
+func deleteManifests(overlay string) error {
+	manifests, err := exec.Command("go", "tool", "-modfile="+filepath.Join(root, "tools", "go.mod"), "kustomize", "build",
+		filepath.Join(root, "config", "overlays", overlay)).Output()
+	if err != nil {
+		return fmt.Errorf("rendering %s: %w", overlay, err)
+	}
+	_, err = tryKubectl(string(manifests), "delete", "-f", "-", "--timeout=3m")
+	return err
+}
+
+func uninstalledWithObjectsLeft(t *testing.T, takeAway func(overlay string) error) {
 	const addresses = "addresses: [198.51.100.9]"
 	lend(t, "e2e-uninstalled", addresses)
 	e := newEdge(t, "uninstalled")
@@ -24,7 +48,7 @@ func TestUninstalledWithObjectsLeft(t *testing.T) {
 	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
 	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout=2m")
 
-	if err := undeploy(target.overlay); err != nil {
+	if err := takeAway(target.overlay); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -121,7 +121,7 @@ func (w *world) deploysAgain() {
 }
 
 // stopsFirst has the pods of the Deployment end, and looks that nothing is taken from under them before: seeing its kinds
-// go, the leader would close ports that are to stay open.
+// go, a leader of an older version would close ports that are to stay open.
 func (w *world) stopsFirst() {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}

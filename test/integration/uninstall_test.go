@@ -209,6 +209,7 @@ func TestUninstallation(t *testing.T) {
 // TestUninstallationAtOnce deletes all manifests at once, as `kubectl delete -f` does, in their order and in the opposite one,
 // under a running leader: it loses its kinds, its rights and its Lease, and ends without having touched a door.
 func TestUninstallationAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, reversed := range map[string]bool{"in order": false, "in reverse": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
