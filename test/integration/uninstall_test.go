@@ -134,16 +134,28 @@ func (i *installation) asksForKinds() {
 	i.eventually("the kinds to be asked for", func() error { return is(count() > before, true) })
 }
 
-// saysSo fails the test unless a replica has said once that Portcullis is being uninstalled, and next to nothing else that
-// sounds like trouble.
-func (i *installation) saysSo(r *harness.Replica, times int) {
+const (
+	leaves   = "Portcullis is being uninstalled, and leaves everything as it is"
+	isBack   = "Portcullis is installed again"
+	troubled = `"Reconciler error"`
+)
+
+// says waits until a replica has said something so often, and fails the test when it was more often.
+func (i *installation) says(r *harness.Replica, what string, times int) {
 	i.t.Helper()
-	log := r.LogTail(1 << 22)
-	if n := strings.Count(log, "Portcullis is being uninstalled, and leaves everything as it is"); n != times {
-		i.t.Errorf("it is said %d times that Portcullis is being uninstalled, want %d", n, times)
+	said := func() int { return strings.Count(r.LogTail(1<<24), what) }
+	i.eventually(fmt.Sprintf("%q to be said %d times", what, times), func() error { return is(said() >= times, true) })
+	if n := said(); n > times {
+		i.t.Errorf("%q is said %d times, want %d", what, n, times)
 	}
-	if n := strings.Count(log, `"Reconciler error"`); n > 10 {
-		i.t.Errorf("%d errors of reconcilers are in the log:\n%s", n, errorsIn(log))
+}
+
+// calm fails the test if reconcilers of a replica have reported errors since it says that Portcullis is being uninstalled.
+func (i *installation) calm(r *harness.Replica) {
+	i.t.Helper()
+	log := r.LogTail(1 << 24)
+	if log = log[max(0, strings.LastIndex(log, leaves)):]; strings.Contains(log, troubled) {
+		i.t.Errorf("%d errors of reconcilers are in the log:\n%s", strings.Count(log, troubled), errorsIn(log))
 	}
 }
 
@@ -184,11 +196,13 @@ func TestUninstallation(t *testing.T) {
 		}
 		i.asksForKinds()
 		i.unchanged(was, writes)
-		i.saysSo(i.Replicas[0], n+1)
+		i.says(i.Replicas[0], leaves, n+1)
+		i.calm(i.Replicas[0])
 
 		i.get(entries)
 		version := entries.ResourceVersion
 		i.install()
+		i.says(i.Replicas[0], isBack, n+1)
 		i.programmed(i.kept)
 		i.heldBy("uninstall", TCP, 5432, "StreamIngress uninstall/kept")
 		i.balances(i.held, "192.0.2.7 VIP TCP/80")
@@ -235,7 +249,10 @@ func TestUninstallationAtOnce(t *testing.T) {
 				t.Error("the leader goes on without a Lease")
 			}
 			i.unchanged(was, writes)
-			i.saysSo(i.Replicas[0], 1)
+			i.calm(i.Replicas[0])
+			if n := strings.Count(i.Replicas[0].LogTail(1<<24), leaves); n > 1 {
+				t.Errorf("%q is said %d times", leaves, n)
+			}
 			left, err := i.kubectl("", "get", "crd,clusterrole", "-l", "app.kubernetes.io/name=portcullis", "-o", "name")
 			if err = errors.Join(err, is(strings.Contains(left, "portcullis") || strings.Contains(left, v1beta1.GroupName), false)); err != nil {
 				t.Errorf("left behind: %v\n%s", err, left)
@@ -279,7 +296,7 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 	leader(i.world, last)
 	i.asksForKinds()
 	i.unchanged(was, writes)
-	i.saysSo(last, 1)
+	i.says(last, leaves, 1)
 
 	for _, object := range []client.Object{held, heldClass, heldPool, heldClaim} {
 		edit(i.world, object, func(o client.Object) { o.SetFinalizers(nil) })
@@ -289,4 +306,6 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 	}
 	i.asksForKinds()
 	i.unchanged(was, writes)
+	i.says(last, leaves, 1)
+	i.calm(last)
 }
