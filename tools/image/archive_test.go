@@ -2,6 +2,8 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +28,7 @@ func unpack(t *testing.T, path string) string {
 	dir := t.TempDir()
 	for in := tar.NewReader(archive); ; {
 		header, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return dir
 		}
 		if err != nil {
@@ -93,7 +95,7 @@ func TestArchiveIsADockerArchive(t *testing.T) {
 		want = "arm64"
 	}
 	_, contents := content(t, image)
-	if config.Architecture != want || string(contents["portcullis"]) != string(programs[want]) {
+	if config.Architecture != want || !bytes.Equal(contents["portcullis"], programs[want]) {
 		t.Errorf("it is for %s, with %q", config.Architecture, contents["portcullis"])
 	}
 }

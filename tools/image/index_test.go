@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,7 +83,7 @@ func checkImage(t *testing.T, image v1.Image, p v1.Platform, o origin, program [
 		"portcullis 755",
 	}
 	if !slices.Equal(files, want) {
-		t.Errorf("%s: the files of root are %q, want %q", p, files, want)
+		t.Errorf("%s: the files are %q, want %q", p, files, want)
 	}
 	if !bytes.Equal(contents["portcullis"], program) {
 		t.Errorf("%s: the program is another", p)
@@ -107,7 +108,7 @@ func checkLabels(t *testing.T, where string, labels map[string]string, o origin)
 	}
 }
 
-// content returns the names of an image's files that are root's, with their modes, in order, and what is in them.
+// content returns the names of an image's files with their modes, in order, and what is in them. All have to be root's.
 func content(t *testing.T, image v1.Image) (files []string, contents map[string][]byte) {
 	t.Helper()
 	layers, err := image.Layers()
@@ -120,10 +121,9 @@ func content(t *testing.T, image v1.Image) (files []string, contents map[string]
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer packed.Close()
 		for in := tar.NewReader(packed); ; {
 			header, err := in.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -136,6 +136,9 @@ func content(t *testing.T, image v1.Image) (files []string, contents map[string]
 			if contents[header.Name], err = io.ReadAll(in); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := packed.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 	return files, contents

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestRunEndsWhereNothingWasCompiled(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := oneLine(errors.New("denied:\n  <html>\n")); got != "denied: <html>" {
+	if got := oneLine(fmt.Errorf("push: %w", errors.New("denied:\n  <html>"))); got != "push: denied: <html>" {
 		t.Errorf("got %q", got)
 	}
 }

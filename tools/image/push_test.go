@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,7 +22,7 @@ import (
 func serve(t *testing.T, door func(http.Handler) http.Handler) string {
 	t.Helper()
 	configure(t, `{}`)
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	handler := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
 	server := httptest.NewServer(door(handler))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
