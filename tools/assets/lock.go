@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// lockName is the lock file of a directory.
+const lockName = ".lock"
+
 // lock takes the lock file at path and returns what gives it back. The kernel drops the lock of a process that dies, so
 // a killed run never blocks the next one.
 func lock(ctx context.Context, path string) (func(), error) {
@@ -32,7 +35,7 @@ func wait(ctx context.Context, file *os.File) error {
 			return err
 		}
 		if !said {
-			say("another run is preparing etcd and kube-apiserver: waiting for it")
+			say("another run is preparing the control plane's programs: waiting for it")
 			said = true
 		}
 		select {

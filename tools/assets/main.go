@@ -1,8 +1,9 @@
-// Command assets prints a directory that holds etcd, kube-apiserver and kubectl.
+// Command assets prints a directory that holds etcd, kube-apiserver, kubectl and kube-controller-manager.
 //
-// It takes the first of these that has all three: the directory that KUBEBUILDER_ASSETS names, the cache of an earlier
-// run, the archive that setup-envtest downloads, and at last the sources that ../kubernetes/go.mod pins. Progress goes
-// to standard error, so that a script can read the directory from standard output.
+// It takes the first of these that there is: the directory that KUBEBUILDER_ASSETS names, the cache of an earlier run,
+// the archive that setup-envtest downloads, and at last the sources that ../kubernetes/go.mod pins. setup-envtest has no
+// kube-controller-manager, so that neither the archive nor a directory of its making has it: this one is compiled then.
+// Progress goes to standard error, so that a script can read the directory from standard output.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -37,65 +39,80 @@ func run(out io.Writer) error {
 	return err
 }
 
+// controllerManager is the one program that setup-envtest's archive does not have.
+const controllerManager = "kube-controller-manager"
+
+// archived are the programs that setup-envtest's archive has.
+func archived() []string {
+	return []string{"etcd", "kube-apiserver", "kubectl"}
+}
+
+// programs are the file names that the directory must have.
+func programs() []string {
+	return append(archived(), controllerManager)
+}
+
 // find returns the directory with the programs; it fetches or compiles them when this is the first run.
 func find(ctx context.Context) (string, error) {
-	if given := os.Getenv("KUBEBUILDER_ASSETS"); given != "" {
-		missing := lacking(given)
-		if len(missing) == 0 {
-			return filepath.Abs(given)
-		}
-		say("KUBEBUILDER_ASSETS=%s has no %v: it is passed over", given, missing)
+	given := os.Getenv("KUBEBUILDER_ASSETS")
+	if given != "" && len(lacking(given, programs())) == 0 {
+		return filepath.Abs(given)
 	}
 	pins, err := readPins(ctx)
 	if err != nil {
 		return "", err
 	}
-	dir, err := cacheDir(pins)
+	cache, err := cacheDir(pins)
 	if err != nil {
 		return "", err
 	}
-	if len(lacking(dir)) == 0 {
-		return dir, nil
+	if given != "" {
+		missing := lacking(given, archived())
+		if len(missing) == 0 {
+			return complete(ctx, given, cache, pins)
+		}
+		say("KUBEBUILDER_ASSETS=%s has no %v: it is passed over", given, missing)
 	}
-	return dir, fill(ctx, dir, pins)
+	return cache, fill(ctx, cache, pins, programs())
 }
 
-// fill puts the programs into dir while it holds dir's lock, so that two runs at once do the work once.
-func fill(ctx context.Context, dir string, pins pins) error {
+// fill puts those of the wanted programs into dir that it lacks. It holds dir's lock, so that two runs at once do the
+// work once.
+func fill(ctx context.Context, dir string, pins pins, wanted []string) error {
+	if len(lacking(dir, wanted)) == 0 {
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock"))
+	unlock, err := lock(ctx, filepath.Join(dir, lockName))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if len(lacking(dir)) == 0 {
+	missing := lacking(dir, wanted)
+	if len(missing) == 0 {
 		return nil
 	}
 	if err := removeLeftovers(dir); err != nil {
 		return err
 	}
-	err = download(ctx, dir, pins)
-	if err == nil {
-		return nil
+	if !slices.Equal(missing, []string{controllerManager}) {
+		err := download(ctx, dir, pins)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			say("no prebuilt etcd and kube-apiserver to download (%v), so they are compiled from source", err)
+		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	say("no prebuilt etcd and kube-apiserver to download (%v), so they are compiled from source", err)
-	return compile(ctx, dir, pins)
+	return compile(ctx, dir, pins, lacking(dir, wanted))
 }
 
-// programs are the file names that the directory must have.
-func programs() []string {
-	return []string{"etcd", "kube-apiserver", "kubectl"}
-}
-
-// lacking returns the programs that dir does not have.
-func lacking(dir string) []string {
+// lacking returns those of the wanted programs that dir does not have.
+func lacking(dir string, wanted []string) []string {
 	var missing []string
-	for _, name := range programs() {
+	for _, name := range wanted {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			missing = append(missing, name)

@@ -40,24 +40,80 @@ func TestFindPassesOverAnIncompleteDirectory(t *testing.T) {
 	inTools(t)
 	t.Setenv("KUBEBUILDER_ASSETS", fillWith(t, "etcd"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	pins, err := readPins(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := cacheDir(pins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(want), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(fillWith(t, programs()...), want); err != nil {
-		t.Fatal(err)
-	}
+	want := moveToCache(t, fillWith(t, programs()...))
 	got, err := find(t.Context())
 	if err != nil || got != want {
 		t.Errorf("find() = %q, %v; want the cache %q", got, err, want)
 	}
+}
+
+// TestFindCompletesTheGivenDirectory gives the programs that setup-envtest gives, and takes the one that is missing from
+// the cache.
+func TestFindCompletesTheGivenDirectory(t *testing.T) {
+	inTools(t)
+	given := fillWith(t, archived()...)
+	t.Setenv("KUBEBUILDER_ASSETS", given)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cache := moveToCache(t, fillWith(t, controllerManager))
+	for range 2 { // the second time it is all there
+		dir, err := find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range programs() {
+			want := filepath.Join(given, name)
+			if name == controllerManager {
+				want = filepath.Join(cache, name)
+			}
+			if got, err := os.Readlink(filepath.Join(dir, name)); err != nil || got != want {
+				t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+			}
+		}
+	}
+	if got := lacking(given, []string{controllerManager}); len(got) == 0 {
+		t.Error("something was written to the given directory")
+	}
+	if got := lacking(cache, archived()); len(got) != len(archived()) {
+		t.Error("what was given was fetched again")
+	}
+}
+
+// TestFindKeepsTheDirectoriesApart gives one directory and then another.
+func TestFindKeepsTheDirectoriesApart(t *testing.T) {
+	inTools(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	moveToCache(t, fillWith(t, controllerManager))
+	for range 2 {
+		given := fillWith(t, archived()...)
+		t.Setenv("KUBEBUILDER_ASSETS", given)
+		dir, err := find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.Readlink(filepath.Join(dir, "etcd")); err != nil || got != filepath.Join(given, "etcd") {
+			t.Errorf("with %s given, etcd is %s, %v", given, got, err)
+		}
+	}
+}
+
+// moveToCache makes dir the cache, and returns its new name.
+func moveToCache(t *testing.T, dir string) string {
+	t.Helper()
+	pins, err := readPins(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := cacheDir(pins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(cache), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, cache); err != nil {
+		t.Fatal(err)
+	}
+	return cache
 }
 
 func TestLackingWantsExecutables(t *testing.T) {
@@ -65,8 +121,8 @@ func TestLackingWantsExecutables(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "kubectl"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join(lacking(dir), " ")
-	if want := "kube-apiserver kubectl"; got != want {
+	got := strings.Join(lacking(dir, programs()), " ")
+	if want := "kube-apiserver kubectl kube-controller-manager"; got != want {
 		t.Errorf("lacking() = %q, want %q", got, want)
 	}
 }

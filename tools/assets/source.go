@@ -56,8 +56,8 @@ func readPins(ctx context.Context) (pins, error) {
 	return p, nil
 }
 
-// download fills dir with setup-envtest's archive for the pinned minor version. It fails fast where the site is out of
-// reach.
+// download puts what setup-envtest's archive for the pinned minor version has into dir. It fails fast where the site is
+// out of reach.
 func download(ctx context.Context, dir string, pins pins) error {
 	setup, err := output(ctx, 2*time.Minute, "go", "tool", "-n", "setup-envtest")
 	if err != nil {
@@ -77,7 +77,7 @@ func download(ctx context.Context, dir string, pins pins) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range programs() {
+	for _, name := range archived() {
 		if err := os.Rename(filepath.Join(unpacked, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -85,14 +85,16 @@ func download(ctx context.Context, dir string, pins pins) error {
 	return os.RemoveAll(store)
 }
 
-// compile builds what dir lacks, with progress.
-func compile(ctx context.Context, dir string, pins pins) error {
+// compile builds the named programs into dir, with progress.
+func compile(ctx context.Context, dir string, pins pins, names []string) error {
 	sources := map[string]struct{ pkg, version, effort string }{
 		"etcd":           {"go.etcd.io/etcd/server/v3", pins.etcd, "a minute"},
 		"kube-apiserver": {"k8s.io/kubernetes/cmd/kube-apiserver", pins.kubernetes, "5 minutes on 2 cores"},
 		"kubectl":        {"k8s.io/kubernetes/cmd/kubectl", pins.kubernetes, "a minute"},
+		// Half of it is what kube-apiserver is made of; beside an archive it all has to be compiled.
+		controllerManager: {"k8s.io/kubernetes/cmd/" + controllerManager, pins.kubernetes, "2 to 5 minutes on 2 cores"},
 	}
-	for _, name := range lacking(dir) {
+	for _, name := range names {
 		source := sources[name]
 		say("compiling %s %s (about %s, once) ...", name, source.version, source.effort)
 		start := time.Now()
