@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Assets returns the directory of etcd, kube-apiserver and kubectl. Unless KUBEBUILDER_ASSETS names it, the program in
-// tools/assets looks for it, and compiles what it does not find; that takes minutes the first time, with progress on
-// standard error.
+// Assets returns the directory of etcd, kube-apiserver, kubectl and kube-controller-manager. Unless KUBEBUILDER_ASSETS
+// names it, the program in tools/assets looks for it, and compiles what it does not find; that takes minutes the first
+// time, with progress on standard error.
 func Assets(ctx context.Context) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -24,7 +24,7 @@ func Assets(ctx context.Context) (string, error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("find or build etcd and kube-apiserver (tools/assets): %w", err)
+		return "", fmt.Errorf("find or build the programs of a control plane (tools/assets): %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

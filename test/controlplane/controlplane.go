@@ -1,13 +1,15 @@
-// Package controlplane starts a real etcd and kube-apiserver on this machine, for tests and for `make run`.
+// Package controlplane starts a real etcd, kube-apiserver and kube-controller-manager on this machine, for tests and for
+// `make run`.
 //
 //	cp, err := controlplane.Start(ctx, controlplane.Options{})
 //	if err != nil { ... }
 //	defer cp.Stop()
 //	c, err := client.New(cp.Config(), client.Options{})
 //
-// The API server is a complete one: RBAC, admission webhooks, priority and fairness, and tokens of service accounts. What
-// a cluster has beside it is missing: no controller manager, so nothing is garbage-collected, no namespace finishes
-// deleting, no Service gets endpoints and aggregated ClusterRoles such as "view" are empty; and no nodes.
+// The API server is a complete one: RBAC, admission webhooks, priority and fairness, and tokens of service accounts. It
+// is alone until StartControllers: nothing is garbage-collected before, no namespace finishes deleting, quotas do not
+// count, no Service gets endpoints and aggregated ClusterRoles such as "view" are empty. There are never any nodes: a Pod
+// that is bound to one by hand is not run, and does not end before its deletion is forced.
 package controlplane
 
 import (
@@ -22,7 +24,7 @@ import (
 )
 
 const (
-	// startTimeout bounds how long one program may take until it serves; a busy machine with two cores needs up to 30 s.
+	// startTimeout bounds how long one program may take until it works; a busy machine with two cores needs up to 30 s.
 	startTimeout = 3 * time.Minute
 	// stopTimeout bounds how long a program may take to stop by itself.
 	stopTimeout = 10 * time.Second
@@ -40,30 +42,33 @@ const (
 type Options struct {
 	// Dir keeps data, certificates and logs over restarts. Empty: a temporary one, which Stop removes.
 	Dir string
-	// Assets is the directory of etcd and kube-apiserver. Empty: what the function Assets finds.
+	// Assets is the directory of the programs. Empty: what the function Assets finds.
 	Assets string
 	// APIServerPort on the loopback address. 0: any free one.
 	APIServerPort int
 	// APIServerFlags are added to the API server's flags; the last one of a name counts.
 	APIServerFlags []string
+	// Controllers says that StartControllers will be called: only then Pods can have, and must have, a ServiceAccount.
+	Controllers bool
 	// Durable makes etcd sync every write to the disk. Tests are much faster without.
 	Durable bool
 	// Audit records every write for Writes, and AuditReads with it every other request for Requests.
 	Audit, AuditReads bool
 }
 
-// ControlPlane is a running etcd and kube-apiserver. Its methods are for one goroutine at a time, Config and Kubeconfig
+// ControlPlane is a running etcd and kube-apiserver, and a controller manager after StartControllers. Its methods are for one goroutine at a time, Config and Kubeconfig
 // for any.
 type ControlPlane struct {
-	opts       Options
-	temporary  bool
-	assets     string
-	sockets    string
-	pki        *pki
-	config     *rest.Config
-	etcd       server
-	apiServer  server
-	kubeconfig string
+	opts        Options
+	temporary   bool
+	assets      string
+	sockets     string
+	pki         *pki
+	config      *rest.Config
+	etcd        server
+	apiServer   server
+	controllers server
+	kubeconfig  string
 }
 
 // Start returns a control plane that serves. The programs live until Stop, or until this process ends; ctx only bounds
@@ -158,20 +163,22 @@ func (cp *ControlPlane) restartAPIServer(ctx context.Context, patience time.Dura
 	return cp.startAPIServer(ctx)
 }
 
-// Exited returns a channel that is closed when one of the two programs is gone, which it should not be before Stop.
+// Exited returns a channel that is closed when one of the programs that run now is gone, which it should not be before
+// Stop.
 func (cp *ControlPlane) Exited() <-chan struct{} {
-	either, etcd, apiServer := make(chan struct{}), cp.etcd.Exited(), cp.apiServer.Exited()
+	one, etcd, apiServer, controllers := make(chan struct{}), cp.etcd.Exited(), cp.apiServer.Exited(), cp.controllers.Exited()
 	go func() {
-		defer close(either)
+		defer close(one)
 		select {
 		case <-etcd:
 		case <-apiServer:
+		case <-controllers:
 		}
 	}()
-	return either
+	return one
 }
 
-// Stop ends both programs and waits until they are gone; a temporary directory goes with them. A second Stop does
+// Stop ends the programs and waits until they are gone; a temporary directory goes with them. A second Stop does
 // nothing.
 func (cp *ControlPlane) Stop() error {
 	patience := stopTimeout
@@ -179,7 +186,7 @@ func (cp *ControlPlane) Stop() error {
 		// Nobody reads this data again, so there is nothing to wait for.
 		patience = 0
 	}
-	err := errors.Join(cp.apiServer.Stop(patience), cp.etcd.Stop(patience))
+	err := errors.Join(cp.controllers.Stop(patience), cp.apiServer.Stop(patience), cp.etcd.Stop(patience))
 	if cp.temporary {
 		err = errors.Join(err, os.RemoveAll(cp.opts.Dir))
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,8 +264,8 @@ func TestProgramsDieWithTheirOwner(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the child says %q, %v", line, err)
 	}
-	if got := programsOf(t, dir); len(got) != 2 {
-		t.Errorf("running under the child: %v, want etcd and kube-apiserver", got)
+	if got := programsOf(t, dir); len(got) != 3 {
+		t.Errorf("running under the child: %v, want etcd, kube-apiserver and kube-controller-manager", got)
 	}
 	if err := child.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -281,7 +282,11 @@ func TestProgramsDieWithTheirOwner(t *testing.T) {
 
 // beKilled starts a control plane in dir, says so, and waits.
 func beKilled(dir string) {
-	if _, err := controlplane.Start(context.Background(), controlplane.Options{Dir: dir}); err != nil {
+	cp, err := controlplane.Start(context.Background(), controlplane.Options{Dir: dir, Controllers: true})
+	if err == nil {
+		err = cp.StartControllers(context.Background())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -289,23 +294,27 @@ func beKilled(dir string) {
 	select {}
 }
 
-// programsOf returns the names of the running programs that have dir in their arguments. It needs Linux; elsewhere there
-// are none.
-func programsOf(t *testing.T, dir string) []string {
+// programsOf returns the running programs that have dir in their arguments, and their process IDs. It needs Linux;
+// elsewhere there are none.
+func programsOf(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
+	programs := map[string]int{}
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil {
 			continue // gone by now
 		}
 		if program, args, _ := strings.Cut(string(line), "\x00"); strings.Contains(args, dir) {
-			names = append(names, filepath.Base(program))
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			programs[filepath.Base(program)] = pid
 		}
 	}
-	return names
+	return programs
 }

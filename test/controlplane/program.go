@@ -21,7 +21,7 @@ import (
 var errExited = errors.New("ended at once")
 
 // Program is a program that runs until it is stopped, or until this process ends. A terminal's Ctrl-C does not reach it.
-// A nil *Program is one that was never started: it can be stopped, too.
+// A nil *Program is one that was never started: it can be stopped, too, and never exits.
 type Program struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -58,6 +58,9 @@ func Launch(cmd *exec.Cmd) (*Program, error) {
 
 // Exited is closed when the program is gone.
 func (p *Program) Exited() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
 	return p.exited
 }
 

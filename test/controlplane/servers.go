@@ -146,10 +146,12 @@ func (cp *ControlPlane) apiServerArgs() ([]string, error) {
 		"--service-account-signing-key-file=" + cp.pki.path("serviceaccount.key"),
 		"--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
 		"--authorization-mode=RBAC", "--allow-privileged",
-		// No controller makes the default ServiceAccounts here, which this plugin wants of every Pod.
-		"--disable-admission-plugins=ServiceAccount",
 		// A loopback address can be no endpoint of the Service "kubernetes".
 		"--endpoint-reconciler-type=none",
+	}
+	if !cp.opts.Controllers {
+		// Nobody makes the default ServiceAccounts, which this plugin wants of every Pod.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	if cp.opts.Audit {
 		audit, err := cp.auditArgs()
