@@ -43,6 +43,13 @@ metadata: {name: mysql}
 spec: {listen: 3306, upstream: {service: mysql, port: 3306}}
 EOF
 
+Delete its namespace, and everything in it goes, the ports too; a quota would count streams, with
+--hard=count/streamingresses.nginx-stream.jeffthecoder.xyz=1:
+
+kubectl delete namespace rival
+
+There are no nodes here: nothing listens on the ports, and Pods stay Pending.
+
 What the fields mean: kubectl explain streamingress.spec
 More to apply:        kubectl apply -k {{.Samples}}
 Metrics:              curl http://127.0.0.1:{{.MetricsPort}}/metrics

@@ -1,5 +1,5 @@
-// Command run is what `make run` starts: a control plane on this machine, Portcullis connected to it, and a few samples,
-// all in the foreground. Its data stays in .run; Ctrl-C ends everything that it started.
+// Command run is what `make run` starts: a control plane with controllers on this machine, Portcullis connected to it, and
+// a few samples, all in the foreground. Its data stays in .run; Ctrl-C ends everything that it started.
 package main
 
 import (

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // childVariable makes this test binary the program that it tests.
@@ -131,7 +132,7 @@ func connect(t *testing.T, text string) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{})
+	c, err := client.New(config, client.Options{Scheme: harness.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +180,13 @@ func TestARunAndTheNext(t *testing.T) {
 	c = connect(t, second.await(t))
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(stream), stream.DeepCopy()); err != nil {
 		t.Error("the stream at the next run: ", err)
+	}
+	for name, see := range map[string]func(controllersTest){
+		"a deleted Service takes its Ingress along": controllersTest.service,
+		"a deleted namespace ends":                  controllersTest.ending,
+		"a quota counts streams":                    controllersTest.quota,
+	} {
+		t.Run(name, func(t *testing.T) { see(controllersTest{c, t}) })
 	}
 	second.interrupt(t)
 	wantNoProcess(t, dir)

@@ -60,6 +60,8 @@ func (s *session) start(ctx context.Context) error {
 		{"", s.prepare},
 		{"Starting etcd and kube-apiserver ...", s.startControlPlane},
 		{"Applying CRDs, roles and webhooks ...", s.applyPlatform},
+		// It learns of kinds that come later with a delay only.
+		{"Starting kube-controller-manager ...", s.startControllers},
 		{"Starting Portcullis ...", s.startManager},
 		{"Applying samples ...", s.applySamples},
 	} {
@@ -135,8 +137,14 @@ func (s *session) wipe() error {
 
 func (s *session) startControlPlane(ctx context.Context) error {
 	var err error
-	s.cp, err = controlplane.Start(ctx, controlplane.Options{Dir: s.dir, APIServerPort: s.apiPort, Durable: true})
+	s.cp, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: s.dir, APIServerPort: s.apiPort, Durable: true, Controllers: true,
+	})
 	return err
+}
+
+func (s *session) startControllers(ctx context.Context) error {
+	return s.cp.StartControllers(ctx)
 }
 
 // startManager starts Portcullis and waits until it is ready.
