@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -98,6 +99,23 @@ func (c controllersTest) service() {
 		c.Fatal(err)
 	}
 	c.goes(ingress)
+}
+
+// outside deletes a stream to something outside, and the Service that stands for it there goes.
+func (c controllersTest) outside() {
+	c.namespace("outside")
+	ldap := stream("outside", "ldap")
+	ldap.Spec.IsService, ldap.Spec.Upstream = new(false), v1beta1.StreamUpstream{Host: "192.0.2.10", Port: intstr.FromInt32(636)}
+	c.create(ldap)
+	name := metav1.ObjectMeta{Namespace: "outside", Name: "sti-ldap"}
+	svc, slice := &corev1.Service{ObjectMeta: name}, &discoveryv1.EndpointSlice{ObjectMeta: name}
+	c.exists(svc)
+	c.exists(slice)
+	if err := c.Delete(c.Context(), ldap); err != nil {
+		c.Fatal(err)
+	}
+	c.goes(svc)
+	c.goes(slice)
 }
 
 // ending deletes a namespace, and everything in it goes, with the claims.

@@ -183,6 +183,7 @@ func TestARunAndTheNext(t *testing.T) {
 	}
 	for name, see := range map[string]func(controllersTest){
 		"a deleted Service takes its Ingress along": controllersTest.service,
+		"a deleted stream takes its Service along":  controllersTest.outside,
 		"a deleted namespace ends":                  controllersTest.ending,
 		"a quota counts streams":                    controllersTest.quota,
 	} {
