@@ -58,8 +58,7 @@ func (cp *ControlPlane) StartControllers(ctx context.Context) error {
 		// To end a namespace takes two requests for every kind that there is.
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 	}
-	log := filepath.Join(cp.opts.Dir, "logs", "kube-controller-manager.log")
-	if cp.controllers, err = startServer(filepath.Join(cp.assets, "kube-controller-manager"), args, log); err != nil {
+	if cp.controllers, err = cp.startServer("kube-controller-manager", args); err != nil {
 		return err
 	}
 	return cp.controllersWork(ctx)

@@ -48,6 +48,8 @@ type Options struct {
 	APIServerPort int
 	// APIServerFlags are added to the API server's flags; the last one of a name counts.
 	APIServerFlags []string
+	// Env is added to the environment of the programs, each "name=value".
+	Env []string
 	// Controllers says that StartControllers will be called: only then Pods can have, and must have, a ServiceAccount.
 	Controllers bool
 	// Durable makes etcd sync every write to the disk. Tests are much faster without.
@@ -56,8 +58,8 @@ type Options struct {
 	Audit, AuditReads bool
 }
 
-// ControlPlane is a running etcd and kube-apiserver, and a controller manager after StartControllers. Its methods are for one goroutine at a time, Config and Kubeconfig
-// for any.
+// ControlPlane is a running etcd and kube-apiserver, and a controller manager after StartControllers. Its methods are for
+// one goroutine at a time, Config and Kubeconfig for any.
 type ControlPlane struct {
 	opts        Options
 	temporary   bool

@@ -127,7 +127,8 @@ type server struct {
 }
 
 // startServer starts a program with its output in the file log, which begins anew.
-func startServer(path string, args []string, log string) (server, error) {
+func (cp *ControlPlane) startServer(name string, args []string) (server, error) {
+	log := filepath.Join(cp.opts.Dir, "logs", name+".log")
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return server{}, err
 	}
@@ -135,7 +136,10 @@ func startServer(path string, args []string, log string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	program, err := StartProgram(path, args, file)
+	cmd := exec.Command(filepath.Join(cp.assets, name), args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(os.Environ(), cp.opts.Env...)
+	program, err := Launch(cmd)
 	return server{program, log}, errors.Join(err, file.Close())
 }
 

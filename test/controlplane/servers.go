@@ -49,7 +49,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	var err error
-	cp.etcd, err = startServer(filepath.Join(cp.assets, "etcd"), args, filepath.Join(cp.opts.Dir, "logs", "etcd.log"))
+	cp.etcd, err = cp.startServer("etcd", args)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,7 @@ func (cp *ControlPlane) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := filepath.Join(cp.opts.Dir, "logs", "kube-apiserver.log")
-	if cp.apiServer, err = startServer(filepath.Join(cp.assets, "kube-apiserver"), args, log); err != nil {
+	if cp.apiServer, err = cp.startServer("kube-apiserver", args); err != nil {
 		return err
 	}
 	client, err := rest.HTTPClientFor(cp.config)

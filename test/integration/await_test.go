@@ -37,17 +37,20 @@ type world struct {
 // inWorld is a Portcullis for one test.
 func inWorld(t *testing.T, h *harness.Harness) *world { return &world{Harness: h, t: t} }
 
-// eventually waits until check returns nil, and fails the test with its last error when that takes too long.
+// eventually waits until check returns nil, and fails the test with its last error when that takes too long. It looks less
+// often the longer it takes, because a look costs the API server, and with it all tests, time.
 func (w *world) eventually(what string, check func() error) {
 	w.t.Helper()
 	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+	pause := 20 * time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
 		if err = check(); err == nil {
 			return
 		}
 		if w.t.Context().Err() != nil {
 			break
 		}
+		pause = min(pause*5/4, 500*time.Millisecond)
 	}
 	w.t.Fatalf("waiting for %s: %v", what, err)
 }

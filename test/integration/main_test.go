@@ -48,10 +48,14 @@ func TestMain(m *testing.M) {
 // may stand still for longer than a cluster would put up with.
 const webhookTimeout = 30
 
+// roomy has a control plane collect its garbage seldom while there is memory: one that lives for a test mostly makes
+// garbage, and there are few processors.
+var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
+
 // start runs Portcullis for one test. The replicas' errors are shown when the test fails.
 func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
-	o.Binary, o.WebhookTimeout = binary, webhookTimeout
+	o.Binary, o.WebhookTimeout, o.ControlPlane.Env = binary, webhookTimeout, roomy
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	h, err := harness.Start(ctx, o)

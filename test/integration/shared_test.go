@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -33,7 +34,8 @@ func shared(t *testing.T) *world {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		sharing.h, sharing.err = harness.Start(ctx, harness.Options{
-			Binary: binary, WebhookTimeout: webhookTimeout, Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
+			Binary: binary, WebhookTimeout: webhookTimeout, ControlPlane: controlplane.Options{Env: roomy}, Replicas: 2,
+			Flags: []string{"--claim-grace=" + grace.String()},
 		})
 	})
 	if sharing.err != nil {

@@ -23,7 +23,6 @@ import (
 const heartbeat = 20 * time.Second
 
 func main() {
-	// A terminal's Ctrl-C reaches every process; each test ends what it has started, and is waited for.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	flags, modules := split(os.Args[1:])
@@ -82,7 +81,9 @@ func run(ctx context.Context, out io.Writer, beat time.Duration, flags, modules 
 func test(ctx context.Context, r *report, flags []string, module string) error {
 	args := append([]string{"-C", module, "test", "-json"}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./...")...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	// `go test` does not pass an interrupt on to the tests: they are told as a group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	events, err := cmd.StdoutPipe()
