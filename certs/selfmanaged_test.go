@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // TestSelfManaged goes through the life of a self-managed certificate against a real API server. The managers have the
 // rights that the markers ask for, and no others.
 func TestSelfManaged(t *testing.T) {
-	env := &envtest.Environment{}
+	env := &envtest.Environment{ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	cfg, err := env.Start()
 	if err != nil {
 		t.Fatalf("starting the API server (KUBEBUILDER_ASSETS must name a directory with etcd and kube-apiserver): %v", err)

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -76,11 +78,20 @@ func run(ctx context.Context, out io.Writer, beat time.Duration, flags, modules 
 	return r.close()
 }
 
+// packages are the patterns of all packages of a module. Those below its directory test, which have whole programs to wait
+// for, come first: what begins last would end last.
+func packages(module string) []string {
+	if info, err := os.Stat(filepath.Join(module, "test")); err == nil && info.IsDir() {
+		return []string{"./test/...", "./..."}
+	}
+	return []string{"./..."}
+}
+
 // test runs `go test` in one module and reports its events. The error is that of a run which failed although no package
 // did, for a flag that is none, say.
 func test(ctx context.Context, r *report, flags []string, module string) error {
-	args := append([]string{"-C", module, "test", "-json"}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "./...")...)
+	args := slices.Concat([]string{"-C", module, "test", "-json"}, flags, packages(module))
+	cmd := exec.CommandContext(ctx, "go", args...)
 	// `go test` does not pass an interrupt on to the tests: they are told as a group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
