@@ -24,14 +24,16 @@ import (
 // kinds are the CustomResourceDefinitions of Portcullis.
 var kinds = []string{"addresspools", "edgeclaims", "streamingressclasses", "streamingresses", "podtoips"}
 
+func definition(plural string) string { return plural + "." + v1beta1.GroupName }
+
 // installation is a Portcullis that has opened one door of each sort.
 type installation struct {
 	*edge
 	// kept is asked for again by install, dropped is not.
 	kept, dropped *v1beta1.StreamIngress
-	nodes         *v1beta1.AddressPool
-	pool          *v1beta1.AddressPool
-	held          *corev1.Service
+	pool, nodes   *v1beta1.AddressPool
+	// inPool and byNodes are served by the two pools.
+	inPool, byNodes *corev1.Service
 }
 
 // uninstalling starts a Portcullis that opens one door of each sort, and records what is asked of the API server. What a
@@ -51,20 +53,27 @@ func uninstalling(t *testing.T, replicas int) *installation {
 	w.node("n", "198.51.100.1")
 	w.eventually("the class to be seen", func() error { return w.try(i.kept) })
 	out := sti("uninstall/out", of("uninstall"), tcp(636), outside("192.0.2.1", 636))
-	i.held = balancer("uninstall/balanced", wants("192.0.2.7"))
-	byNodes, web := balancer("uninstall/nodes", from(i.nodes.Name), inPool(i.nodes.Name)), asking("uninstall/web", "host=uninstall.example.com")
+	i.inPool = balancer("uninstall/balanced", wants("192.0.2.7"))
+	i.byNodes = balancer("uninstall/nodes", from(i.nodes.Name), inPool(i.nodes.Name))
+	web := asking("uninstall/web", "host=uninstall.example.com")
 	w.create(i.dropped, out, i.pool, i.nodes)
-	w.eventually("the pools to be seen", func() error { return w.try(i.held) })
-	w.eventually("the pools to be seen", func() error { return w.try(byNodes) })
+	w.eventually("the pools to be seen", func() error { return w.try(i.inPool) })
+	w.eventually("the pools to be seen", func() error { return w.try(i.byNodes) })
 	w.create(web)
 	i.leads(TCP, 5432, "uninstall/web:80")
 	i.leads(UDP, 443, "uninstall/web:80")
 	i.reaches(out, "TCP 192.0.2.1:636")
 	w.programmed(i.kept, i.dropped, out)
-	w.balances(i.held, "192.0.2.7 VIP TCP/80")
-	w.balances(byNodes, "198.51.100.1 VIP TCP/80")
+	i.balanced()
 	w.serves(web, "Prefix uninstall.example.com/ -> web:80")
 	return i
+}
+
+// balanced waits until both Services of type LoadBalancer are served.
+func (i *installation) balanced() {
+	i.t.Helper()
+	i.balances(i.inPool, "192.0.2.7 VIP TCP/80")
+	i.balances(i.byNodes, "198.51.100.1 VIP TCP/80")
 }
 
 // doors are all objects, as they are stored, by which traffic gets in.
@@ -136,7 +145,6 @@ func (i *installation) asksForKinds() {
 
 const (
 	leaves   = "Portcullis is being uninstalled, and leaves everything as it is"
-	isBack   = "Portcullis is installed again"
 	troubled = `"Reconciler error"`
 )
 
@@ -159,13 +167,19 @@ func (i *installation) calm(r *harness.Replica) {
 	}
 }
 
-// install installs the kinds again, and asks for a part of what was there.
-func (i *installation) install() {
+// reinstall ends the leader, installs the kinds and a replica again, and asks for a part of what was there.
+func (i *installation) reinstall(flags ...string) *harness.Replica {
 	i.t.Helper()
+	for _, r := range i.Replicas {
+		must(i.world, r.Terminate())
+	}
 	objects, err := controlplane.Render(i.t.Context(), "config/crd")
 	must(i.world, err)
 	must(i.world, controlplane.Apply(i.t.Context(), i.Config(), "install", objects...))
+	next, err := i.StartReplica(i.t.Context(), flags...)
+	must(i.world, err)
 	i.again(i.class, i.pool, i.nodes, i.kept)
+	return next
 }
 
 // again creates objects anew.
@@ -184,36 +198,36 @@ func (i *installation) again(objects ...client.Object) {
 func TestUninstallation(t *testing.T) {
 	t.Parallel()
 	i := uninstalling(t, 1)
-	entries := configMap(i.namespace+"/tcp-services", nil)
-	for n, first := range kinds[:4] {
+	current, entries := i.Replicas[0], configMap(i.namespace+"/tcp-services", nil)
+	for _, first := range kinds[:4] {
 		t.Logf("%s go first", first)
 		was, writes := i.doors(), len(i.toDoors())
-		for _, kind := range append([]string{first}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == first })...) {
-			i.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--timeout=60s")
-			if kind == first {
-				i.asksForKinds()
+		i.mustKubectl("", "delete", "crd", definition(first), "--timeout=2m")
+		i.says(current, leaves, 1)
+		args := []string{"delete", "crd", "--timeout=2m"}
+		for _, kind := range kinds {
+			if kind != first {
+				args = append(args, definition(kind))
 			}
 		}
+		i.mustKubectl("", args...)
 		i.asksForKinds()
 		i.unchanged(was, writes)
-		i.says(i.Replicas[0], leaves, n+1)
-		i.calm(i.Replicas[0])
+		i.says(current, leaves, 1)
+		i.calm(current)
 
 		i.get(entries)
 		version := entries.ResourceVersion
-		i.install()
-		i.says(i.Replicas[0], isBack, n+1)
+		current = i.reinstall()
 		i.programmed(i.kept)
 		i.heldBy("uninstall", TCP, 5432, "StreamIngress uninstall/kept")
-		i.balances(i.held, "192.0.2.7 VIP TCP/80")
+		i.balanced()
 		if i.get(entries); entries.ResourceVersion != version {
 			t.Errorf("the entries were written while they were adopted: %v", entries.Data)
 		}
 		i.leads(UDP, 443, "uninstall/web:80")
 	}
-	must(i.world, i.Replicas[0].Terminate())
-	_, err := i.StartReplica(t.Context(), "--claim-grace=1s")
-	must(i.world, err)
+	i.reinstall("--claim-grace=1s")
 	i.leads(UDP, 443, "closed")
 	i.leads(TCP, 636, "closed")
 	i.leads(TCP, 5432, "uninstall/web:80")
@@ -280,7 +294,7 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 
 	was, writes := i.doors(), len(i.toDoors())
 	for _, kind := range kinds[:4] {
-		i.mustKubectl("", "delete", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--wait=false")
+		i.mustKubectl("", "delete", "crd", definition(kind), "--wait=false")
 	}
 	i.eventually("all others to vanish", func() error {
 		left, err := i.kubectl("", "get", "-A", "-o", "name", strings.Join(kinds[:4], ","))
@@ -302,7 +316,7 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 		edit(i.world, object, func(o client.Object) { o.SetFinalizers(nil) })
 	}
 	for _, kind := range kinds[:4] {
-		i.mustKubectl("", "wait", "crd", kind+".nginx-stream.jeffthecoder.xyz", "--for=delete", "--timeout=2m")
+		i.mustKubectl("", "wait", "crd", definition(kind), "--for=delete", "--timeout=2m")
 	}
 	i.asksForKinds()
 	i.unchanged(was, writes)
