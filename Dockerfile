@@ -1,5 +1,5 @@
-# The image of Portcullis: one static program, no shell, no root. `make image` makes the same without a container engine;
-# this is for those who build theirs with one. Built for any platform on any platform:
+# The image of Portcullis: one static program, no shell, no root. `make image` needs no container engine; this file is for
+# those who build theirs with one. Built for any platform on any platform:
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v1.2.3 -t registry.example.com/portcullis:v1.2.3 .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
