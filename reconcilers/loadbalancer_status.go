@@ -73,10 +73,8 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 			r.recent.forget(o.balance.Holder())
 			return cmp.Or(err, errStale)
 		}
-		if takesAway(svc, o) {
-			if _, err := r.kinds.Check(ctx); err != nil {
-				return err
-			}
+		if err := r.mayTakeAway(ctx, svc, o); err != nil {
+			return err
 		}
 		lost, err := r.lost(ctx, svc, o)
 		if err != nil {
@@ -91,7 +89,16 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 	return nil
 }
 
-// takesAway says whether a Service is about to lose an address for another reason than that its nodes change.
+// mayTakeAway returns an error if a Service is about to lose an address, for another reason than that its nodes change, while
+// pools and claims may be absent because Portcullis is being uninstalled.
+func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	if !takesAway(svc, o) {
+		return nil
+	}
+	_, err := r.kinds.Check(ctx)
+	return err
+}
+
 func takesAway(svc *corev1.Service, o *outcome) bool {
 	byNodes := slices.ContainsFunc(o.lots, func(lot loadbalancer.Lot) bool { return lot.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
 	remaining := loadbalancer.Listed(o.ingress)

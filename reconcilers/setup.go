@@ -51,7 +51,8 @@ type base struct {
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")), told: newBulletin(), balanced: newBulletin(),
+		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
+		told: newBulletin(), balanced: newBulletin(),
 		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
 	}
 	registerMetrics(mgr.GetCache(), b)

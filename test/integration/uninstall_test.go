@@ -222,7 +222,8 @@ func TestUninstallation(t *testing.T) {
 		i.programmed(i.kept)
 		i.heldBy("uninstall", TCP, 5432, "StreamIngress uninstall/kept")
 		i.balanced()
-		if i.get(entries); entries.ResourceVersion != version {
+		i.get(entries)
+		if entries.ResourceVersion != version {
 			t.Errorf("the entries were written while they were adopted: %v", entries.Data)
 		}
 		i.leads(UDP, 443, "uninstall/web:80")
