@@ -20,7 +20,8 @@ func complete(ctx context.Context, given, cache string, pins pins) (string, erro
 	if err := fill(ctx, cache, pins, []string{controllerManager}); err != nil {
 		return "", err
 	}
-	dir := fmt.Sprintf("%s-beside-%x", cache, sha256.Sum256([]byte(given)))
+	hash := sha256.Sum256([]byte(given))
+	dir := fmt.Sprintf("%s-beside-%x", cache, hash[:8]) // a directory of its own for every one that is given
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
