@@ -14,8 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
 
 const (
@@ -37,23 +38,26 @@ func TestMain(m *testing.M) {
 // TestSelfManaged goes through the life of a self-managed certificate against a real API server. The managers have the
 // rights that the markers ask for, and no others.
 func TestSelfManaged(t *testing.T) {
-	env := &envtest.Environment{ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
-	cfg, err := env.Start()
-	if err != nil {
-		t.Fatalf("starting the API server (KUBEBUILDER_ASSETS must name a directory with etcd and kube-apiserver): %v", err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	user, err := env.AddUser(envtest.User{Name: "system:serviceaccount:" + testNamespace + ":portcullis"}, nil)
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := client.New(cfg, client.Options{})
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	user, err := cp.ConfigFor("system:serviceaccount:" + testNamespace + ":portcullis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(cp.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	install(t, admin)
 
-	one, two := startReplica(t, user.Config(), selfManaged(t)), startReplica(t, user.Config(), selfManaged(t))
+	one, two := startReplica(t, user, selfManaged(t)), startReplica(t, user, selfManaged(t))
 	replicas := []*replica{one, two}
 	createHooks(t, admin, one.port)
 
@@ -125,7 +129,7 @@ func TestSelfManaged(t *testing.T) {
 	})
 	t.Run("a follower loads mounted files again", func(t *testing.T) {
 		dir, ca := t.TempDir(), newAuthority(t)
-		follower := startReplica(t, user.Config(), Options{Dir: dir})
+		follower := startReplica(t, user, Options{Dir: dir})
 		address := fmt.Sprintf("127.0.0.1:%d", follower.port)
 		for _, name := range []string{"first.test", "second.test"} {
 			ca.pair(t, name, time.Hour).write(t, dir)
@@ -140,7 +144,7 @@ func TestSelfManaged(t *testing.T) {
 		setCertificate(t, admin, 300*24*time.Hour, testServiceName)
 		one.stop(t)
 		two.stop(t)
-		three := startReplica(t, user.Config(), selfManaged(t))
+		three := startReplica(t, user, selfManaged(t))
 		expectAgreement(t, admin, []*replica{three})
 		editHooks(t, admin, func(c *admissionv1.WebhookClientConfig) {
 			if c.URL != nil {

@@ -39,33 +39,6 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 	return err
 }
 
-// FreePorts finds ports that nobody listens on now. All are held until all are found, so that they differ.
-func FreePorts(n int) (ports []int, err error) {
-	held := make([]net.Listener, 0, n)
-	for range n {
-		l, listenErr := net.Listen("tcp", loopback(0))
-		if listenErr != nil {
-			err = listenErr
-			break
-		}
-		held = append(held, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range held {
-		err = errors.Join(err, l.Close())
-	}
-	return ports, err
-}
-
-// FreePort finds one port that nobody listens on now.
-func FreePort() (int, error) {
-	ports, err := FreePorts(1)
-	if err != nil {
-		return 0, err
-	}
-	return ports[0], nil
-}
-
 func loopback(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
