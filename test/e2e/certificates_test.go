@@ -17,6 +17,7 @@ func TestCertificatesAreRotated(t *testing.T) {
 	_, err := tryKubectl("", "get", "certificate", "portcullis-webhook", "-n", system)
 	needs(t, err == nil, "cert-manager makes certificates in the overlay default only")
 	found := replicas(t)
+	t.Cleanup(bePatient(t))
 	u := busy(t, "rotated")
 	time.Sleep(settling)
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what a cluster does by itself.
-const patience = 3 * time.Minute
+// patience is how long a test waits for what a cluster does by itself: long enough for a machine with much else to do.
+const patience = 10 * time.Minute
 
 // tryKubectl runs kubectl with a manifest as its standard input, and returns its standard output.
 func tryKubectl(manifest string, args ...string) (string, error) {

@@ -77,7 +77,7 @@ spec:
       - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: echo}}}
       containers: [{name: echo, image: "%s", imagePullPolicy: IfNotPresent, command: [/echo]}]
 `, replicas, nodes, echoImage))
-	kubectl(t, "rollout", "status", "deployment/echo", "-n", namespace, "--timeout=3m")
+	kubectl(t, "rollout", "status", "deployment/echo", "-n", namespace, "--timeout="+patience.String())
 	return namespace
 }
 

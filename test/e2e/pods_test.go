@@ -85,7 +85,7 @@ func one(pods map[string]pod) pod {
 func TestPodToIPsOfADeployment(t *testing.T) {
 	ns := newNamespace(t, "deployment", podToIPLabel+"=enabled")
 	kubectl(t, "create", "deployment", "web", "-n", ns, "--image="+target.pause, "--replicas=3")
-	kubectl(t, "rollout", "status", "deployment/web", "-n", ns, "--timeout=3m")
+	kubectl(t, "rollout", "status", "deployment/web", "-n", ns, "--timeout="+patience.String())
 	pods := matches(t, ns, 3)
 	t.Logf("\n%s", kubectl(t, "get", "ptp", "-n", ns, "-o", "wide"))
 	for name, p := range pods {
@@ -126,7 +126,7 @@ spec:
     metadata: {labels: {app: db}}
     spec: {terminationGracePeriodSeconds: 1, containers: [{name: db, image: "`+target.pause+`"}]}
 `)
-	kubectl(t, "rollout", "status", "statefulset/db", "-n", ns, "--timeout=3m")
+	kubectl(t, "rollout", "status", "statefulset/db", "-n", ns, "--timeout="+patience.String())
 	former := one(matches(t, ns, 1))
 	for range 3 {
 		kubectl(t, "delete", "pod", "db-0", "-n", ns)
@@ -153,7 +153,7 @@ spec:
     metadata: {labels: {app: once}}
     spec: {restartPolicy: Never, containers: [{name: once, image: "`+image+`", args: [--version]}]}
 `)
-	kubectl(t, "wait", "--for=condition=Complete", "job/once", "-n", ns, "--timeout=3m")
+	kubectl(t, "wait", "--for=condition=Complete", "job/once", "-n", ns, "--timeout="+patience.String())
 	matches(t, ns, 0)
 	pods, err := list[pod]("pods", "-n", ns)
 	if err != nil || len(pods) != 1 || pods[0].Status.Phase != "Succeeded" {

@@ -63,13 +63,13 @@ func installCertManager(script string) error {
 		func() error { return load(script, "localhost/cert-manager:e2e", binary, "/cert-manager") },
 		func() error { return command(script, "kubectl", "apply", "--server-side", "-f", crds) },
 		func() error {
-			return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=1m")
+			return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout="+patience.String())
 		},
 		func() error {
 			return command(script, "kubectl", "apply", "-f", filepath.Join(module, "server", "deploy.yaml"))
 		},
 		func() error {
-			return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout=2m")
+			return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout="+patience.String())
 		},
 	)
 }
@@ -95,7 +95,7 @@ func deploy(overlay string) error {
 	return inOrder(
 		func() error { return command("make", making("deploy", overlay)...) },
 		func() error {
-			return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout=3m")
+			return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout="+patience.String())
 		},
 		awaitAdmission,
 	)
@@ -117,7 +117,7 @@ metadata: {name: e2e-probe, namespace: default}
 spec: {className: e2e-there-is-no-such-class, upstream: {service: probe, port: 1}}
 `
 	var err error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
 		if _, err = tryKubectl(probe, "create", "--dry-run=server", "-f", "-"); err != nil && strings.Contains(err.Error(), "spec.className") {
 			return nil
 		}

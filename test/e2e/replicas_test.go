@@ -56,6 +56,19 @@ func replicas(t *testing.T) (found []replica) {
 	return found
 }
 
+// restart replaces all replicas as a user does, and waits until the new ones are there.
+func restart(t *testing.T) {
+	t.Helper()
+	kubectl(t, "rollout", "restart", "deployment/portcullis", "-n", system)
+	rollOut(t)
+}
+
+// rollOut waits until the replicas are those of the Deployment.
+func rollOut(t *testing.T) {
+	t.Helper()
+	kubectl(t, "rollout", "status", "deployment/portcullis", "-n", system, "--timeout="+patience.String())
+}
+
 // leader waits until a replica that is there holds the Lease.
 func leader(t *testing.T) (leading replica) {
 	t.Helper()

@@ -43,27 +43,35 @@ func TestLogTellsTheStoryOfAPod(t *testing.T) {
 		name := fmt.Sprintf("hero-%d", attempt)
 		begin := time.Now().Add(-time.Second) // the log has whole seconds
 		kubectl(t, "run", name, "-n", ns, "--image="+target.pause, "--restart=Never")
-		kubectl(t, "wait", "--for=condition=Ready", "pod/"+name, "-n", ns, "--timeout=2m")
+		kubectl(t, "wait", "--for=condition=Ready", "pod/"+name, "-n", ns, "--timeout="+patience.String())
 		kubectl(t, "delete", "pod", name, "-n", ns)
-		var lines []logLine
-		var told []string
-		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
-			lines, told = leaderLog(t), nil
-			for _, line := range lines {
-				if line.Pod == ns+"/"+name {
-					told = append(told, line.Event)
-				}
-			}
-			// A Pod that obeys has finished, too, before it is gone.
-			if slices.Equal(slices.DeleteFunc(slices.Clone(told), func(event string) bool { return event == "completed" }), want) {
-				t.Logf("the story of %s/%s: %s", ns, name, strings.Join(told, ", "))
-				return
-			}
-		}
-		if len(lines) > 0 && lines[0].Time.Before(begin) {
-			t.Fatalf("the story of %s/%s is told as %v, want %v", ns, name, told, want)
+		lost, told := readStory(t, ns+"/"+name, want, begin)
+		if !lost {
+			t.Logf("the story of %s/%s: %s", ns, name, strings.Join(told, ", "))
+			return
 		}
 		t.Logf("the log has lost its beginning, so that the story is told as %v", told)
 	}
 	t.Fatal("the log is lost again and again")
+}
+
+// readStory waits until the log tells of a Pod what is wanted, or has lost what it told at the beginning.
+func readStory(t *testing.T, pod string, want []string, begin time.Time) (lost bool, told []string) {
+	t.Helper()
+	eventually(t, "the story of "+pod, func() error {
+		lines := leaderLog(t)
+		told = nil
+		for _, line := range lines {
+			// A Pod that obeys has finished, too, before it is gone.
+			if line.Pod == pod && line.Event != "completed" {
+				told = append(told, line.Event)
+			}
+		}
+		lost = len(lines) > 0 && !lines[0].Time.Before(begin)
+		if !lost && !slices.Equal(told, want) {
+			return fmt.Errorf("it is told as %v, want %v", told, want)
+		}
+		return nil
+	})
+	return lost, told
 }

@@ -28,7 +28,7 @@ func deleteManifests(overlay string) error {
 	if err != nil {
 		return fmt.Errorf("rendering %s: %w", overlay, err)
 	}
-	_, err = tryKubectl(string(manifests), "delete", "-f", "-", "--timeout=3m")
+	_, err = tryKubectl(string(manifests), "delete", "-f", "-", "--timeout="+patience.String())
 	return err
 }
 
@@ -46,7 +46,7 @@ func uninstalledWithObjectsLeft(t *testing.T, takeAway func(overlay string) erro
 	e.leadsTo(t, entries)
 	balance(t, e.namespace, "balanced", "e2e-uninstalled", "")
 	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
-	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout=2m")
+	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout="+patience.String())
 
 	if err := takeAway(target.overlay); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func uninstalledWithObjectsLeft(t *testing.T, takeAway func(overlay string) erro
 			}
 		}
 	}
-	kubectl(t, "delete", "namespace", doomed, "--timeout=2m")
+	kubectl(t, "delete", "namespace", doomed, "--timeout="+patience.String())
 	// As the documentation says: who wants entries and addresses gone deletes StreamIngresses and Services first.
 	e.leadsTo(t, entries)
 	balancedAt(t, e.namespace, "balanced", "198.51.100.9")

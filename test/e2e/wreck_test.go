@@ -78,8 +78,7 @@ func leadOn(t *testing.T, node string) replica {
 		leading := leader(t)
 		switch {
 		case found[0].Spec.NodeName == found[1].Spec.NodeName:
-			kubectl(t, "rollout", "restart", "deployment/portcullis", "-n", system)
-			kubectl(t, "rollout", "status", "deployment/portcullis", "-n", system, "--timeout=3m")
+			restart(t)
 		case leading.Spec.NodeName == node:
 			return leading
 		default:
