@@ -25,14 +25,15 @@ import (
 const heartbeat = 20 * time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	flags, modules := split(os.Args[1:])
 	if len(modules) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: gotest [FLAG ...] MODULE ...")
 		os.Exit(2)
 	}
-	if !run(ctx, os.Stdout, heartbeat, flags, modules) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	passed := run(ctx, os.Stdout, heartbeat, flags, modules)
+	stop()
+	if !passed {
 		os.Exit(1)
 	}
 }
