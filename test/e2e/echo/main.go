@@ -1,5 +1,7 @@
 // Command echo is what the end-to-end tests send traffic to, and with what. Without arguments it answers on port 8080, by
-// TCP and UDP, with the name of its host. With a protocol and an address it asks there, and prints the answer.
+// TCP and UDP, with the name of its host. With a protocol and an address it asks there, and prints the answer. With "visit"
+// before them it asks ten times a second until its standard input ends, prints every attempt that failed, and in the end
+// how many there were.
 package main
 
 import (
@@ -14,9 +16,15 @@ const port = ":8080"
 
 func main() {
 	var err error
-	if len(os.Args) == 3 {
-		err = ask(os.Args[1], os.Args[2])
-	} else {
+	switch args := os.Args[1:]; {
+	case len(args) == 2:
+		var answer string
+		// Much on a network of one machine. Who asks for one answer asks again.
+		answer, err = ask(args[0], args[1], 2*time.Second)
+		fmt.Print(answer)
+	case len(args) == 3 && args[0] == "visit":
+		visit(args[1], args[2])
+	default:
 		err = serve()
 	}
 	if err != nil {
@@ -25,26 +33,45 @@ func main() {
 	}
 }
 
-// ask asks for a name. Two seconds are much on a network of one machine.
-func ask(protocol, address string) error {
-	conn, err := net.DialTimeout(protocol, address, 2*time.Second)
+// ask asks for a name. An address where nobody listens says so at once.
+func ask(protocol, address string, patience time.Duration) (answer string, err error) {
+	conn, err := net.DialTimeout(protocol, address, patience)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		return err
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
 	}
 	if _, err := io.WriteString(conn, "who is there?\n"); err != nil {
-		return err
+		return "", err
 	}
-	answer := make([]byte, 300)
-	n, err := conn.Read(answer)
-	if err != nil {
-		return err
+	name := make([]byte, 300)
+	n, err := conn.Read(name)
+	return string(name[:n]), err
+}
+
+// visit asks again and again until the standard input ends. A machine that is busy may let it wait.
+func visit(protocol, address string) {
+	left := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(left)
+	}()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for visits := 1; ; visits++ {
+		begin := time.Now()
+		if _, err := ask(protocol, address, 30*time.Second); err != nil {
+			fmt.Printf("%s: %v\n", begin.Format("15:04:05.000"), err)
+		}
+		select {
+		case <-left:
+			fmt.Printf("%d visits\n", visits)
+			return
+		case <-ticker.C:
+		}
 	}
-	fmt.Print(string(answer[:n]))
-	return nil
 }
 
 func serve() error {

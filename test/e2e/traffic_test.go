@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// visitors ask at addresses from outside the cluster, ten times a second each, by TCP and by UDP.
+type visitors struct {
+	visits []*visit
+}
+
+// visit is one program that asks at one address.
+type visit struct {
+	where string
+	cmd   *exec.Cmd
+	leave io.Closer
+	said  bytes.Buffer
+}
+
+// visiting lets the client outside ask at port 80 of addresses, until they leave or the test ends.
+func visiting(t *testing.T, addresses ...string) *visitors {
+	t.Helper()
+	binary, err := echo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &visitors{}
+	for _, address := range addresses {
+		for _, protocol := range []string{"tcp", "udp"} {
+			v := &visit{where: protocol + " " + address}
+			v.cmd = exec.Command(target.script, "client", binary, "visit", protocol, address+":80")
+			v.cmd.Stdout, v.cmd.Stderr = &v.said, &v.said
+			if v.leave, err = v.cmd.StdinPipe(); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = v.leave.Close() })
+			all.visits = append(all.visits, v)
+		}
+	}
+	return all
+}
+
+// wereAnswered ends the visits, and fails the test with each that was not answered.
+func (all *visitors) wereAnswered(t *testing.T) {
+	t.Helper()
+	for _, v := range all.visits {
+		if err := v.leave.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", v.where, err)
+		}
+		lines := strings.Split(strings.TrimSpace(v.said.String()), "\n")
+		last := lines[len(lines)-1]
+		t.Logf("%s: %s", v.where, last)
+		if !strings.HasSuffix(last, " visits") || last == "0 visits" {
+			t.Errorf("%s: the visitor did not come to an end: %s", v.where, last)
+		}
+		for i, failure := range lines[:len(lines)-1] {
+			if i == enough {
+				t.Errorf("%s: and so on, %d in all", v.where, len(lines)-1)
+				break
+			}
+			t.Errorf("%s was not answered at %s", v.where, failure)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// firstRelease is the commit that stands for the first release: what strangers have installed.
+const firstRelease = "7dbc36e7d3df94a02eb5cda1df303d49bafae044"
+
+// TestUpgrade installs the first release, lets it give away some of everything, upgrades it to the present code, goes back,
+// and upgrades again, while users create StreamIngresses and visitors come from outside. No request fails, no door closes,
+// not even for a moment, and no address moves.
+func TestUpgrade(t *testing.T) {
+	needs(t, target.script != "", "the first release is built for a cluster that CLUSTER makes")
+	first, present := buildFirstRelease(t), release{dir: root, image: target.image}
+	if err := undeploy(target.overlay); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := deploy(target.overlay); err != nil {
+			t.Error(err)
+		}
+	})
+	first.roll(t)
+	given := giveAway(t)
+	history := watchHistory(t, given.kept()...)
+	visitors := visiting(t, given.addresses...)
+	u := busy(t, "upgraded")
+	for _, r := range []struct {
+		what string
+		release
+	}{
+		{"the upgrade", present}, {"the way back", first}, {"the next upgrade", present},
+	} {
+		time.Sleep(settling)
+		begin := time.Now()
+		r.roll(t)
+		t.Logf("%s took %s", r.what, time.Since(begin).Round(time.Second))
+	}
+	time.Sleep(settling)
+	u.stop()
+	u.report(t)
+	u.noneFailed(t)
+	visitors.wereAnswered(t)
+	history.unchanged(t)
+	u.keptTheirWord(t)
+	given.isStillGiven(t)
+}
+
+// release is a version of Portcullis: its repository and its image, which the nodes have.
+type release struct {
+	dir, image string
+}
+
+// roll deploys the release as its users do, and waits until no replica of another is left.
+func (r release) roll(t *testing.T) {
+	t.Helper()
+	if err := command("make", "-C", r.dir, "deploy", "OVERLAY="+target.overlay, "IMG="+r.image, "KUBECTL="+strings.Join(target.kubectl, " ")); err != nil {
+		t.Fatal(err)
+	}
+	bePatient(t)
+	rollOut(t)
+	for _, one := range replicas(t) {
+		if image := kubectl(t, "get", "pod", one.Metadata.Name, "-n", system, "-o", "jsonpath={.spec.containers[0].image}"); image != r.image {
+			t.Fatalf("%s runs %s, want %s", one.Metadata.Name, image, r.image)
+		}
+	}
+	leader(t)
+	if err := awaitAdmission(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// buildFirstRelease builds the first release from the repository's history and loads its image into the nodes.
+func buildFirstRelease(t *testing.T) release {
+	t.Helper()
+	r := release{dir: t.TempDir(), image: "localhost/portcullis:first"}
+	git := func(args ...string) error { return command("git", append([]string{"-C", root}, args...)...) }
+	archive := filepath.Join(r.dir, "first.tar")
+	err := git("archive", "--output="+archive, firstRelease)
+	if err != nil { // not all of the history has been cloned
+		err = errors.Join(git("fetch", "--depth=1", "origin", firstRelease), git("archive", "--output="+archive, firstRelease))
+	}
+	if err != nil {
+		t.Fatalf("reading the first release from the history: %v", err)
+	}
+	if err := inOrder(
+		func() error { return command("tar", "--extract", "--file="+archive, "--directory="+r.dir) },
+		func() error { return command("make", "-C", r.dir, "build", "VERSION=first") },
+		func() error {
+			return load(target.script, r.image, filepath.Join(r.dir, "bin", "portcullis"), "/portcullis")
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
