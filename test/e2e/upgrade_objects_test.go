@@ -33,7 +33,7 @@ func giveAway(t *testing.T) given {
 	balance(t, g.pods, "nodes", "e2e-given-nodes", "")
 	apply(t, g.pods, sharing("web", 80)+"---"+sharing("mail", 25))
 	atNode(t, 0, "10.77.0.200")
-	g.isStillGiven(t)
+	g.await(t)
 	return g
 }
 
@@ -77,8 +77,8 @@ spec:
 `, name, port)
 }
 
-// isStillGiven waits until everything is there.
-func (g given) isStillGiven(t *testing.T) {
+// await waits until everything is there.
+func (g given) await(t *testing.T) {
 	t.Helper()
 	g.programmed(t)
 	kubectl(t, "wait", "--for=condition=Programmed", "streamingress/neighbor", "-n", g.pods, "--timeout="+patience.String())

@@ -48,7 +48,6 @@ func TestUpgrade(t *testing.T) {
 	visitors.wereAnswered(t)
 	history.unchanged(t)
 	u.keptTheirWord(t)
-	given.isStillGiven(t)
 }
 
 // release is a version of Portcullis: its repository and its image, which the nodes have.
