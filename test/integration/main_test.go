@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +28,8 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		panic(err) // it is a flag of package testing
 	}
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(1 << 30)
 	// What clients of the tests have to say is in their errors.
 	log.SetLogger(logr.Discard())
 	os.Exit(func() int {
@@ -48,17 +52,23 @@ func TestMain(m *testing.M) {
 // may stand still for longer than a cluster would put up with.
 const webhookTimeout = 30
 
-// roomy has a control plane collect its garbage seldom while there is memory: one that lives for a test mostly makes
-// garbage, and there are few processors.
+// roomy has a program collect its garbage seldom while there is memory: one that lives for a test mostly makes garbage, and
+// there are few processors. So does this one, see TestMain.
 var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
+
+// onThisMachine adds to options what is the same for all tests.
+func onThisMachine(o harness.Options) harness.Options {
+	o.Binary, o.WebhookTimeout = binary, webhookTimeout
+	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
+	return o
+}
 
 // start runs Portcullis for one test. The replicas' errors are shown when the test fails.
 func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
-	o.Binary, o.WebhookTimeout, o.ControlPlane.Env = binary, webhookTimeout, roomy
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h, err := harness.Start(ctx, o)
+	h, err := harness.Start(ctx, onThisMachine(o))
 	if err != nil {
 		t.Fatalf("starting Portcullis: %v", err)
 	}

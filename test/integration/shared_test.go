@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -33,10 +32,9 @@ func shared(t *testing.T) *world {
 	sharing.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		sharing.h, sharing.err = harness.Start(ctx, harness.Options{
-			Binary: binary, WebhookTimeout: webhookTimeout, ControlPlane: controlplane.Options{Env: roomy}, Replicas: 2,
-			Flags: []string{"--claim-grace=" + grace.String()},
-		})
+		sharing.h, sharing.err = harness.Start(ctx, onThisMachine(harness.Options{
+			Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
+		}))
 	})
 	if sharing.err != nil {
 		t.Fatalf("starting Portcullis: %v", sharing.err)
