@@ -104,7 +104,7 @@ monitoring: ## Test alerts, metrics and the dashboard with promtool and a real P
 .PHONY: e2e
 e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (OVERLAY=... IMG=... PAUSE=... E2E_ARGS=-v).
 	@[ -d test/e2e ] || { echo "there are no end-to-end tests yet: test/e2e is missing" >&2; exit 1; }
-	@go -C test/e2e test -count=1 -timeout 60m $(E2E_ARGS) ./...
+	@go -C test/e2e test -count=1 -timeout 60m $(E2E_ARGS) .
 
 .PHONY: clean
 clean: ## Remove built binaries and the data of `make run`.
