@@ -89,22 +89,35 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 	return nil
 }
 
-// mayTakeAway returns an error if a Service is about to lose an address, for another reason than that its nodes change, while
+// mayTakeAway returns an error if a Service is about to lose an address, for another reason than that a node is lost, while
 // pools and claims may be absent because Portcullis is being uninstalled.
 func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	if !takesAway(svc, o) {
-		return nil
+	remaining := loadbalancer.Listed(o.ingress)
+	for _, ip := range cluster.OwnListed(svc) {
+		if slices.Contains(remaining, ip) {
+			continue
+		}
+		withNode, err := r.wentWithNode(ctx, o, ip)
+		if err != nil {
+			return err
+		}
+		if !withNode {
+			_, err := r.kinds.Check(ctx)
+			return err
+		}
 	}
-	_, err := r.kinds.Check(ctx)
-	return err
+	return nil
 }
 
-func takesAway(svc *corev1.Service, o *outcome) bool {
+// wentWithNode says whether an address that a Service had was that of a node that takes no traffic any more. The address
+// of one that does may go because its pool does.
+func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, ip netip.Addr) (bool, error) {
 	byNodes := slices.ContainsFunc(o.lots, func(lot loadbalancer.Lot) bool { return lot.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
-	remaining := loadbalancer.Listed(o.ingress)
-	return slices.ContainsFunc(cluster.OwnListed(svc), func(ip netip.Addr) bool {
-		return !slices.Contains(remaining, ip) && (!byNodes || holdsAddress(o.balance.Held, ip))
-	})
+	if !byNodes || holdsAddress(o.balance.Held, ip) {
+		return false, nil
+	}
+	stays, err := r.view.IsNodeAddress(ctx, ip)
+	return !stays, err
 }
 
 func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {

@@ -63,12 +63,14 @@ func (r *classReconciler) mayClose(ctx context.Context, obj metav1.Object) (keep
 }
 
 // leftovers are the objects that Portcullis last wrote to before it was installed, that is, by a former installation. What
-// they have is kept for a grace, so that it does not close and open again while classes and streams are created anew.
+// they have is kept for a grace, so that it does not close and open again while classes and streams are created anew. The
+// grace begins with the installation, or with this process, if that began later.
 type leftovers struct {
 	clock clock.PassiveClock
 	grace time.Duration
+	begun time.Time
 	mu    sync.Mutex
-	until map[leftover]time.Time
+	known map[leftover]bool
 }
 
 // leftover is an object of that UID, found by the installation of that time.
@@ -78,24 +80,28 @@ type leftover struct {
 }
 
 func newLeftovers(c clock.PassiveClock, grace time.Duration) *leftovers {
-	return &leftovers{clock: c, grace: grace, until: map[leftover]time.Time{}}
+	return &leftovers{clock: c, grace: grace, begun: c.Now(), known: map[leftover]bool{}}
 }
 
-// keep says for how long what Portcullis has applied to an object is kept when it is installed since then. The grace begins
-// when the object is first looked at, and what is written to it meanwhile does not end it.
+// keep says for how long what Portcullis has applied to an object is kept when it is installed since then. What is written
+// to it meanwhile does not make it an object of this installation.
 func (l *leftovers) keep(obj metav1.Object, since time.Time) time.Duration {
+	until := since.Add(l.grace)
+	if l.begun.After(since) {
+		until = l.begun.Add(l.grace)
+	}
+	left := until.Sub(l.clock.Now())
+	if left <= 0 {
+		return 0
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := leftover{obj.GetUID(), since}
-	until, known := l.until[key]
-	if !known {
-		if !appliedBefore(obj, since) {
-			return 0
-		}
-		until = l.clock.Now().Add(l.grace)
-		l.until[key] = until
+	if !l.known[key] && !appliedBefore(obj, since) {
+		return 0
 	}
-	return max(until.Sub(l.clock.Now()), 0)
+	l.known[key] = true
+	return left
 }
 
 // appliedBefore says whether Portcullis has applied to an object, and for the last time before then.

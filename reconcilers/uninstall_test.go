@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -46,10 +47,14 @@ func TestLeftovers(t *testing.T) {
 	expect(applied(installed.Add(-time.Second)), installed, 2*time.Minute)
 	clock.SetTime(noon.Add(time.Minute))
 	expect(applied(noon), installed, time.Minute) // written to meanwhile
-	clock.SetTime(noon.Add(time.Hour))
+	clock.SetTime(noon.Add(2 * time.Minute))
 	expect(applied(noon), installed, 0)
-	expect(applied(installed.Add(-time.Second)), installed, 0)  // and nothing to write
-	expect(applied(noon), noon.Add(time.Minute), 2*time.Minute) // installed once more
+	clock.SetTime(noon.Add(time.Hour))
+	expect(applied(installed.Add(-time.Second)), installed, 0) // and nothing to write until now
+	again := noon.Add(time.Hour)
+	expect(applied(noon), again, 2*time.Minute) // installed once more, under this process
+	clock.SetTime(again.Add(time.Minute))
+	expect(applied(noon), again, time.Minute)
 }
 
 // TestClassReportAgain looks again at the earliest of what there is to wait for.
@@ -108,6 +113,47 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 				}
 				mustBeServedAt(t, r, svc, want)
 			}
+		})
+	}
+}
+
+// TestVanishedPoolsTakeNoNodeAway looks at a Service that was served by the nodes of one pool when only another pool is left:
+// it moves there, unless the pool has vanished with its kind. A node that is lost is lost also then.
+func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
+	const served, elsewhere = "198.51.100.1", "198.51.100.2"
+	svc := balancerAt(served)
+	held := claim.New(claim.NodePort("TCP", 80), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
+	left := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "left"}, Spec: v1beta1.AddressPoolSpec{
+		Source: v1beta1.SourceNodeIP, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "b"}},
+	}}
+	node := func(rack, address string, ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: rack, Labels: map[string]string{"rack": rack}},
+			Status: corev1.NodeStatus{
+				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
+			},
+		}
+	}
+	for name, tc := range map[string]struct {
+		live  client.Reader
+		ready corev1.ConditionStatus
+		want  string
+	}{
+		"the pool is deleted":         {allKinds{}, corev1.ConditionTrue, elsewhere},
+		"all pools are being deleted": {goingKinds{}, corev1.ConditionTrue, served},
+		"the node is lost meanwhile":  {goingKinds{}, corev1.ConditionFalse, elsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, []client.Object{
+				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
+			})
+			r.kinds = cluster.NewKinds(tc.live, logr.Discard())
+			reconciler := installed(r.base, reconcile.TypedReconciler[reconcile.Request](r))
+			if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
+				t.Fatal(err)
+			}
+			mustBeServedAt(t, r, svc, tc.want)
 		})
 	}
 }

@@ -31,6 +31,8 @@ type Kinds struct {
 	// gone says why Portcullis is being uninstalled, nil when it is not, and asked when that was found out.
 	gone  *UninstallingError
 	asked time.Time
+	// denied is since when the API server refuses to say, zero when it does not.
+	denied time.Time
 }
 
 // NewKinds makes Kinds that read live, from no cache.
@@ -47,46 +49,62 @@ type UninstallingError struct {
 // Error gives the reason.
 func (e *UninstallingError) Error() string { return "Portcullis is being uninstalled: " + e.Reason }
 
-// goneFor is how long it is believed without asking that Portcullis is being uninstalled.
-const goneFor = 5 * time.Second
+const (
+	// goneFor is how long it is believed without asking that Portcullis is being uninstalled.
+	goneFor = 5 * time.Second
+	// deniedFor is how long a Portcullis that is being uninstalled may outlive its roles. One that lives on has lost them
+	// for another reason, about which somebody has to be told.
+	deniedFor = 2 * time.Minute
+)
 
 // definitions are the kinds without which Portcullis does not work, as plurals: what it opens follows from their
 // instances. PodToIP is none of them.
 var definitions = []string{"addresspools", "edgeclaims", "streamingressclasses", "streamingresses"}
 
 // Check asks whether all kinds are there to stay, and returns when the last of them came. If one is being deleted or
-// gone, or if that may not be asked (any longer), the error is an *UninstallingError. Any other is the API server's.
+// gone, the error is an *UninstallingError, and also, for two minutes, if that may not be asked (any longer). Any other is
+// the API server's.
 func (k *Kinds) Check(ctx context.Context) (since time.Time, err error) {
 	if gone := k.remembered(); gone != nil {
 		return time.Time{}, gone
 	}
-	since, reason, err := k.ask(ctx)
+	a, err := k.ask(ctx)
 	if err == nil {
-		err = k.remember(reason)
+		err = k.remember(a)
 	}
-	return since, err
+	return a.since, err
 }
 
-// ask returns why Portcullis is being uninstalled, "" when it is not, and since when all kinds are there.
-func (k *Kinds) ask(ctx context.Context) (since time.Time, reason string, err error) {
+// answer is what the API server says of the kinds.
+type answer struct {
+	// since is when the last of them came, if gone is empty. Otherwise Portcullis is being uninstalled, and gone says why.
+	since time.Time
+	gone  string
+	// denied is the refusal to say more, nil without one.
+	denied error
+}
+
+func (k *Kinds) ask(ctx context.Context) (a answer, err error) {
 	for _, plural := range definitions {
 		definition := &metav1.PartialObjectMetadata{}
 		definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		name := plural + "." + v1beta1.GroupName
 		err := k.live.Get(ctx, types.NamespacedName{Name: name}, definition)
 		switch {
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-			return since, err.Error(), nil // roles and accounts go with the rest, in any order
+		case apierrors.IsNotFound(err):
+			return answer{gone: err.Error()}, nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return answer{gone: err.Error(), denied: err}, nil // roles and accounts go with the rest, in any order
 		case err != nil:
-			return since, "", fmt.Errorf("asking for the CustomResourceDefinition %s: %w", name, err)
+			return answer{}, fmt.Errorf("asking for the CustomResourceDefinition %s: %w", name, err)
 		case definition.DeletionTimestamp != nil:
-			return since, fmt.Sprintf("the CustomResourceDefinition %s is being deleted", name), nil
+			return answer{gone: fmt.Sprintf("the CustomResourceDefinition %s is being deleted", name)}, nil
 		}
-		if came := definition.CreationTimestamp.Time; came.After(since) {
-			since = came
+		if came := definition.CreationTimestamp.Time; came.After(a.since) {
+			a.since = came
 		}
 	}
-	return since, "", nil
+	return a, nil
 }
 
 func (k *Kinds) remembered() error {
@@ -99,10 +117,18 @@ func (k *Kinds) remembered() error {
 }
 
 // remember keeps an answer, and tells when it is another one than before.
-func (k *Kinds) remember(reason string) error {
+func (k *Kinds) remember(a answer) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if reason == "" {
+	switch {
+	case a.denied == nil:
+		k.denied = time.Time{}
+	case k.denied.IsZero():
+		k.denied = k.clock.Now()
+	case k.clock.Since(k.denied) >= deniedFor:
+		return fmt.Errorf("whether Portcullis is being uninstalled can't be told, so that nothing is closed: %w", a.denied)
+	}
+	if a.gone == "" {
 		if k.gone != nil {
 			k.log.Info("Portcullis is installed again")
 		}
@@ -110,8 +136,8 @@ func (k *Kinds) remember(reason string) error {
 		return nil
 	}
 	if k.gone == nil {
-		k.log.Info("Portcullis is being uninstalled, and leaves everything as it is", "reason", reason)
+		k.log.Info("Portcullis is being uninstalled, and leaves everything as it is", "reason", a.gone)
 	}
-	k.gone, k.asked = &UninstallingError{Reason: reason}, k.clock.Now()
+	k.gone, k.asked = &UninstallingError{Reason: a.gone}, k.clock.Now()
 	return k.gone
 }

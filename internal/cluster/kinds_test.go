@@ -114,3 +114,29 @@ func TestKindsAreRemembered(t *testing.T) {
 	expect(true, 14, 2)
 	expect(true, 18, 2)
 }
+
+// TestKindsThatMayNotBeAskedFor: rights that go with the rest are no error, rights that are missed for long are one.
+func TestKindsThatMayNotBeAskedFor(t *testing.T) {
+	denied := apierrors.NewForbidden(definitionResource, "edgeclaims", errors.New("no role"))
+	server := &definitionsOf{created: allDefined(time.Unix(1000, 0)), err: denied}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(2000, 0))
+	k := NewKinds(server, funcr.New(func(string, string) {}, funcr.Options{}))
+	k.clock = clock
+	expect := func(after time.Duration, uninstalling, fails bool) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(after))
+		_, err := k.Check(t.Context())
+		var e *UninstallingError
+		if errors.As(err, &e) != uninstalling || (err != nil) != fails || fails && !uninstalling && !errors.Is(err, denied) {
+			t.Errorf("got %v", err)
+		}
+	}
+	expect(0, true, true)
+	expect(deniedFor-time.Second, true, true)
+	expect(goneFor, false, true)
+	expect(time.Hour, false, true)
+	server.err = nil
+	expect(time.Second, false, false)
+	server.err = denied
+	expect(time.Hour, true, true)
+}

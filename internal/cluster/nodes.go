@@ -102,6 +102,19 @@ func (v *View) NodeAddresses(ctx context.Context, pool *addresspool.Pool, svc *c
 	return slices.Compact(addresses), nil
 }
 
+// IsNodeAddress says whether a node that takes traffic has an address, of whichever type.
+func (v *View) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
+	var nodes corev1.NodeList
+	if err := v.Reader.List(ctx, &nodes); err != nil {
+		return false, err
+	}
+	families := []corev1.IPFamily{addresspool.FamilyOf(ip)}
+	return slices.ContainsFunc(nodes.Items, func(node corev1.Node) bool {
+		return TakesTraffic(&node) && (slices.Contains(addressesOf(&node, corev1.NodeInternalIP, families), ip) ||
+			slices.Contains(addressesOf(&node, corev1.NodeExternalIP, families), ip))
+	}), nil
+}
+
 // localNodes are the nodes that have an endpoint of a Service, nil if that does not matter.
 func (v *View) localNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
