@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,56 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRunIsInterrupted runs a test that ends only when it is told to. What is said every beat tells that it runs.
+func TestRunIsInterrupted(t *testing.T) {
+	const waits = `package m
+
+import (
+	"os"
+	"os/signal"
+	"testing"
+)
+
+func TestWaits(t *testing.T) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, os.Interrupt)
+	if err := os.WriteFile("listens", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-told
+	t.Fatal("was told to end")
+}
+`
+	dir := module(t, map[string]string{"a_test.go": waits})
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out := &watched{seen: func(text string) {
+		if _, err := os.Stat(filepath.Join(dir, "listens")); err == nil && strings.HasSuffix(text, "s)\n") {
+			interrupt()
+		}
+	}}
+	if run(ctx, out, 50*time.Millisecond, []string{"-count=1"}, []string{dir}) {
+		t.Error("a test that was interrupted passes")
+	}
+	for _, want := range []string{"m: 0 done, running TestWaits", "was told to end"} {
+		if !strings.Contains(out.text.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.text.String())
+		}
+	}
+}
+
+// watched is an output that somebody reads while it is written.
+type watched struct {
+	text strings.Builder
+	seen func(text string)
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.text.Write(p)
+	w.seen(w.text.String())
+	return n, err
 }
 
 func TestBeat(t *testing.T) {

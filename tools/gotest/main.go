@@ -30,7 +30,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gotest [FLAG ...] MODULE ...")
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	passed := run(ctx, os.Stdout, heartbeat, flags, modules)
 	stop()
 	if !passed {
@@ -93,7 +93,7 @@ func packages(module string) []string {
 func test(ctx context.Context, r *report, flags []string, module string) error {
 	args := slices.Concat([]string{"-C", module, "test", "-json"}, flags, packages(module))
 	cmd := exec.CommandContext(ctx, "go", args...)
-	// `go test` does not pass an interrupt on to the tests: they are told as a group.
+	// `go test` does not pass an interrupt on to the tests, nor does a terminal here: they are told as a group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	said := &strings.Builder{}
