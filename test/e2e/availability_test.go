@@ -86,8 +86,8 @@ func (u *users) failedOnlyBetween(t *testing.T, e *endpoints, lost replica, lost
 // with much else to do may need.
 const long = 30
 
-// bePatient lets the API server wait long for the webhooks, until restore or the next deployment. How long it waits at most
-// is another's matter; those that call this ask whether every request is answered.
+// bePatient lets the API server wait long for the webhooks until restore. How long it waits at most is another's matter; those
+// that call this ask whether every request is answered.
 func bePatient(t *testing.T) (restore func()) {
 	t.Helper()
 	var former []int

@@ -45,7 +45,8 @@ func watchHistory(t *testing.T, all ...kept) *history {
 	var looking sync.WaitGroup
 	h.stop = func() { cancel(); looking.Wait() }
 	t.Cleanup(h.stop)
-	for _, k := range all {
+	versions := make([]string, len(all))
+	for i, k := range all {
 		seen, version, err := h.list(ctx, k)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,10 @@ func watchHistory(t *testing.T, all ...kept) *history {
 		for name, says := range seen {
 			h.before[k.path+" "+name] = says
 		}
-		looking.Go(func() { h.look(ctx, k, version) })
+		versions[i] = version
+	}
+	for i, k := range all { // nobody writes to h.before any more
+		looking.Go(func() { h.look(ctx, k, versions[i]) })
 	}
 	return h
 }

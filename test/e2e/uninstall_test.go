@@ -28,7 +28,7 @@ func deleteManifests(overlay string) error {
 	if err != nil {
 		return fmt.Errorf("rendering %s: %w", overlay, err)
 	}
-	_, err = tryKubectl(string(manifests), "delete", "-f", "-", "--timeout="+patience.String())
+	_, err = tryKubectl(string(manifests), "delete", "--ignore-not-found", "-f", "-", "--timeout="+patience.String())
 	return err
 }
 
@@ -48,14 +48,14 @@ func uninstalledWithObjectsLeft(t *testing.T, takeAway func(overlay string) erro
 	balancedAt(t, e.namespace, "balanced", "198.51.100.9")
 	kubectl(t, "wait", "--for=create", "ptp/web", "ingress/web", "-n", doomed, "--timeout="+patience.String())
 
-	if err := takeAway(target.overlay); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if err := deploy(target.overlay); err != nil {
 			t.Fatal(err)
 		}
 	})
+	if err := takeAway(target.overlay); err != nil {
+		t.Fatal(err)
+	}
 	for _, kind := range []string{"crd", "validatingwebhookconfiguration", "namespace", "clusterrole", "clusterrolebinding", "flowschema", "prioritylevelconfiguration"} {
 		for name := range strings.Lines(kubectl(t, "get", kind, "-o", "name")) {
 			if strings.Contains(name, "portcullis") || strings.Contains(name, "nginx-stream.jeffthecoder.xyz") {

@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +20,15 @@ const firstRelease = "7dbc36e7d3df94a02eb5cda1df303d49bafae044"
 // not even for a moment, and no address moves.
 func TestUpgrade(t *testing.T) {
 	needs(t, target.script != "", "the first release is built for a cluster that CLUSTER makes")
-	first, present := buildFirstRelease(t), release{dir: root, image: target.image}
-	if err := undeploy(target.overlay); err != nil {
-		t.Fatal(err)
-	}
+	first, present := buildFirstRelease(t), presentRelease(t)
 	t.Cleanup(func() {
 		if err := deploy(target.overlay); err != nil {
 			t.Error(err)
 		}
 	})
+	if err := undeploy(target.overlay); err != nil {
+		t.Fatal(err)
+	}
 	first.roll(t)
 	given := giveAway(t)
 	history := watchHistory(t, given.kept()...)
@@ -50,7 +54,8 @@ func TestUpgrade(t *testing.T) {
 	u.keptTheirWord(t)
 }
 
-// release is a version of Portcullis: its repository and its image, which the nodes have.
+// release is a version of Portcullis: a copy of its repository, in which the API server may wait long for the webhooks, and
+// its image, which the nodes have.
 type release struct {
 	dir, image string
 }
@@ -61,7 +66,6 @@ func (r release) roll(t *testing.T) {
 	if err := command("make", "-C", r.dir, "deploy", "OVERLAY="+target.overlay, "IMG="+r.image, "KUBECTL="+strings.Join(target.kubectl, " ")); err != nil {
 		t.Fatal(err)
 	}
-	bePatient(t)
 	rollOut(t)
 	for _, one := range replicas(t) {
 		if image := kubectl(t, "get", "pod", one.Metadata.Name, "-n", system, "-o", "jsonpath={.spec.containers[0].image}"); image != r.image {
@@ -96,5 +100,37 @@ func buildFirstRelease(t *testing.T) release {
 	); err != nil {
 		t.Fatal(err)
 	}
+	r.bePatient(t)
 	return r
 }
+
+// presentRelease is the code as it lies here, with the image that was built of it.
+func presentRelease(t *testing.T) release {
+	t.Helper()
+	r := release{dir: t.TempDir(), image: target.image}
+	const copied = `git -C "$0" ls-files --cached --others --exclude-standard -z | tar -C "$0" --create --null --files-from=- | tar -C "$1" --extract`
+	if err := command("sh", "-c", copied, root, r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.bePatient(t)
+	return r
+}
+
+// bePatient lets the API server wait long for the webhooks of a release, see bePatient.
+func (r release) bePatient(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(r.dir, "config", "webhook", "manifests.yaml")
+	manifests, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patient := timeouts.ReplaceAll(manifests, fmt.Appendf(nil, "timeoutSeconds: %d", long))
+	if bytes.Equal(patient, manifests) {
+		t.Fatalf("%s says of no webhook how long it may take", file)
+	}
+	if err := os.WriteFile(file, patient, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var timeouts = regexp.MustCompile(`timeoutSeconds: \d+`)

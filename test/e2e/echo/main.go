@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -62,7 +63,11 @@ func visit(protocol, address string) {
 	defer ticker.Stop()
 	for visits := 1; ; visits++ {
 		begin := time.Now()
-		if _, err := ask(protocol, address, 30*time.Second); err != nil {
+		_, err := ask(protocol, address, 30*time.Second)
+		if protocol == "udp" && errors.Is(err, os.ErrDeadlineExceeded) {
+			_, err = ask(protocol, address, 30*time.Second) // a datagram may get lost; a closed door refuses
+		}
+		if err != nil {
 			fmt.Printf("%s: %v\n", begin.Format("15:04:05.000"), err)
 		}
 		select {
