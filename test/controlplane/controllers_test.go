@@ -198,7 +198,11 @@ func TestControllersFindTheAPIServerAgain(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // no other system tells which process it is
 	}
-	if err := syscall.Kill(programsOf(t, c.Dir())["kube-controller-manager"], syscall.SIGKILL); err != nil {
+	pid, runs := programsOf(t, c.Dir())["kube-controller-manager"]
+	if !runs {
+		t.Fatal("the controller manager does not run")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	select {

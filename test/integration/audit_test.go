@@ -74,7 +74,7 @@ func (w *world) forbid(verb, resource string) (allow func()) {
 
 // auditOptions look every so often, and not every minute.
 func auditOptions(interval time.Duration) harness.Options {
-	return harness.Options{Replicas: 1, Flags: []string{"--audit-interval=" + interval.String(), "--claim-grace=3s"}}
+	return harness.Options{Replicas: 1, Flags: []string{"--audit-interval=" + interval.String(), "--claim-grace=10s"}}
 }
 
 // TestDisagreementsAreTold provokes each way in which ledger and cluster can disagree for long. All of them need somebody

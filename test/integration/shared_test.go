@@ -15,7 +15,7 @@ import (
 
 // grace is how long the shared Portcullis keeps a claim whose holder was never stored: short, so that tests can see it
 // end, and much longer than a request takes even on a busy machine.
-const grace = 8 * time.Second
+const grace = 20 * time.Second
 
 // sharing is one Portcullis for all tests that disturb nobody: each has an edge and namespaces of its own. There is no
 // default class.

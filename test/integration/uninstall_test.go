@@ -202,9 +202,9 @@ func TestUninstallation(t *testing.T) {
 	for _, first := range kinds[:4] {
 		t.Logf("%s go first", first)
 		was, writes := i.doors(), len(i.toDoors())
-		i.mustKubectl("", "delete", "crd", definition(first), "--timeout=2m")
+		i.mustKubectl("", "delete", "crd", definition(first), "--timeout="+patience.String())
 		i.says(current, leaves, 1)
-		args := []string{"delete", "crd", "--timeout=2m"}
+		args := []string{"delete", "crd", "--timeout=" + patience.String()}
 		for _, kind := range kinds {
 			if kind != first {
 				args = append(args, definition(kind))
@@ -257,7 +257,7 @@ func TestUninstallationAtOnce(t *testing.T) {
 				manifests.WriteString("---\n" + string(content) + "\n")
 			}
 			was, writes := i.doors(), len(i.toDoors())
-			i.mustKubectl(manifests.String(), "delete", "-f", "-", "--timeout=5m")
+			i.mustKubectl(manifests.String(), "delete", "-f", "-", "--timeout="+patience.String())
 			select {
 			case <-i.Replicas[0].Ended(): // it can't renew its Lease
 			case <-time.After(patience):
@@ -317,7 +317,7 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 		edit(i.world, object, func(o client.Object) { o.SetFinalizers(nil) })
 	}
 	for _, kind := range kinds[:4] {
-		i.mustKubectl("", "wait", "crd", definition(kind), "--for=delete", "--timeout=2m")
+		i.mustKubectl("", "wait", "crd", definition(kind), "--for=delete", "--timeout="+patience.String())
 	}
 	i.asksForKinds()
 	i.unchanged(was, writes)
