@@ -11,6 +11,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // claimOn is the claim on a port, to delete it.
@@ -92,16 +94,17 @@ func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {
 
 // TestCreationThatFailsHalfWay: a quota refuses what Portcullis has said yes to. It is judged after all webhooks.
 func TestCreationThatFailsHalfWay(t *testing.T) {
-	e := shared(t).newEdge("halfway", autoAssign(20000, 20000))
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{
+		ControlPlane: controlplane.Options{Controllers: true}, Replicas: 1, Flags: []string{"--claim-grace=" + grace.String()},
+	}))
+	must(w, w.StartControllers(t.Context()))
+	e := w.newEdge("halfway", autoAssign(20000, 20000))
 	e.create(namespace("halfway"), namespace("halfway-b"))
 	quota := &corev1.ResourceQuota{}
 	quota.Namespace, quota.Name = "halfway", "none"
 	quota.Spec.Hard = corev1.ResourceList{"count/streamingresses.nginx-stream.jeffthecoder.xyz": resource.MustParse("0")}
 	e.create(quota)
-	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, quota.Spec.Hard
-	if err := e.Client.Status().Update(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
 	begin := time.Now()
 	e.eventually("the quota to be in force", func() error {
 		begin = time.Now()
