@@ -91,6 +91,9 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		LeaderElectionID:              "portcullis",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.lease.duration,
+		RenewDeadline:                 &o.lease.renewDeadline,
+		RetryPeriod:                   &o.lease.retryPeriod,
 		WebhookServer: webhooks.Draining(webhook.NewServer(webhook.Options{
 			Host: o.webhookHost, Port: o.webhookPort, TLSOpts: webhookTLS,
 		})),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -27,6 +28,7 @@ type options struct {
 
 	namespace      string
 	leaderElect    bool
+	lease          lease
 	metricsAddress string
 	metricsSecure  bool
 	probeAddress   string
@@ -47,6 +49,26 @@ type options struct {
 	exposure      exposure.Defaults
 	balancing     cluster.Balancing
 	zap           zap.Options
+}
+
+// lease is for how long a leader leads without being heard of, for how long it tries to be heard, and how often.
+type lease struct {
+	duration, renewDeadline, retryPeriod time.Duration
+}
+
+// validate says what client-go's leader election would refuse.
+func (l lease) validate() error {
+	var errs []error
+	if l.duration <= l.renewDeadline {
+		errs = append(errs, errors.New("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline"))
+	}
+	if l.renewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.retryPeriod)) {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline must be longer than %v times --leader-elect-retry-period", leaderelection.JitterFactor))
+	}
+	if l.retryPeriod < time.Millisecond {
+		errs = append(errs, errors.New("--leader-elect-retry-period must be positive"))
+	}
+	return errors.Join(errs...)
 }
 
 // parseOptions reads the command line. Errors are written to out, with the usage.
@@ -75,6 +97,12 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.namespace, "namespace", namespace,
 		"Namespace of Portcullis itself, for its Lease and its Secret. Default $POD_NAMESPACE.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas reconcile. All of them answer admission requests.")
+	flags.DurationVar(&o.lease.duration, "leader-elect-lease-duration", 15*time.Second,
+		"How long a leader that was last heard of leads on, so that another may follow one that was killed.")
+	flags.DurationVar(&o.lease.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"How long a leader tries to be heard of before it ends. Must be shorter than --leader-elect-lease-duration.")
+	flags.DurationVar(&o.lease.retryPeriod, "leader-elect-retry-period", 2*time.Second,
+		"How often a leader is heard of, and how often others try to lead.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint, 0 to turn it off.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve metrics over TLS, to clients that may get /metrics.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
@@ -128,6 +156,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.namespace == "" {
 		errs = append(errs, errors.New("--namespace must not be empty"))
+	}
+	if err := o.lease.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := o.exposure.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--ingress-class, --ingress-host: %w", err))

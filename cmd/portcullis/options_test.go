@@ -17,12 +17,12 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
-var compareOptions = cmp.Options{cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "zap")}
+var compareOptions = cmp.Options{cmp.AllowUnexported(options{}, lease{}), cmpopts.IgnoreFields(options{}, "zap")}
 
 // defaults are the options without any flag.
 func defaults() options {
 	return options{
-		namespace: "portcullis-system", leaderElect: true, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
+		namespace: "portcullis-system", leaderElect: true, lease: lease{15 * time.Second, 10 * time.Second, 2 * time.Second}, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure:  exposure.Defaults{Host: "example.com"},
@@ -36,28 +36,31 @@ func TestEveryFlag(t *testing.T) {
 		value string
 		sets  func(*options)
 	}{
-		"version":                   {"true", func(o *options) { o.version = true }},
-		"namespace":                 {"edge", func(o *options) { o.namespace = "edge" }},
-		"leader-elect":              {"false", func(o *options) { o.leaderElect = false }},
-		"metrics-bind-address":      {"0", func(o *options) { o.metricsAddress = "0" }},
-		"metrics-secure":            {"false", func(o *options) { o.metricsSecure = false }},
-		"health-probe-bind-address": {":1", func(o *options) { o.probeAddress = ":1" }},
-		"pprof-bind-address":        {"localhost:6060", func(o *options) { o.profileAddress = "localhost:6060" }},
-		"webhook-host":              {"127.0.0.1", func(o *options) { o.webhookHost = "127.0.0.1" }},
-		"webhook-port":              {"65535", func(o *options) { o.webhookPort = 65535 }},
-		"cert-dir":                  {"/tls", func(o *options) { o.certDir = "/tls" }},
-		"webhook-client-ca":         {"ca.crt", func(o *options) { o.clientCA = "ca.crt" }},
-		"self-signed-certs":         {"true", func(o *options) { o.selfSigned = true }},
-		"cert-secret":               {"s", func(o *options) { o.certSecret = "s" }},
-		"webhook-configuration":     {"w", func(o *options) { o.webhookConfiguration = "w" }},
-		"webhook-dns-names":         {"a,b", func(o *options) { o.dnsNames = "a,b" }},
-		"claim-grace":               {"1m", func(o *options) { o.claimGrace = time.Minute }},
-		"audit-interval":            {"0", func(o *options) { o.auditInterval = 0 }},
-		"ingress-class":             {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
-		"ingress-host":              {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
-		"default-load-balancer":     {"true", func(o *options) { o.balancing.ByDefault = true }},
-		"reserved-node-ports":       {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
-		"pod-to-ip":                 {"all", func(o *options) { o.podToIP = podtoip.All }},
+		"version":                     {"true", func(o *options) { o.version = true }},
+		"namespace":                   {"edge", func(o *options) { o.namespace = "edge" }},
+		"leader-elect":                {"false", func(o *options) { o.leaderElect = false }},
+		"leader-elect-lease-duration": {"1m", func(o *options) { o.lease.duration = time.Minute }},
+		"leader-elect-renew-deadline": {"5s", func(o *options) { o.lease.renewDeadline = 5 * time.Second }},
+		"leader-elect-retry-period":   {"1s", func(o *options) { o.lease.retryPeriod = time.Second }},
+		"metrics-bind-address":        {"0", func(o *options) { o.metricsAddress = "0" }},
+		"metrics-secure":              {"false", func(o *options) { o.metricsSecure = false }},
+		"health-probe-bind-address":   {":1", func(o *options) { o.probeAddress = ":1" }},
+		"pprof-bind-address":          {"localhost:6060", func(o *options) { o.profileAddress = "localhost:6060" }},
+		"webhook-host":                {"127.0.0.1", func(o *options) { o.webhookHost = "127.0.0.1" }},
+		"webhook-port":                {"65535", func(o *options) { o.webhookPort = 65535 }},
+		"cert-dir":                    {"/tls", func(o *options) { o.certDir = "/tls" }},
+		"webhook-client-ca":           {"ca.crt", func(o *options) { o.clientCA = "ca.crt" }},
+		"self-signed-certs":           {"true", func(o *options) { o.selfSigned = true }},
+		"cert-secret":                 {"s", func(o *options) { o.certSecret = "s" }},
+		"webhook-configuration":       {"w", func(o *options) { o.webhookConfiguration = "w" }},
+		"webhook-dns-names":           {"a,b", func(o *options) { o.dnsNames = "a,b" }},
+		"claim-grace":                 {"1m", func(o *options) { o.claimGrace = time.Minute }},
+		"audit-interval":              {"0", func(o *options) { o.auditInterval = 0 }},
+		"ingress-class":               {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
+		"ingress-host":                {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
+		"default-load-balancer":       {"true", func(o *options) { o.balancing.ByDefault = true }},
+		"reserved-node-ports":         {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
+		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}
 	t.Setenv("POD_NAMESPACE", "")
 	for name, row := range rows {
@@ -107,17 +110,20 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		args string
 		want string
 	}{
-		"an argument":              {"serve now", "unexpected arguments: serve now"},
-		"no grace":                 {"--claim-grace=0", "--claim-grace must be positive"},
-		"a negative grace":         {"--claim-grace=-1s", "--claim-grace must be positive"},
-		"a negative interval":      {"--audit-interval=-1s", "--audit-interval must not be negative"},
-		"port 0":                   {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
-		"a port that is too high":  {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
-		"no namespace":             {"--namespace=", "--namespace must not be empty"},
-		"several at once":          {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
-		"a flag that is not known": {"--nosuch", "flag provided but not defined: -nosuch"},
-		"a host that is none":      {"--ingress-host=Example", ingress + `host "Example": not a host name` + filled},
-		"a host with other fields": {"--ingress-host={pod}.x", ingress + `host "{pod}.x": not a host name` + filled},
+		"an argument":                       {"serve now", "unexpected arguments: serve now"},
+		"no grace":                          {"--claim-grace=0", "--claim-grace must be positive"},
+		"a lease that ends early":           {"--leader-elect-lease-duration=10s", "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline"},
+		"a lease that is too long to renew": {"--leader-elect-retry-period=9s", "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period"},
+		"no time to retry":                  {"--leader-elect-retry-period=0s", "--leader-elect-retry-period must be positive"},
+		"a negative grace":                  {"--claim-grace=-1s", "--claim-grace must be positive"},
+		"a negative interval":               {"--audit-interval=-1s", "--audit-interval must not be negative"},
+		"port 0":                            {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
+		"a port that is too high":           {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
+		"no namespace":                      {"--namespace=", "--namespace must not be empty"},
+		"several at once":                   {"--namespace= --claim-grace=0", "--claim-grace must be positive\n--namespace must not be empty"},
+		"a flag that is not known":          {"--nosuch", "flag provided but not defined: -nosuch"},
+		"a host that is none":               {"--ingress-host=Example", ingress + `host "Example": not a host name` + filled},
+		"a host with other fields":          {"--ingress-host={pod}.x", ingress + `host "{pod}.x": not a host name` + filled},
 		"a class that is none": {"--ingress-class=Nginx", ingress +
 			`class "Nginx": the name of an IngressClass may have lower-case letters, digits, hyphens and dots, and not 'N'`},
 		"a mode that is not known": {"--pod-to-ip=some", `invalid value "some" for flag -pod-to-ip: must be one of ` + modes},

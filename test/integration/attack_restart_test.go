@@ -30,7 +30,7 @@ func TestAPIServerCrashes(t *testing.T) {
 		for _, r := range h.Replicas {
 			select {
 			case <-r.Ended():
-				// The leader could not renew its lease for ten seconds. In a cluster, the kubelet would start it again.
+				// The leader could not renew its lease in time. In a cluster, the kubelet would start it again.
 				t.Log("a leader that has lost its lease has ended, another replica is started")
 				_, err := h.StartReplica(t.Context())
 				must(w, err)

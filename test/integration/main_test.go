@@ -21,7 +21,7 @@ import (
 var binary string
 
 // atOnce is how many tests may run beside each other, whatever the number of processors: they mostly wait.
-const atOnce = "6"
+const atOnce = "8"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -56,10 +56,14 @@ const webhookTimeout = 30
 // there are few processors. So does this one, see TestMain.
 var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
 
+// patient has a leader lead on when this machine stands still. Another has to wait for as long after one that was killed.
+var patient = []string{"--leader-elect-lease-duration=45s", "--leader-elect-renew-deadline=40s"}
+
 // onThisMachine adds to options what is the same for all tests.
 func onThisMachine(o harness.Options) harness.Options {
 	o.Binary, o.WebhookTimeout = binary, webhookTimeout
 	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
+	o.Flags = slices.Concat(patient, o.Flags)
 	return o
 }
 
