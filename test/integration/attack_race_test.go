@@ -38,7 +38,9 @@ func raceOptions() harness.Options {
 // yes, whichever replica answers and however the requests end.
 func TestNoDoubleYes(t *testing.T) {
 	t.Parallel()
-	h := start(t, raceOptions())
+	o := raceOptions()
+	o.Flags = append(o.Flags, longLease...)
+	h := start(t, o)
 	c := chronicled(t, h)
 	for _, race := range []struct {
 		name string

@@ -21,7 +21,7 @@ import (
 var binary string
 
 // atOnce is how many tests may run beside each other, whatever the number of processors: they mostly wait.
-const atOnce = "8"
+const atOnce = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -56,14 +56,18 @@ const webhookTimeout = 30
 // there are few processors. So does this one, see TestMain.
 var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
 
-// patient has a leader lead on when this machine stands still. Another has to wait for as long after one that was killed.
-var patient = []string{"--leader-elect-lease-duration=45s", "--leader-elect-renew-deadline=40s"}
+// A leader ends that is not heard of in time, also when it is this machine that stands still. With a short lease another
+// soon follows a leader that was killed; a long one is for tests that kill none.
+var (
+	shortLease = []string{"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s"}
+	longLease  = []string{"--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s"}
+)
 
 // onThisMachine adds to options what is the same for all tests.
 func onThisMachine(o harness.Options) harness.Options {
 	o.Binary, o.WebhookTimeout = binary, webhookTimeout
 	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
-	o.Flags = slices.Concat(patient, o.Flags)
+	o.Flags = slices.Concat(shortLease, o.Flags)
 	return o
 }
 

@@ -246,6 +246,9 @@ func TestPoolsPastAdmission(t *testing.T) {
 		cause := causes(w.refusal(w.Client.Create(t.Context(), test.pool.DeepCopy(), client.DryRunAll)))[0]
 		said[name] = cause.Field + ": " + cause.Message
 	}
+	w.eventually("the second to end in which the older pools were made: a creation is told to the second", func() error {
+		return is(time.Since(large.CreationTimestamp.Time) > time.Second, true)
+	})
 	restore := w.withoutWebhooks()
 	for name, test := range judged {
 		w.create(test.pool)
