@@ -63,7 +63,8 @@ func (l lease) validate() error {
 		errs = append(errs, errors.New("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline"))
 	}
 	if l.renewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.retryPeriod)) {
-		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline must be longer than %v times --leader-elect-retry-period", leaderelection.JitterFactor))
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline must be longer than %v times --leader-elect-retry-period",
+			leaderelection.JitterFactor))
 	}
 	if l.retryPeriod < time.Millisecond {
 		errs = append(errs, errors.New("--leader-elect-retry-period must be positive"))

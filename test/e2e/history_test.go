@@ -148,7 +148,7 @@ func (h *history) watch(ctx context.Context, k kept, version string) (last strin
 			Object map[string]any
 		}
 		if err := events.Decode(&event); err != nil {
-			return version, nil //nolint:nilerr // every watch ends
+			return version, nil // every watch ends
 		}
 		if event.Type == "ERROR" {
 			return version, errors.New("the version is too old")
