@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -87,7 +86,7 @@ func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Co
 func (r *loadBalancerReconciler) claimLots(
 	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
 ) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems rules.Problems, err error) {
-	by := claim.Claimant{Holder: b.Holder(), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
+	by := claimantOf(b)
 	for _, lot := range lots {
 		before := len(made)
 		for _, at := range lot.Missing(b.Held) {
@@ -113,6 +112,11 @@ func (r *loadBalancerReconciler) claimLots(
 	return made, claim.Coordinate{}, nil, nil
 }
 
+// claimantOf is a stored Service that claims what it is to have.
+func claimantOf(b *rules.Balance) claim.Claimant {
+	return claim.Claimant{Holder: b.Holder(), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
+}
+
 // unclaim takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,
 // so that no admission counts on them, unless it has renewed them: then they are not what is deleted.
 func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, made []*v1beta1.EdgeClaim) error {
@@ -135,21 +139,17 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 // confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
 // been released, and the cache lag behind.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
-	svc, holder := o.balance.Service, o.balance.Holder()
+	svc, by := o.balance.Service, claimantOf(o.balance)
 	listed := cluster.OwnListed(svc)
 	for _, lot := range o.lots {
 		for _, at := range lot.Points {
 			isListed := rules.IsListed(o.balance.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
-			if isListed || r.recent.has(holder, at) {
+			if isListed || r.recent.has(by.Holder, at) {
 				continue
 			}
-			c := &v1beta1.EdgeClaim{}
-			if err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, c); ignoreNotFound(err) != nil {
-				return false, err
-			}
-			if claim.HolderOf(c) != holder { // nobody's, if there is none
+			if ok, err := r.ledger.Confirm(ctx, at, by); err != nil || !ok {
 				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
-				return false, nil
+				return false, err
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -199,5 +200,22 @@ func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
 		if got := testutil.ToFloat64(counter) - before; got != want {
 			t.Errorf("asking for %q counts %v conflicts, want %v", asks, got, want)
 		}
+	}
+}
+
+// TestNothingIsListedBesideAnother has a Service hold an address of which another one has a port, as whoever claimed the
+// one had ended before it saw the other. The cache does not show that yet.
+func TestNothingIsListedBesideAnother(t *testing.T) {
+	svc := unserved()
+	ours := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
+	theirs := claim.New(claim.AddressPort(netip.MustParseAddr("192.0.2.0"), "TCP", 443), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	r := balancers(t, []client.Object{svc.DeepCopy(), ours.DeepCopy(), theirs}, []client.Object{svc.DeepCopy(), ours.DeepCopy()})
+	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
+	if err != nil || result.RequeueAfter != cacheLag {
+		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	mustBeServedAt(t, r, svc, "")
+	if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); !apierrors.IsNotFound(err) {
+		t.Errorf("its claim: %v", err)
 	}
 }

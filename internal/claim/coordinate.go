@@ -6,6 +6,8 @@
 //	admission     creates the claim, or renews it when the holder has it already, before it answers yes;
 //	              a claim of another holder is a no.
 //	reconcilers   claim for objects that are stored without a claim, under the same rules.
+//	both          look for a claim on the other form of the same thing, once their own is stored: an address is held whole,
+//	              or by its ports. Who finds somebody else's takes its own back.
 //	release       reads the claim, then its holder (live), then deletes the claim with a precondition on the version
 //	              it read. An admission that renews in between makes the delete fail.
 //

@@ -22,6 +22,8 @@ const DefaultGrace = 2 * time.Minute
 type Store interface {
 	// Get reads the claim as it is stored now, from no cache.
 	Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// List reads all claims of a scope as they are stored at a version of claims, or later; empty for now.
+	List(ctx context.Context, scope, version string) ([]v1beta1.EdgeClaim, error)
 	// Create stores a new claim and fills in what the API server adds.
 	Create(ctx context.Context, c *v1beta1.EdgeClaim) error
 	// Update stores the claim if the stored version is the one passed.
@@ -66,26 +68,82 @@ var errMayBeGone = errors.New("the claim may be gone")
 const attempts = 8
 
 // Promise claims the point for an object that is about to be stored. A claim that its holder has already is renewed.
-// A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil.
-// Other errors are those of the store.
+// A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil. So is
+// a claim of another holder that the point can't be held beside: see rival. Other errors are those of the store.
 func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
 	renewed := metav1.NewMicroTime(l.Clock.Now().Truncate(time.Microsecond)) // as it is stored
-	_, err := l.acquire(ctx, at, by, &renewed, mayTake)
+	_, err := l.acquire(ctx, l.cached(at.Name()), at, by, &renewed, mayTake)
 	return err
 }
 
-// Claim claims the point for an object that is stored. It writes nothing when the object has the claim already.
-// It returns the claim. Errors are as those of Promise.
+// Claim claims the point for an object that is stored. It writes nothing when the object has the claim already, and
+// nobody may take that back. It returns the claim. Errors are as those of Promise.
 func (l *Ledger) Claim(
 	ctx context.Context, at Coordinate, by Claimant, mayTake MayTake,
 ) (*v1beta1.EdgeClaim, error) {
-	return l.acquire(ctx, at, by, nil, mayTake)
+	return l.acquire(ctx, l.cached(at.Name()), at, by, nil, mayTake)
 }
 
+// Confirm says whether a stored object has the claim on a point, and nobody has one beside it, so that the point may be
+// opened to it. It believes no cache, and claims nothing.
+//
+// Who made the claim may have ended before it found the other one. That claim is the younger of the two, and is given back
+// once no admission can count on it.
+func (l *Ledger) Confirm(ctx context.Context, at Coordinate, by Claimant) (bool, error) {
+	found, err := l.live(ctx, at.Name())
+	if err != nil || found == nil || HolderOf(found) != by.Holder {
+		return false, err
+	}
+	_, err = l.acquire(ctx, found, at, by, nil, nil)
+	var held *HeldError
+	switch {
+	case !errors.As(err, &held):
+		return err == nil, err
+	case held.Claim.Name == found.Name: // it is lost by now
+		return false, nil
+	case found.CreationTimestamp.Before(&held.Claim.CreationTimestamp) || l.GraceLeft(found) > 0:
+		return false, nil
+	default:
+		return false, l.takeBack(ctx, found)
+	}
+}
+
+// acquire claims a point, of which a claim is known, or none is, and looks for a rival then. A claim that is made here, and
+// has one, is taken back.
 func (l *Ledger) acquire(
-	ctx context.Context, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
 ) (*v1beta1.EdgeClaim, error) {
-	found := l.cached(at.Name())
+	c, created, err := l.take(ctx, known, at, by, renewed, mayTake)
+	if err != nil {
+		return nil, err
+	}
+	rival, err := l.rival(ctx, at, by.Holder, c.ResourceVersion)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("claiming %s: %w", at, err)
+	case rival != nil:
+		err = &HeldError{Claim: rival}
+	default:
+		return c, nil
+	}
+	if created {
+		err = errors.Join(err, l.takeBack(ctx, c))
+	}
+	return nil, err
+}
+
+// takeBack deletes a claim, unless somebody has renewed it to count on it.
+func (l *Ledger) takeBack(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("taking back %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// take makes a point the claimant's, or returns the claim that it has. created says that there was none before.
+func (l *Ledger) take(
+	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+) (_ *v1beta1.EdgeClaim, created bool, _ error) {
 	fresh := false
 	for range attempts {
 		var next *v1beta1.EdgeClaim
@@ -95,31 +153,31 @@ func (l *Ledger) acquire(
 			next = New(at, by)
 			next.Spec.Renewed = renewed
 			err = l.Store.Create(ctx, next)
-		case HolderOf(found) == by.Holder && renewed == nil:
-			return found, nil
+		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by):
+			return found, false, nil
 		case HolderOf(found) == by.Holder || mayTake.yields(found):
 			next = found.DeepCopy()
 			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
 			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
 		case fresh:
-			return nil, &HeldError{Claim: found}
+			return nil, false, &HeldError{Claim: found}
 		default:
 			err = errMayBeGone
 		}
 		if err == nil {
-			return next, nil
+			return next, found == nil, nil
 		}
 		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("claiming %s: %w", at, err)
+			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
 		}
 		// The cache lags, or somebody else was faster: look at what is stored.
 		fresh = true
 		if found, err = l.live(ctx, at.Name()); err != nil {
-			return nil, fmt.Errorf("claiming %s: %w", at, err)
+			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
 		}
 	}
-	return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
 }
 
 // keepPromises carries over what an earlier promise to the same holder still binds. The admission that made it may be in
@@ -128,7 +186,8 @@ func (l *Ledger) keepPromises(ctx context.Context, before, next *v1beta1.EdgeCla
 	if HolderOf(before) != HolderOf(next) || l.GraceLeft(before) == 0 {
 		return
 	}
-	if !next.Spec.Renewed.After(before.Spec.Renewed.Time) { // by a clock that is behind, or late
+	// By a clock that is behind, or late, or by no promise at all.
+	if next.Spec.Renewed == nil || !next.Spec.Renewed.After(before.Spec.Renewed.Time) {
 		next.Spec.Renewed = &metav1.MicroTime{Time: before.Spec.Renewed.Add(time.Microsecond)}
 	}
 	was, is := before.Spec.Holder, &next.Spec.Holder
@@ -148,6 +207,12 @@ func (l *Ledger) Peek(ctx context.Context, at Coordinate, by Claimant, mayTake M
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
 	if found == nil || HolderOf(found) == by.Holder || mayTake.yields(found) {
+		found, err = l.rival(ctx, at, by.Holder, "")
+	}
+	if err != nil {
+		return fmt.Errorf("reading what %s can't be held beside: %w", at, err)
+	}
+	if found == nil {
 		return nil
 	}
 	return &HeldError{Claim: found}

@@ -22,7 +22,7 @@ var (
 	bob   = StreamHolder("shop", "bob")
 	old   = ConfigMapHolder("edge", "tcp")
 
-	fromStore = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion")
+	fromStore = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp")
 )
 
 // held is a claim of a holder, promised at a time, or, with the zero time, made for a stored object.

@@ -2,10 +2,13 @@ package claim
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,6 +50,20 @@ func (m *memory) Get(_ context.Context, name string) (*v1beta1.EdgeClaim, error)
 	return nil, apierrors.NewNotFound(claimsResource, name)
 }
 
+// List implements Store.
+func (m *memory) List(_ context.Context, scope, _ string) ([]v1beta1.EdgeClaim, error) {
+	if err := m.begin("list"); err != nil {
+		return nil, err
+	}
+	var found []v1beta1.EdgeClaim
+	for _, name := range slices.Sorted(maps.Keys(m.stored)) {
+		if c := m.stored[name]; c.Spec.Scope == scope {
+			found = append(found, *c.DeepCopy())
+		}
+	}
+	return found, nil
+}
+
 // Create implements Store.
 func (m *memory) Create(_ context.Context, c *v1beta1.EdgeClaim) error {
 	if err := m.begin("create"); err != nil {
@@ -59,6 +76,7 @@ func (m *memory) Create(_ context.Context, c *v1beta1.EdgeClaim) error {
 		return apierrors.NewAlreadyExists(claimsResource, c.Name)
 	}
 	c.UID = types.UID("claim-" + strconv.Itoa(m.version+1))
+	c.CreationTimestamp = metav1.Unix(int64(m.version), 0)
 	m.put(c)
 	return nil
 }

@@ -40,6 +40,8 @@ type world struct {
 	uids []types.UID
 	gone map[Holder][]types.UID
 
+	// looked at by the reconciler are these now; it looks at an object with one worker at a time.
+	looked  map[Holder]bool
 	running []*process
 	current *process
 	trace   []string
@@ -51,7 +53,7 @@ type object struct {
 	uid                 types.UID
 	generation, version int64
 	at                  Coordinate
-	// admitted says that this point was promised to it; an object that got past admission has no promise.
+	// admitted says that this point was promised to it, or claimed for it; an object that got past admission has no promise.
 	admitted bool
 }
 
@@ -76,7 +78,7 @@ var errStopped = errors.New("the history has ended")
 func newWorld(v variant, seed uint64) *world {
 	w := &world{
 		variant: v, rng: rand.New(rand.NewPCG(seed, 0)), now: time.Unix(1_800_000_000, 0),
-		stored: map[Holder]*object{}, gone: map[Holder][]types.UID{},
+		stored: map[Holder]*object{}, gone: map[Holder][]types.UID{}, looked: map[Holder]bool{},
 	}
 	w.claims.before = func(string) { w.pause() }
 	for i := range w.replicas {
@@ -131,20 +133,27 @@ func (w *world) next() int {
 
 // wrong checks what must be true at every moment.
 func (w *world) wrong() string {
-	yes := map[Coordinate]Holder{}
+	yes := map[Holder]Coordinate{}
 	for holder, o := range w.stored {
 		if !o.admitted {
 			continue
 		}
-		if other, twice := yes[o.at]; twice {
-			return fmt.Sprintf("%s: both %s and %s were told yes", o.at, min(holder.String(), other.String()), max(holder.String(), other.String()))
+		for other, at := range yes {
+			if collide(o.at, at) {
+				return fmt.Sprintf("%s: both %s and %s were told yes", o.at, min(holder.String(), other.String()), max(holder.String(), other.String()))
+			}
 		}
-		yes[o.at] = holder
+		yes[holder] = o.at
 		if c := w.claims.stored[o.at.Name()]; !w.twiceOnly && (c == nil || HolderOf(c) != holder) {
 			return fmt.Sprintf("%s: %s was told yes and has lost its claim", o.at, holder)
 		}
 	}
 	return ""
+}
+
+// collide says whether two points can't be had by two.
+func collide(a, b Coordinate) bool {
+	return a == b || a.IsAddress() && b.IsAddress() && a.Address() == b.Address() && (a.Port() == 0 || b.Port() == 0)
 }
 
 // orphans lets every grace pass, has every claim looked at once more, and says which is left without an owner.

@@ -90,6 +90,10 @@ func TestEveryPartOfTheProtocolIsNeeded(t *testing.T) {
 			variant{breaks: func(l *Ledger) { l.Store = broken{Store: l.Store, forgetsGeneration: true} }}, twice},
 		"of two creations of one name, the one that is stored does not settle the other": {
 			variant{breaks: func(l *Ledger) { l.Seen = func(context.Context, Claimant) bool { return true } }}, twice},
+		"looking for ports of a whole address before it is claimed, both are had": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store, atPorts: true} }}, twice},
+		"looking for the whole address of a port before that is claimed, both are had": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store} }}, twice},
 		"looking at the holder before reading the claim misses a stream stored between": {
 			variant{looksFirst: true}, lost},
 	} {
@@ -160,5 +164,56 @@ func (b broken) any(ctx context.Context, c *v1beta1.EdgeClaim, write func(contex
 		if err := write(ctx, c); !apierrors.IsConflict(err) {
 			return err
 		}
+	}
+}
+
+// looksEarly is a Store for a protocol that looks for the other form before it creates a claim: for ports, or for the whole
+// address.
+type looksEarly struct {
+	Store
+	atPorts bool
+	// created is what was, and early what was there of the other form before.
+	created Coordinate
+	early   []v1beta1.EdgeClaim
+}
+
+// Create implements Store.
+func (s *looksEarly) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	at, err := Parse(c.Name)
+	if err != nil {
+		return err
+	}
+	whole := Address(at.Address())
+	switch s.created = at; {
+	case !at.IsAddress() || s.atPorts == (at != whole):
+	case s.atPorts:
+		if s.early, err = s.Store.List(ctx, PortsScope(at.Address()), ""); err != nil {
+			return err
+		}
+	default:
+		if found, err := s.Store.Get(ctx, whole.Name()); err == nil {
+			s.early = []v1beta1.EdgeClaim{*found}
+		}
+	}
+	return s.Store.Create(ctx, c)
+}
+
+// List implements Store.
+func (s *looksEarly) List(ctx context.Context, scope, version string) ([]v1beta1.EdgeClaim, error) {
+	if s.atPorts && s.created.IsAddress() {
+		return s.early, nil
+	}
+	return s.Store.List(ctx, scope, version)
+}
+
+// Get implements Store.
+func (s *looksEarly) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	switch {
+	case s.atPorts || s.created.Port() == 0 || name != Address(s.created.Address()).Name():
+		return s.Store.Get(ctx, name)
+	case len(s.early) == 0:
+		return nil, apierrors.NewNotFound(claimsResource, name)
+	default:
+		return &s.early[0], nil
 	}
 }

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +15,12 @@ import (
 // or another.
 func (w *world) script() []func(*replica) {
 	a, b, at, to := StreamHolder("ns", "a"), StreamHolder("ns", "b"), Stream("c", v1beta1.TCP, 1), Stream("c", v1beta1.TCP, 2)
+	if w.rng.IntN(2) == 0 { // an address, and one of its ports
+		at = Address(netip.AddrFrom4([4]byte{192, 0, 2, 1}))
+		to = AddressPort(at.Address(), "TCP", 1)
+	}
 	var script []func(*replica)
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(7) {
 	case 0: // two creations of one name
 		script = []func(*replica){w.creates(a, at), w.creates(a, at), w.deletes(a), w.looks(at), w.creates(b, at), w.creates(b, at)}
 	case 1: // deleted and created anew
@@ -24,6 +29,9 @@ func (w *world) script() []func(*replica) {
 	case 2: // moved to and fro
 		w.store(a, &object{uid: w.uid(), generation: 1, at: to})
 		script = []func(*replica){w.moves(a, at), w.moves(a, to), w.moves(a, at), w.edits(a), w.looks(at), w.creates(b, at)}
+	case 3: // a point, and another that may not be had beside it
+		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
+		script = []func(*replica){w.creates(a, at), w.creates(b, to), w.reconciles(a), w.reconciles(b), w.bypasses(b, to), w.moves(b, to), w.looks(to)}
 	default:
 		for range 12 {
 			script = append(script, w.anything(a, b, at, to))
@@ -192,15 +200,25 @@ func (w *world) delete(h Holder) {
 	}
 }
 
-// reconcile claims for a stream that got past admission.
+// reconcile claims for a stream that got past admission, and opens the point to it.
 func (w *world) reconcile(r *replica, h Holder) {
 	o := w.stored[h]
-	if o == nil {
+	if o == nil || w.looked[h] {
 		return
 	}
+	w.looked[h] = true
+	defer delete(w.looked, h)
 	w.pause()
 	_, err := w.ledger(r).Claim(context.Background(), o.at, Claimant{h, o.uid, o.generation}, nil)
 	w.note("claimed for %s: %v", o.uid, err)
+	if err != nil {
+		return
+	}
+	ok, err := w.ledger(r).Confirm(context.Background(), o.at, Claimant{h, o.uid, o.generation})
+	w.note("confirmed for %s: %t %v", o.uid, ok, err)
+	if ok && w.stored[h] == o {
+		o.admitted = true
+	}
 }
 
 // release is a look of the reconciler at a claim.

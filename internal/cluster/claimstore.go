@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,17 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 func (s claimStore) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
 	c := &v1beta1.EdgeClaim{}
 	return c, s.live.Get(ctx, types.NamespacedName{Name: name}, c)
+}
+
+// List implements claim.Store. At a version, the API server answers from its own cache, and does not ask etcd.
+func (s claimStore) List(ctx context.Context, scope, version string) ([]v1beta1.EdgeClaim, error) {
+	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}}
+	if version != "" {
+		options.Raw.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	list := &v1beta1.EdgeClaimList{}
+	err := s.live.List(ctx, list, options, client.MatchingFields{IndexScope: scope})
+	return list.Items, err
 }
 
 // Create implements claim.Store.

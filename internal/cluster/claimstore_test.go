@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -17,7 +18,13 @@ import (
 // TestClaimStoreAnswersAsTheLedgerExpects holds the promises of claim.Store.
 func TestClaimStoreAnswersAsTheLedgerExpects(t *testing.T) {
 	var deleted client.DeleteOptions
+	var listed client.ListOptions
 	c := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			listed = client.ListOptions{}
+			listed.ApplyOptions(opts)
+			return c.List(ctx, list, opts...)
+		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			deleted = client.DeleteOptions{}
 			deleted.ApplyOptions(opts)
@@ -38,6 +45,13 @@ func TestClaimStoreAnswersAsTheLedgerExpects(t *testing.T) {
 	got, err := store.Get(ctx, first.Name)
 	if diff := cmp.Diff(first.Spec, got.Spec); err != nil || diff != "" {
 		t.Errorf("Get: %v %s", err, diff)
+	}
+	if list, err := store.List(ctx, "stream/public", first.ResourceVersion); err != nil || len(list) != 1 || list[0].Name != first.Name ||
+		listed.Raw.ResourceVersion != first.ResourceVersion || listed.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		t.Errorf("List since a version: %v %v, with %+v", list, err, listed.Raw)
+	}
+	if list, err := store.List(ctx, "stream/other", ""); err != nil || len(list) != 0 || listed.Raw.ResourceVersion != "" || listed.Raw.ResourceVersionMatch != "" {
+		t.Errorf("List of another scope: %v %v, with %+v", list, err, listed.Raw)
 	}
 	stale := got.DeepCopy()
 	got.Spec.Holder.Generation = 2

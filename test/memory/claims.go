@@ -41,6 +41,19 @@ func (s *Claims) Get(_ context.Context, name string) (*v1beta1.EdgeClaim, error)
 	return nil, apierrors.NewNotFound(claimResource, name)
 }
 
+// List implements claim.Store.
+func (s *Claims) List(_ context.Context, scope, _ string) ([]v1beta1.EdgeClaim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []v1beta1.EdgeClaim
+	for _, c := range s.stored {
+		if c.Spec.Scope == scope {
+			found = append(found, *c.DeepCopy())
+		}
+	}
+	return found, nil
+}
+
 // Create implements claim.Store.
 func (s *Claims) Create(_ context.Context, c *v1beta1.EdgeClaim) error {
 	s.mu.Lock()

@@ -1,0 +1,43 @@
+package claim
+
+import (
+	"context"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// rival finds a claim of somebody else that a point can't be held beside, nil for none: on the whole address of a port, or
+// on any port of a whole address. version is that of the holder's own claim, empty where there is none.
+//
+// Those are two points, with two names, so that creating one does not keep others from the other. Both are wanted at once
+// where a pool is made anew with another sharing, and replicas do not know of it at the same time. Therefore everybody looks
+// for the other form once its own claim is stored: of two that write, and look then, one at least sees the other. If both
+// do, neither has it, and whoever asks again does.
+func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, version string) (*v1beta1.EdgeClaim, error) {
+	if !at.IsAddress() {
+		return nil, nil
+	}
+	if at.Port() != 0 {
+		whole, err := l.live(ctx, Address(at.Address()).Name())
+		if err != nil || whole == nil || HolderOf(whole) == holder {
+			return nil, err
+		}
+		return whole, nil
+	}
+	ports, err := l.Store.List(ctx, PortsScope(at.Address()), version)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ports {
+		if HolderOf(&ports[i]) != holder {
+			return &ports[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// mayBeTakenBack says whether an admission that made a claim on a point may yet find a rival, and delete it. A stored
+// object that is to count on such a claim has to renew it first.
+func mayBeTakenBack(c *v1beta1.EdgeClaim, at Coordinate, by Claimant) bool {
+	return at.IsAddress() && !settled(c, Sighting{Exists: true, UID: by.UID, Generation: by.Generation}, "")
+}

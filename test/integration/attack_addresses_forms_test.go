@@ -1,0 +1,91 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// TestAnAddressIsPromisedWholeOrByItsPorts lets replicas that judge by different pools claim at once: some take an address
+// for one that is given whole, others for one whose ports are given.
+func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
+	const rounds = 60
+	w := shared(t)
+	ledger := cluster.NewLedger(w.Client, w.Client, nil, claim.Ledger{Grace: claim.DefaultGrace})
+	ledger.Cached, ledger.Seen = nil, nil // a replica that has seen nothing yet
+	var whole, ports, neither int
+	for round := range rounds {
+		ip := netip.AddrFrom4([4]byte{198, 18, 0, byte(round)})
+		points := []claim.Coordinate{claim.Address(ip), claim.Address(ip)}
+		for port := range int32(4) {
+			points = append(points, claim.AddressPort(ip, "TCP", 80+port))
+		}
+		var group sync.WaitGroup
+		begin := make(chan struct{})
+		told := make([]error, len(points))
+		for i, at := range points {
+			by := claim.Claimant{Holder: claim.ServiceHolder("forms", fmt.Sprintf("s%d-%d", round, i)), UID: types.UID(fmt.Sprintf("u%d-%d", round, i))}
+			group.Go(func() {
+				<-begin
+				told[i] = ledger.Promise(t.Context(), at, by, nil)
+			})
+		}
+		close(begin)
+		group.Wait()
+		yes := sets.New[string]()
+		wholly, partly := 0, 0
+		for i, err := range told {
+			var held *claim.HeldError
+			switch {
+			case err == nil && i < 2:
+				wholly++
+			case err == nil:
+				partly++
+			case !errors.As(err, &held):
+				t.Fatal(err)
+			}
+			if err == nil {
+				yes.Insert(points[i].Name())
+			}
+		}
+		if wholly > 1 || wholly > 0 && partly > 0 {
+			t.Errorf("%s: %d were told yes to all of it, %d to a port", ip, wholly, partly)
+		}
+		stored := sets.New[string]()
+		for _, at := range points {
+			c := &v1beta1.EdgeClaim{}
+			err := w.Client.Get(t.Context(), types.NamespacedName{Name: at.Name()}, c)
+			if err == nil {
+				stored.Insert(c.Name)
+				must(w, w.Client.Delete(t.Context(), c))
+			} else {
+				must(w, client.IgnoreNotFound(err))
+			}
+		}
+		if !stored.Equal(yes) {
+			t.Errorf("%s: told yes were %v, and claimed are %v", ip, sets.List(yes), sets.List(stored))
+		}
+		switch {
+		case wholly > 0:
+			whole++
+		case partly > 0:
+			ports++
+		default:
+			neither++
+		}
+	}
+	t.Logf("of %d addresses, %d went whole, %d by their ports, and %d to nobody, as all of them met", rounds, whole, ports, neither)
+	if neither == rounds {
+		t.Error("nobody was ever told yes")
+	}
+}
