@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -111,7 +112,7 @@ func EachWebhook(objects []*unstructured.Unstructured, change func(webhook map[s
 }
 
 // Apply writes objects by server-side apply as field manager owner, which takes over what others set. Namespaces and
-// CustomResourceDefinitions go first, and the latter are served when their instances come. It stops at the first error.
+// CustomResourceDefinitions go first, and whoever asks afterwards is told of the latters' kinds. It stops at the first error.
 func Apply(ctx context.Context, config *rest.Config, owner string, objects ...*unstructured.Unstructured) error {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
@@ -124,7 +125,35 @@ func Apply(ctx context.Context, config *rest.Config, owner string, objects ...*u
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 		}
 	}
+	for _, object := range objects {
+		if rank(object) != definition {
+			continue
+		}
+		if err := known(ctx, config, object); err != nil {
+			return fmt.Errorf("waiting for the kind of %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
 	return nil
+}
+
+// definition is the rank of CustomResourceDefinitions.
+const definition = 1
+
+// known waits until the API server tells of the kind that a CustomResourceDefinition defines. It does that a moment after it
+// serves it, and a program that starts between the two ends, as it does not find what it is for.
+func known(ctx context.Context, config *rest.Config, crd *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		c, err := client.New(config, client.Options{}) // each remembers what it was told
+		if err != nil {
+			return false, err
+		}
+		_, last = c.RESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind})
+		return last == nil, nil
+	})
+	return cmp.Or(last, err)
 }
 
 // rank says what has to be there before what.
@@ -133,9 +162,9 @@ func rank(object *unstructured.Unstructured) int {
 	case "Namespace":
 		return 0
 	case "CustomResourceDefinition":
-		return 1
+		return definition
 	default:
-		return 2
+		return definition + 1
 	}
 }
 
