@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		panic(err) // it is a flag of package testing
 	}
+	inOrder()
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(1 << 30)
 	// What clients of the tests have to say is in their errors.
@@ -47,6 +50,14 @@ func TestMain(m *testing.M) {
 		return m.Run()
 	}())
 }
+
+// inOrder has tests that run beside others begin in an order: those of the last file first. Attacks and audits take minutes, and
+// are there, so that no processor waits for one of them at the end. All tests queue for their turn at one moment; several
+// processors would mix them up, and one does not. From the first start of a control plane on, by when they have queued, all
+// processors are used. Should Go ever order them otherwise, nothing but time is lost.
+func inOrder() { runtime.GOMAXPROCS(1) }
+
+var allProcessors = sync.OnceFunc(runtime.SetDefaultGOMAXPROCS)
 
 // webhookTimeout is how many seconds the API server waits for an answer in tests: as long as it can, because this machine
 // may stand still for longer than a cluster would put up with.
@@ -80,6 +91,7 @@ func start(t *testing.T, o harness.Options) *harness.Harness {
 	if err != nil {
 		t.Fatalf("starting Portcullis: %v", err)
 	}
+	allProcessors()
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, r := range h.Replicas {

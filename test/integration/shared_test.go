@@ -39,6 +39,7 @@ func shared(t *testing.T) *world {
 	if sharing.err != nil {
 		t.Fatalf("starting Portcullis: %v", sharing.err)
 	}
+	allProcessors()
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, r := range sharing.h.Replicas {

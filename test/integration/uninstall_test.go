@@ -241,7 +241,6 @@ func TestUninstallationAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, reversed := range map[string]bool{"in order": false, "in reverse": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			i := uninstalling(t, 1)
 			objects, err := controlplane.Render(t.Context(), "config/overlays/standalone")
 			must(i.world, err)
