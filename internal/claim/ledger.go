@@ -94,18 +94,23 @@ func (l *Ledger) Confirm(ctx context.Context, at Coordinate, by Claimant) (bool,
 	if err != nil || found == nil || HolderOf(found) != by.Holder {
 		return false, err
 	}
-	_, err = l.acquire(ctx, found, at, by, nil, nil)
-	var held *HeldError
+	// Before anything is written: this is asked again and again while a rival stands.
+	rival, err := l.rival(ctx, at, by.Holder, found.ResourceVersion)
 	switch {
-	case !errors.As(err, &held):
-		return err == nil, err
-	case held.Claim.Name == found.Name: // it is lost by now
-		return false, nil
-	case found.CreationTimestamp.Before(&held.Claim.CreationTimestamp) || l.GraceLeft(found) > 0:
+	case err != nil:
+		return false, fmt.Errorf("reading what %s can't be held beside: %w", at, err)
+	case rival == nil:
+		_, err = l.acquire(ctx, found, at, by, nil, nil)
+	case found.CreationTimestamp.Before(&rival.CreationTimestamp) || l.GraceLeft(found) > 0:
 		return false, nil
 	default:
 		return false, l.takeBack(ctx, found)
 	}
+	var held *HeldError
+	if errors.As(err, &held) { // lost by now, or a rival that came meanwhile
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // acquire claims a point, of which a claim is known, or none is, and looks for a rival then. A claim that is made here, and

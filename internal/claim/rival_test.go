@@ -102,6 +102,10 @@ func TestConfirm(t *testing.T) {
 			stored: []*v1beta1.EdgeClaim{held(wholeAddress, bob, "b1", 1, start), held(itsPort, alice, "a1", 1, now)},
 			left:   []*v1beta1.EdgeClaim{held(wholeAddress, bob, "b1", 1, start), held(itsPort, alice, "a1", 1, now)},
 		},
+		"its own, which an admission may take back, beside an older one, is left alone": {
+			stored: []*v1beta1.EdgeClaim{held(wholeAddress, bob, "b1", 1, start), held(itsPort, alice, "a1", 9, now)},
+			left:   []*v1beta1.EdgeClaim{held(wholeAddress, bob, "b1", 1, start), held(itsPort, alice, "a1", 9, now)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &memory{}

@@ -17,6 +17,7 @@ import (
 type Claims struct {
 	mu      sync.Mutex
 	stored  map[string]*v1beta1.EdgeClaim
+	scopes  map[string]map[string]*v1beta1.EdgeClaim // by scope and name
 	version int
 }
 
@@ -24,7 +25,7 @@ var _ claim.Store = &Claims{}
 
 // NewClaims makes a store that holds these claims.
 func NewClaims(claims ...*v1beta1.EdgeClaim) *Claims {
-	s := &Claims{stored: make(map[string]*v1beta1.EdgeClaim, len(claims))}
+	s := &Claims{stored: make(map[string]*v1beta1.EdgeClaim, len(claims)), scopes: map[string]map[string]*v1beta1.EdgeClaim{}}
 	for _, c := range claims {
 		s.put(c)
 	}
@@ -46,10 +47,8 @@ func (s *Claims) List(_ context.Context, scope, _ string) ([]v1beta1.EdgeClaim, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []v1beta1.EdgeClaim
-	for _, c := range s.stored {
-		if c.Spec.Scope == scope {
-			found = append(found, *c.DeepCopy())
-		}
+	for _, c := range s.scopes[scope] {
+		found = append(found, *c.DeepCopy())
 	}
 	return found, nil
 }
@@ -83,7 +82,7 @@ func (s *Claims) Delete(_ context.Context, c *v1beta1.EdgeClaim) error {
 	if err := s.match(c); err != nil {
 		return err
 	}
-	delete(s.stored, c.Name)
+	s.drop(c.Name)
 	return nil
 }
 
@@ -91,7 +90,7 @@ func (s *Claims) Delete(_ context.Context, c *v1beta1.EdgeClaim) error {
 func (s *Claims) Drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.stored, name)
+	s.drop(name)
 }
 
 func (s *Claims) match(c *v1beta1.EdgeClaim) error {
@@ -110,7 +109,22 @@ func (s *Claims) put(c *v1beta1.EdgeClaim) {
 	if c.UID == "" {
 		c.UID = types.UID("claim-" + c.ResourceVersion)
 	}
-	s.stored[c.Name] = c.DeepCopy()
+	s.drop(c.Name)
+	c = c.DeepCopy()
+	s.stored[c.Name] = c
+	if s.scopes[c.Spec.Scope] == nil {
+		s.scopes[c.Spec.Scope] = map[string]*v1beta1.EdgeClaim{}
+	}
+	s.scopes[c.Spec.Scope][c.Name] = c
+}
+
+func (s *Claims) drop(name string) {
+	c, exists := s.stored[name]
+	if !exists {
+		return
+	}
+	delete(s.stored, name)
+	delete(s.scopes[c.Spec.Scope], name)
 }
 
 var claimResource = schema.GroupResource{Group: v1beta1.GroupName, Resource: "edgeclaims"}
