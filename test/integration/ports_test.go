@@ -35,8 +35,9 @@ func TestRefusalOfAHeldPort(t *testing.T) {
 	if cause.Field != "spec.listen" || cause.Type != metav1.CauseTypeFieldValueDuplicate {
 		t.Errorf("got the cause %s %s", cause.Type, cause.Field)
 	}
-	e.get(incumbent)
-	mustContain(t, cause.Message, `Duplicate value: "TCP/5432"`, "held by StreamIngress held-a/first since "+incumbent.CreationTimestamp.UTC().Format(time.RFC3339)[:len("2006-01-02T15:04")],
+	held := claimOn("held", TCP, 5432)
+	e.get(held)
+	mustContain(t, cause.Message, `Duplicate value: "TCP/5432"`, "held by StreamIngress held-a/first since "+held.CreationTimestamp.UTC().Format(time.RFC3339),
 		`on class "held"`, `free for namespace "held-b" nearby: 5430, 5431, 5434`, "or leave listen out to be given a port")
 
 	t.Log("moving there is refused with the same words, and changes nothing")
