@@ -57,6 +57,10 @@ func (cp *ControlPlane) StartControllers(ctx context.Context) error {
 		"--leader-elect=false", "--secure-port=0",
 		// To end a namespace takes two requests for every kind that there is.
 		"--kube-api-qps=500", "--kube-api-burst=1000",
+		// What is created and deleted at once can stay counted: the quota controller compares its count with a cached
+		// status that lags behind admission's, and writes nothing. Status changes don't wake it; it counts again at its
+		// full resync, which comes every 5 minutes unless told otherwise: a namespace would be full for as long.
+		"--resource-quota-sync-period=10s",
 	}
 	if cp.controllers, err = cp.startServer("kube-controller-manager", args); err != nil {
 		return err
