@@ -16,7 +16,7 @@ import (
 
 const (
 	// rounds of users for one free port. Where requests are disturbed, or ports drawn too, a round takes longer.
-	rounds, longRounds = 200, 100
+	rounds, longRounds = 300, 120
 	// rivals for one port.
 	rivals = 16
 	// requestTimeout is how long an API request lives in races, raceGrace the shortest grace that is longer.
