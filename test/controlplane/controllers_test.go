@@ -147,7 +147,7 @@ func (c *controlled) counts(t *testing.T) {
 	t.Helper()
 	quota := c.quotaOfOneGate("counted")
 	first, second := gateNamed(quota.Namespace, "first"), gateNamed(quota.Namespace, "second")
-	c.create(first)
+	c.eventually("admission knows that it is", func() error { return c.Create(c.t.Context(), first) })
 	if err := c.Create(t.Context(), second.DeepCopy()); !isAboveQuota(err) {
 		t.Errorf("a Gate above the quota: %v, want it forbidden", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -278,6 +279,25 @@ func (w *world) mustKubectl(manifest string, args ...string) string {
 
 // assets is the directory of the control plane's programs.
 var assets = sync.OnceValues(func() (string, error) { return controlplane.Assets(context.Background()) })
+
+// awaitRight waits until the API server lets a user do something, or does so no longer. What roles and bindings say counts a
+// moment after they are written, and later on a busy machine.
+func (w *world) awaitRight(user string, allowed bool, what *authorizationv1.ResourceAttributes) {
+	w.t.Helper()
+	w.awaitReview(allowed, authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: what})
+}
+
+// awaitReview waits until the API server answers yes, or no, to a question for a user's rights.
+func (w *world) awaitReview(allowed bool, spec authorizationv1.SubjectAccessReviewSpec) {
+	w.t.Helper()
+	w.eventually("the rights of "+spec.User+" to be as they were written", func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: spec}
+		if err := w.Client.Create(w.t.Context(), review); err != nil {
+			return err
+		}
+		return is(review.Status.Allowed, allowed)
+	})
+}
 
 // refusal is the status of an Invalid error, and fails the test when err is anything else.
 func (w *world) refusal(err error) *apierrors.StatusError {

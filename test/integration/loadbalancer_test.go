@@ -44,6 +44,9 @@ func (w *world) unguarded(pools ...*v1beta1.AddressPool) {
 	if err := w.Client.Update(w.t.Context(), stored); err != nil {
 		w.t.Fatal(err)
 	}
+	w.eventually("the API server to ask Portcullis again", func() error {
+		return is(w.Client.Create(w.t.Context(), nobody(), client.DryRunAll) != nil, true)
+	})
 }
 
 // source is a pool of another source than Addresses, for Services labeled with its name.

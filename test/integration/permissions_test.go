@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -261,6 +262,10 @@ func (w *world) scrape(r *harness.Replica) {
 	}
 	binding.Name = "all"
 	w.create(account, binding)
+	w.awaitReview(true, authorizationv1.SubjectAccessReviewSpec{
+		User:                  "system:serviceaccount:all:prometheus",
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/metrics"},
+	})
 	token := &authenticationv1.TokenRequest{}
 	must(w, w.Client.SubResource("token").Create(w.t.Context(), account, token))
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, strings.Replace(r.Metrics, "http:", "https:", 1)+"/metrics", http.NoBody)

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -114,6 +116,9 @@ func TestPodToIPIsTriedAgain(t *testing.T) {
 				role.Rules[i].Verbs = []string{"get", "list", "watch"}
 			}
 		}
+	})
+	w.awaitRight(harness.User, false, &authorizationv1.ResourceAttributes{
+		Verb: "patch", Group: v1beta1.GroupName, Resource: "podtoips", Namespace: "in",
 	})
 	w.runs(web, "10.2.1.1")
 	failures := `portcullis_pod_to_ip_failures_total{operation="apply"}`

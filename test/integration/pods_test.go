@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -190,6 +191,7 @@ func TestPodToIPIsLookedUp(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "portcullis-podtoip-viewer"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "network"}},
 	})
+	w.awaitRight("network", true, &authorizationv1.ResourceAttributes{Verb: "list", Group: v1beta1.GroupName, Resource: "podtoips"})
 	kubeconfig, err := w.KubeconfigFor(t.TempDir()+"/kubeconfig", "network")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +79,7 @@ func TestReadiness(t *testing.T) {
 			t.Fatal("no rule is about claims")
 		}
 	})
+	w.awaitRight(harness.User, false, &authorizationv1.ResourceAttributes{Verb: "list", Group: v1beta1.GroupName, Resource: "edgeclaims"})
 	first, err := w.SpawnReplica()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -53,19 +54,21 @@ func (w *world) forbid(verb, resource string) (allow func()) {
 	role := &rbacv1.ClusterRole{}
 	role.Name = "portcullis"
 	var before []rbacv1.PolicyRule
+	what := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource}
 	edit(w, role, func(r *rbacv1.ClusterRole) {
 		before = r.DeepCopy().Rules
 		taken := false
 		for i := range r.Rules {
 			if rule := &r.Rules[i]; slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb) {
 				rule.Verbs = slices.DeleteFunc(rule.Verbs, func(v string) bool { return v == verb })
-				taken = true
+				what.Group, taken = rule.APIGroups[0], true
 			}
 		}
 		if !taken {
 			w.t.Fatalf("no rule allows to %s %s", verb, resource)
 		}
 	})
+	w.awaitRight(harness.User, false, what)
 	return func() {
 		w.t.Helper()
 		edit(w, role, func(r *rbacv1.ClusterRole) { r.Rules = before })

@@ -162,7 +162,7 @@ func (c controllersTest) quota() {
 		}
 		return nil
 	})
-	c.create(stream(namespace, "first"))
+	c.eventually("admission to know that it is", func() error { return c.Create(c.Context(), stream(namespace, "first")) })
 	if err := c.Create(c.Context(), stream(namespace, "second")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: one") {
 		c.Errorf("the second stream: %v, want it refused by the quota", err)
 	}
