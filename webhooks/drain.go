@@ -46,7 +46,7 @@ func (d *draining) Register(path string, hook http.Handler) {
 			return d.spare.keep(remote, r.Context().Err() == nil) && !d.isStopping()
 		}}
 		defer answered.say()
-		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		ctx, cancel := context.WithCancel(withPatience(context.WithoutCancel(r.Context()), r))
 		defer cancel()
 		defer context.AfterFunc(r.Context(), func() {
 			if !d.isStopping() {
@@ -55,6 +55,26 @@ func (d *draining) Register(path string, hook http.Handler) {
 		})()
 		hook.ServeHTTP(answered, r.WithContext(ctx))
 	}))
+}
+
+type patienceKey struct{}
+
+// withPatience keeps how long the API server waits for the answer to a request: it says so in the URL, as any client does.
+func withPatience(ctx context.Context, r *http.Request) context.Context {
+	patience, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || patience <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, patienceKey{}, patience)
+}
+
+// deadline is how long a decision may take, so that its answer is there in time: the API server waits for as long as it has
+// said, or else as the manifests say.
+func deadline(ctx context.Context, manifest time.Duration) time.Duration {
+	if patience, said := ctx.Value(patienceKey{}).(time.Duration); said {
+		manifest = patience
+	}
+	return manifest * 5 / 6
 }
 
 func (d *draining) isStopping() bool {

@@ -96,3 +96,22 @@ func TestDrainingSaysFarewell(t *testing.T) {
 		t.Error("the server does not serve any more")
 	}
 }
+
+// TestDecisionsKnowTheirTime: the API server says how long it waits, and the answer is to be there before.
+func TestDecisionsKnowTheirTime(t *testing.T) {
+	for query, want := range map[string]time.Duration{
+		"?timeout=30s": 25 * time.Second,
+		"?timeout=1s":  time.Second * 5 / 6,
+		"?timeout=3":   2500 * time.Millisecond,
+		"?timeout=-1s": 2500 * time.Millisecond,
+		"":             2500 * time.Millisecond,
+	} {
+		fake := &fakeServer{}
+		Draining(fake).Register("/validate", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if got := deadline(r.Context(), servicePatience); got != want {
+				t.Errorf("%q: decided within %v, want %v", query, got, want)
+			}
+		}))
+		fake.hook.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate"+query, http.NoBody))
+	}
+}

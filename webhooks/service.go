@@ -40,28 +40,28 @@ var (
 )
 
 const (
-	// serviceDeadline is how long a decision may take: the API server waits 3 s, and would then go on without a warning.
-	serviceDeadline = 2500 * time.Millisecond
-	// deleteDeadline is the same for deletions, for which it waits 1 s.
-	deleteDeadline = 700 * time.Millisecond
+	// servicePatience is how long the API server waits for a decision, and would then go on without a warning.
+	servicePatience = 3 * time.Second
+	// deletePatience is the same for deletions.
+	deletePatience = time.Second
 	// named is how many objects a warning names.
 	named = 3
 )
 
 // ValidateCreate judges a new Service, and claims the paths, addresses and ports that it asks for.
 func (v *serviceValidator) ValidateCreate(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
+	return v.answer(ctx, servicePatience, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
 }
 
 // ValidateUpdate judges what changes of what a Service asks for, and whether the port of its Ingress is still there. All
 // other changes pass.
 func (v *serviceValidator) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, serviceDeadline, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
+	return v.answer(ctx, servicePatience, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
 }
 
 // ValidateDelete always passes, and warns when streams lose their upstream.
 func (v *serviceValidator) ValidateDelete(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, deleteDeadline, svc, func(ctx context.Context) (decision, error) {
+	return v.answer(ctx, deletePatience, svc, func(ctx context.Context) (decision, error) {
 		streams, err := v.view.StreamsTo(ctx, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 		if err != nil || len(streams) == 0 {
 			return decision{}, err
@@ -83,9 +83,9 @@ func (v *serviceValidator) ValidateDelete(ctx context.Context, svc *corev1.Servi
 
 // answer turns errors of our own into a warning: a Service must never wait for Portcullis.
 func (v *serviceValidator) answer(
-	ctx context.Context, deadline time.Duration, svc *corev1.Service, decide func(context.Context) (decision, error),
+	ctx context.Context, patience time.Duration, svc *corev1.Service, decide func(context.Context) (decision, error),
 ) (admission.Warnings, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, patience))
 	defer cancel()
 	warnings, err := answer(ctx, serviceKind, svc.Name, decide)
 	if err == nil || apierrors.IsInvalid(err) {
