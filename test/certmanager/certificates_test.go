@@ -47,7 +47,11 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	log.SetLogger(logr.Discard()) // the clients of the test have nothing to say
-	h, err := harness.Start(t.Context(), harness.Options{ControlPlane: controlplane.Options{Controllers: true}})
+	h, err := harness.Start(t.Context(), harness.Options{
+		ControlPlane: controlplane.Options{Controllers: true},
+		// This machine may stand still for longer than a cluster would put up with. The one replica needs no lease.
+		WebhookTimeout: 30, Flags: []string{"--leader-elect=false"},
+	})
 	if err != nil {
 		t.Fatalf("starting Portcullis: %v", err)
 	}
@@ -108,6 +112,24 @@ func edit[T client.Object](w *world, object T, change func(T)) {
 		if !apierrors.IsConflict(err) {
 			w.t.Fatalf("changing %T %s: %v", object, client.ObjectKeyFromObject(object), err)
 		}
+	}
+}
+
+// refused waits until Portcullis refuses a Service, dry and then in truth. Until the API server can ask it and it has seen
+// what it refuses for, the Service would pass.
+func (w *world) refused(svc *corev1.Service, text string) {
+	w.t.Helper()
+	for _, options := range [][]client.CreateOption{{client.DryRunAll}, nil} {
+		w.eventually(svc.Name+" to be refused", func() error {
+			err := w.c.Create(w.t.Context(), svc.DeepCopy(), options...)
+			if err == nil && options == nil {
+				w.t.Fatalf("%s was created, want %q", svc.Name, text)
+			}
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text) {
+				return fmt.Errorf("want %q, got: %w", text, err) // or it passes
+			}
+			return nil
+		})
 	}
 }
 
@@ -232,10 +254,7 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.hasEvent(early, "Warning CertManagerMissing", "cert-manager, which is not installed")
-	err := w.c.Create(t.Context(), asking("shop/web", "host=a.example.com, issuer=ca"))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "issuer=ca needs cert-manager, which is not installed in this cluster") {
-		t.Fatalf("without cert-manager: %v", err)
-	}
+	w.refused(asking("shop/web", "host=a.example.com, issuer=ca"), "issuer=ca needs cert-manager, which is not installed in this cluster")
 
 	if err := Install(t.Context(), w.ControlPlane); err != nil {
 		t.Fatal(err)
@@ -326,10 +345,7 @@ func somebodyElses(t *testing.T, w *world) {
 	}}
 	w.create(cert)
 	w.issued("shop", "theirs", "theirs.example.com")
-	err := w.c.Create(t.Context(), asking("shop/theirs", "host=theirs.example.com, issuer=ca"))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a Certificate shop/theirs exists since") {
-		t.Errorf("a Certificate that is somebody else's: %v", err)
-	}
+	w.refused(asking("shop/theirs", "host=theirs.example.com, issuer=ca"), "a Certificate shop/theirs exists since")
 	svc := asking("shop/theirs", "host=theirs.example.com, tls=theirs")
 	w.create(svc)
 	w.serves(svc, "Prefix theirs.example.com/ -> theirs:80\ntls theirs for theirs.example.com")

@@ -106,15 +106,21 @@ spec: {className: bypass, listen: 1000, upstream: {service: web, port: 80}}}`
 // recover takes away what kept each of the losers from its port.
 func (w *world) recover(e *edge, incumbent, taken, reserved, notAllowed *v1beta1.StreamIngress) {
 	w.t.Helper()
-	// After the edits of before, either may have the port; the other one waits for it.
-	holder := w.holder("bypass", TCP, 1000)
+	// After the edits of before, either may have the port, or neither for a moment; the other one waits for it.
 	winner, loser := incumbent, taken
-	if holder == "StreamIngress bypass/taken" {
-		winner, loser = taken, incumbent
-	}
+	w.eventually("one of them to have the port", func() error {
+		winner, loser = incumbent, taken
+		if w.holder("bypass", TCP, 1000) == "StreamIngress bypass/taken" {
+			winner, loser = taken, incumbent
+		}
+		w.get(winner, loser)
+		if err := is(condition(winner.Status.Conditions, v1beta1.ConditionProgrammed), "True Programmed"); err != nil {
+			return err
+		}
+		return saysAll(messageOf(loser.Status.Conditions, v1beta1.ConditionAccepted), "held by StreamIngress bypass/"+winner.Name)
+	})
 	w.programmed(winner)
 	w.has(loser, v1beta1.ConditionAccepted, "False PortConflict")
-	mustContain(w.t, messageOf(loser.Status.Conditions, v1beta1.ConditionAccepted), "held by StreamIngress bypass/"+winner.Name)
 	w.delete(winner)
 	w.programmed(loser)
 	w.heldBy("bypass", TCP, 1000, "StreamIngress bypass/"+loser.Name)

@@ -7,6 +7,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // claimOn is the claim on a port, to delete it.
@@ -66,7 +67,10 @@ func TestNamesOfClasses(t *testing.T) {
 }
 
 func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {
-	e := shared(t).newEdge("free")
+	t.Parallel()
+	// With a grace that never ends here, a port is free only because its holder was seen to go.
+	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: append([]string{"--claim-grace=1h"}, longLease...)}))
+	e := w.newEdge("free")
 	e.create(namespace("free-a"), namespace("free-b"))
 	var slowest time.Duration
 	for range 10 {
@@ -81,7 +85,4 @@ func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {
 		e.heldBy("free", TCP, 1000, "")
 	}
 	t.Logf("free at the latest %s after the deletion", slowest.Round(time.Millisecond))
-	if slowest > grace-time.Second {
-		t.Errorf("the port was free after %s, which is not because its holder was seen to go", slowest)
-	}
 }

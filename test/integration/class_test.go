@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -116,6 +117,7 @@ func TestChangesOfAClassInUse(t *testing.T) {
 	s := sti("inuse/s", of("inuse"), tcp(1000))
 	e.create(namespace("inuse"), s)
 	e.programmed(s)
+	e.known(3) // those of the Service too; a replica that does not know the stream's would let the changes in
 	for field, change := range map[string]func(*v1beta1.StreamIngressClass){
 		"spec.tcpConfigMap": func(c *v1beta1.StreamIngressClass) { c.Spec.TCPConfigMap.Name = "other" },
 		"spec.service":      func(c *v1beta1.StreamIngressClass) { c.Spec.Service = nil },
@@ -157,6 +159,15 @@ func TestChangesOfAClassInUse(t *testing.T) {
 	e.heldBy("inuse", TCP, 443, "")
 }
 
+// known waits until every replica knows this many claims on the ports of the class.
+func (e *edge) known(claims int) {
+	e.t.Helper()
+	name := fmt.Sprintf("portcullis_claims{scope=%q}", claim.StreamScope(e.class.Name))
+	e.eventually("every replica to know the claims", func() error {
+		return is(e.metric(name), float64(claims*len(e.Replicas)))
+	})
+}
+
 // names are the names of a Service's ports.
 func names(s *corev1.Service) string {
 	var all []string
@@ -174,6 +185,7 @@ func TestDeletionOfAClass(t *testing.T) {
 	e.create(streams[0], streams[1])
 	e.programmed(streams...)
 
+	e.known(4) // those of the Service too; whether the streams are told of depends on it
 	k := e.warned()
 	if err := k.Delete(t.Context(), e.class); err != nil {
 		t.Fatal(err)
@@ -221,14 +233,18 @@ func TestTwoClassesOfOneProxy(t *testing.T) {
 			c.Spec.UDPConfigMap, c.Spec.TCPConfigMap, c.Spec.Service = c.Spec.TCPConfigMap, nil, nil
 		},
 	} {
-		err := e.refusal(e.try(streamClass("target2", e.namespace, change)))
-		mustContain(t, err.Error(), field+": Duplicate value", "held by StreamIngressClass target", "two classes can't share it")
+		// A dry run, as a replica that has not seen the first class yet would let the second in.
+		e.eventually("the second class to be refused", func() error {
+			err := e.Client.Create(t.Context(), streamClass("target2", e.namespace, change), client.DryRunAll)
+			return refusedWith(err, field+": Duplicate value", "held by StreamIngressClass target", "two classes can't share it")
+		})
 	}
 	free := streamClass("target2", e.namespace, hostNetwork)
 	free.Spec.TCPConfigMap.Name, free.Spec.UDPConfigMap = "t", nil
 	e.create(free)
-	err := e.refusal(tryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
-		c.Spec.Service = &v1beta1.ObjectReference{Namespace: e.namespace, Name: "proxy"}
-	}))
-	mustContain(t, err.Error(), "spec.service: Duplicate value")
+	e.eventually("the change to be refused", func() error {
+		return refusedWith(dryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
+			c.Spec.Service = &v1beta1.ObjectReference{Namespace: e.namespace, Name: "proxy"}
+		}), "spec.service: Duplicate value")
+	})
 }

@@ -53,19 +53,23 @@ func TestDistrust(t *testing.T) {
 	metric := func(want float64) func() error {
 		return func() error { return is(w.metric("portcullis_webhook_certificate_trusted"), want) }
 	}
+	logs := func(texts ...string) { // a moment after the metric
+		t.Helper()
+		w.eventually("the log to say so", func() error { return saysAll(r.LogTail(1<<20), texts...) })
+	}
 	w.eventually("Portcullis to be asked", says("spec.className"))
 	w.eventually("trust", metric(1))
 
 	w.inject(other)
 	w.eventually("the API server to refuse", says("certificate signed by unknown authority"))
 	w.eventually("a broken authority to be seen", metric(0))
-	mustContain(t, r.LogTail(1<<20), "The API server does not trust the serving certificate", "signed by unknown authority")
+	logs("The API server does not trust the serving certificate", "signed by unknown authority")
 	w.ready(r, "+certificate +caches +webhook")
 
 	w.inject(authority)
 	w.eventually("Portcullis to be asked again", says("spec.className"))
 	w.eventually("trust again", metric(1))
-	mustContain(t, r.LogTail(1<<20), "The API server trusts the serving certificate")
+	logs("The API server trusts the serving certificate")
 
 	must(w, authority.Mount(dir, time.Now().Add(-time.Minute)))
 	w.ready(r, "-certificate +caches -webhook")
@@ -73,5 +77,5 @@ func TestDistrust(t *testing.T) {
 	if left := time.Until(time.Unix(int64(w.metric("portcullis_webhook_certificate_expiry_timestamp_seconds")), 0)); left > 0 {
 		t.Errorf("the metric says that the certificate is valid for %s", left)
 	}
-	mustContain(t, r.LogTail(1<<20), "Not ready to serve", "expired at")
+	logs("Not ready to serve", "expired at")
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -100,8 +101,12 @@ func getShows(t *testing.T, w *world) {
 		"streamingressclass.nginx-stream.jeffthecoder.xyz/public", "streamingress.nginx-stream.jeffthecoder.xyz/postgres",
 		"edgeclaim.nginx-stream.jeffthecoder.xyz/stream.public.tcp.80")
 	mustContain(t, w.mustKubectl("", "get", "ec", "--field-selector", "spec.heldBy=StreamIngress shop/postgres", "-o", "name"), "stream.public.tcp.5432")
-	mustContain(t, w.mustKubectl("", "describe", "sti", "-n", "shop", "postgres"), "TCP/5432 of class public is claimed", "TCP/5432 of class public is open")
-	mustContain(t, w.mustKubectl("", "events", "-n", "shop", "--for", "streamingress/postgres"), "Accepted", "Programmed")
+	// Events are written a moment after the status.
+	w.eventually("the events to be told of", func() error {
+		return errors.Join(
+			saysAll(w.mustKubectl("", "describe", "sti", "-n", "shop", "postgres"), "TCP/5432 of class public is claimed", "TCP/5432 of class public is open"),
+			saysAll(w.mustKubectl("", "events", "-n", "shop", "--for", "streamingress/postgres"), "Accepted", "Programmed"))
+	})
 }
 
 // columns is a table with one blank between columns.

@@ -125,7 +125,9 @@ func TestBypassedBalancers(t *testing.T) {
 	mustContain(t, w.refusal(tryEdit(w, second, ports(port("http", 80), port("other", 90)))).Error(), "held by Service bypass/a since")
 	w.delete(first)
 	w.pointHeldBy("node.tcp.80", "")
-	edit(w, second, ports(port("http", 80), port("other", 90)))
+	w.eventually("the replica to know that the port is free", func() error {
+		return tryEdit(w, second, ports(port("http", 80), port("other", 90)))
+	})
 	at := time.Now()
 	w.balances(second, "198.51.100.1 VIP TCP/80 TCP/90")
 	logTook(t, "the status after the ports are free", at)

@@ -70,15 +70,15 @@ func TestNodeAddresses(t *testing.T) {
 	w.pointHeldBy("node.tcp.80", "Service nodes/web")
 
 	t.Log("ports are refused at once: what another has, and what nodes need for themselves")
-	err := w.try(balancer("nodes/other", ports(port("a", 443), port("b", 80))))
-	mustContain(t, w.refusal(err).Error(), `spec.ports[1].port: Duplicate value: "TCP/80": held by Service nodes/web since`,
+	w.refusedSaying(balancer("nodes/other", ports(port("a", 443), port("b", 80))),
+		`spec.ports[1].port: Duplicate value: "TCP/80": held by Service nodes/web since`,
 		"on all nodes of AddressPool nodes; choose another port, or a pool with addresses")
-	err = w.try(balancer("nodes/ssh", ports(port("", 22))))
+	err := w.try(balancer("nodes/ssh", ports(port("", 22))))
 	mustContain(t, w.refusal(err).Error(), "spec.ports[0].port: Invalid value: 22: the nodes reserve this port for themselves")
 	udp := balancer("nodes/udp", ports(port("", 80, UDP)))
 	w.create(udp)
 	w.balances(udp, "192.0.2.11 VIP UDP/80\n192.0.2.12 VIP UDP/80")
-	mustContain(t, w.refusal(tryEdit(w, udp, ports(port("a", 80, UDP), port("b", 8080)))).Error(), `"TCP/8080": held by Service nodes/early since`)
+	w.editRefusedSaying(udp, ports(port("a", 80, UDP), port("b", 8080)), `"TCP/8080": held by Service nodes/early since`)
 	edit(w, udp, ports(port("a", 81, UDP)))
 	w.balances(udp, "192.0.2.11 VIP UDP/81\n192.0.2.12 VIP UDP/81")
 	w.pointHeldBy("node.udp.80", "")
@@ -130,10 +130,11 @@ func TestClusterIPs(t *testing.T) {
 func TestBothFamilies(t *testing.T) {
 	t.Parallel()
 	w := balancing(t)
+	mixed := addressPool("mixed", []string{"198.51.100.0/31", "2001:db8:46::/126"}, forAll)
 	w.create(namespace("both"),
 		addressPool("four", []string{"192.0.2.0/30"}, forAll),
 		addressPool("six", []string{"2001:db8:6::/64"}, forAll, onRequest),
-		addressPool("mixed", []string{"198.51.100.0/31", "2001:db8:46::/126"}, forAll))
+		mixed)
 	one, two := balancer("both/one"), balancer("both/two", dualStack(corev1.IPFamilyPolicyRequireDualStack))
 	swapped := balancer("both/swapped", dualStack(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol))
 	w.create(one)
@@ -147,15 +148,17 @@ func TestBothFamilies(t *testing.T) {
 	w.create(third)
 	w.balances(third, "192.0.2.1 VIP TCP/80\n2001:db8:46::2 VIP TCP/80")
 	exact := balancer("both/exact", dualStack(corev1.IPFamilyPolicyPreferDualStack), wants("192.0.2.3, 2001:db8:6::7"))
-	w.create(exact)
+	w.admitted(exact)
 	w.balances(exact, "192.0.2.3 VIP TCP/80\n2001:db8:6::7 VIP TCP/80")
 	t.Log("a family that is no longer asked for is given back, and one that is asked for added")
+	w.counts(mixed, "5 of 6, 1")
 	edit(w, two, func(svc *corev1.Service) {
 		single := corev1.IPFamilyPolicySingleStack
 		svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies, svc.Spec.ClusterIPs = &single, svc.Spec.IPFamilies[:1], svc.Spec.ClusterIPs[:1]
 	})
 	w.balances(two, "198.51.100.0 VIP TCP/80")
 	w.pointHeldBy("addr.2001-db8-46--0", "")
+	w.counts(mixed, "4 of 6, 2") // who gives addresses knows by now that it is free
 	edit(w, one, dualStack(corev1.IPFamilyPolicyPreferDualStack))
 	w.balances(one, "192.0.2.0 VIP TCP/80\n2001:db8:46:: VIP TCP/80")
 }

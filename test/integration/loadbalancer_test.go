@@ -141,6 +141,55 @@ func statusOf(svc *corev1.Service) string {
 	return strings.Join(lines, "\n")
 }
 
+// admitted creates objects, each as soon as the replica that answers knows what it needs: until then it is refused.
+func (w *world) admitted(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		w.eventually(fmt.Sprintf("%T %s to be admitted", object, client.ObjectKeyFromObject(object)), func() error { return w.try(object) })
+	}
+}
+
+// says is nil for an Invalid refusal that has all the words.
+func says(err error, words ...string) error {
+	if !apierrors.IsInvalid(err) {
+		return fmt.Errorf("want an Invalid refusal, got: %w", err) // or it passes
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			return fmt.Errorf("%q is missing in: %w", word, err)
+		}
+	}
+	return nil
+}
+
+// refusedSaying waits until the creation of a Service is refused with all the words, dry and then in truth, and returns the
+// refusal. The replica that answers may learn of what stands a moment after the API server has it: a dry run may pass until
+// then, and a refusal may lack words. What is held can never be had in truth.
+func (w *world) refusedSaying(svc *corev1.Service, words ...string) (err error) {
+	w.t.Helper()
+	for _, options := range [][]client.CreateOption{{client.DryRunAll}, nil} {
+		w.eventually(fmt.Sprintf("%s/%s to be refused", svc.Namespace, svc.Name), func() error {
+			if err = w.Client.Create(w.t.Context(), svc.DeepCopy(), options...); err == nil && options == nil {
+				w.t.Fatalf("%s/%s was created, want a refusal with %q", svc.Namespace, svc.Name, words)
+			}
+			return says(err, words...)
+		})
+	}
+	return err
+}
+
+// editRefusedSaying waits until a change in truth is refused with all the words, as refusedSaying does.
+func (w *world) editRefusedSaying(svc *corev1.Service, change func(*corev1.Service), words ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("a change of %s/%s to be refused", svc.Namespace, svc.Name), func() error {
+		err := tryEdit(w, svc, change)
+		if err == nil {
+			w.t.Fatalf("%s/%s was changed, want a refusal with %q", svc.Namespace, svc.Name, words)
+		}
+		return says(err, words...)
+	})
+}
+
 // balances waits until the status of a Service is as wanted, in the words of statusOf. The Service is read anew.
 func (w *world) balances(svc *corev1.Service, want string) {
 	w.t.Helper()

@@ -115,6 +115,7 @@ func TestEveryPermissionIsUsed(t *testing.T) {
 			t.Errorf("too much: %s", p)
 		}
 	}
+	w.awaitRoles(all)
 	w.doEverything()
 
 	w.eventually("every permission to be used", func() error {
@@ -134,6 +135,23 @@ func TestEveryPermissionIsUsed(t *testing.T) {
 		if !twice && (r.Code == http.StatusForbidden || len(by) != 1) {
 			t.Errorf("%s %s %s/%s was answered with %d, granted by %v", r.Verb, r.Resource, r.Namespace, r.Name, r.Code, by)
 		}
+	}
+}
+
+// awaitRoles waits until the API server knows the roles, by one permission of each: nothing may be denied.
+func (w *world) awaitRoles(all []permission) {
+	w.t.Helper()
+	known := map[string]bool{}
+	for _, p := range all {
+		if known[p.role+" "+p.namespace] {
+			continue
+		}
+		known[p.role+" "+p.namespace] = true
+		what := &authorizationv1.ResourceAttributes{Verb: p.verb, Namespace: p.namespace, Name: p.name}
+		resource, sub, _ := strings.Cut(p.resource, "/")
+		what.Resource, what.Group, _ = strings.Cut(resource, ".")
+		what.Subresource = sub
+		w.awaitRight(harness.User, true, what)
 	}
 }
 
@@ -175,6 +193,7 @@ func (w *world) installCertManagerKinds() {
 // openPorts lets a class live, with streams inside and outside and with foreign entries.
 func (w *world) openPorts() {
 	w.t.Helper()
+	w.guarded() // the replica has started just now
 	e := w.newEdge("all")
 	s, out := sti("all/s", of("all"), tcp(5432)), sti("all/out", of("all"), tcp(636), outside("192.0.2.1", 636))
 	w.create(s, out)

@@ -255,7 +255,11 @@ func TestPodOfTheSameName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := watcher.Watch(t.Context(), &v1beta1.PodToIPList{}, client.InNamespace("pod-same"))
+	list := &v1beta1.PodToIPList{}
+	if err := watcher.List(t.Context(), list, client.InNamespace("pod-same")); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := harness.Follow(t.Context(), watcher, list, client.InNamespace("pod-same"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (w *world) holding(key, pool, address string) *corev1.Service {
 	svc.Labels = map[string]string{"pool": pool}
 	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
 	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: address}
-	w.create(svc)
+	w.admitted(svc) // the pool may have been made a moment ago
 	holder := claim.Claimant{
 		Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID,
 		Generation: claim.Version(svc.ResourceVersion),

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,9 +32,11 @@ func TestAddressesStay(t *testing.T) {
 	want := l.settled()
 
 	quiet := func(what string, disturb func()) {
+		l.counted(want)
 		l.settles(poolsRest)
 		before := len(l.writes())
 		disturb()
+		l.counted(want)
 		l.settles(poolsRest)
 		l.isExactly(want)
 		for _, w := range l.writes()[before:] {
@@ -120,6 +123,36 @@ func (l *lender) settled() map[types.NamespacedName]string {
 		}
 	}
 	return has
+}
+
+// counted waits until the pools count the addresses that Services have. While this machine stands still nothing is written
+// either, and what is held back comes later.
+func (l *lender) counted(has map[types.NamespacedName]string) {
+	l.t.Helper()
+	distinct := map[string]bool{}
+	for _, addresses := range has {
+		for address := range strings.SplitSeq(addresses, ",") {
+			distinct[address] = true
+		}
+	}
+	for name, prefixes := range map[string][]string{"plain": {"192.0.2.", "2001:db8::"}, "shared": {"203.0.113."}} {
+		var n int64
+		for address := range distinct {
+			if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(address, prefix) }) {
+				n++
+			}
+		}
+		pool := addressPool(name, nil)
+		l.eventually(fmt.Sprintf("pool %s to count %d addresses", name, n), func() error {
+			if err := l.Client.Get(l.t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+				return err
+			}
+			if pool.Status.Assigned == nil {
+				return errors.New("it counts none")
+			}
+			return is(*pool.Status.Assigned, n)
+		})
+	}
 }
 
 // TestAddressesOfTheKilled kills the manager at random moments while Services come and go.

@@ -271,7 +271,7 @@ func raceForAllOrAPort(l *lender) {
 		l.eventually("all of the address to be given back", func() error { return l.leftovers(nil) })
 	}
 	l.t.Logf("%d users were told yes in %d rounds, while the pool was made anew %d times", yes, rounds, changes)
-	if changes < rounds/4 {
-		l.t.Errorf("the pool was made anew %d times only", changes)
+	if changes == 0 { // how often it can be depends on who is faster
+		l.t.Error("the pool was never made anew, so that nothing was tested")
 	}
 }

@@ -72,26 +72,28 @@ func (w *world) newTurnstile() *turnstile {
 	})
 	// The API server learns of the webhooks a moment later.
 	w.create(namespace("turnstile"))
-	probe := t.late("mutating", "probe")
-	w.eventually("the turnstile to be in the way", func() error {
-		ctx, cancel := context.WithCancel(w.t.Context())
-		defer cancel()
-		go func() {
+	for _, where := range []string{"mutating", "validating"} {
+		probe := t.late(where, "probe-"+where)
+		w.eventually("the "+where+" turnstile to be in the way", func() error {
+			ctx, cancel := context.WithCancel(w.t.Context())
+			defer cancel()
+			go func() {
+				select {
+				case <-probe.arrived:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			_ = probe.Create(ctx, sti("turnstile/probe", of("turnstile"), tcp(1)), client.DryRunAll)
 			select {
 			case <-probe.arrived:
-				cancel()
-			case <-ctx.Done():
+				return nil
+			default:
+				return is("not asked", "asked")
 			}
-		}()
-		_ = probe.Create(ctx, sti("turnstile/probe"), client.DryRunAll)
-		select {
-		case <-probe.arrived:
-			return nil
-		default:
-			return is("not asked", "asked")
-		}
-	})
-	probe.let()
+		})
+		probe.let()
+	}
 	return t
 }
 

@@ -19,9 +19,9 @@ const (
 	rounds, longRounds = 300, 120
 	// rivals for one port.
 	rivals = 16
-	// requestTimeout is how long an API request lives in races, raceGrace the shortest grace that is longer.
+	// requestTimeout is how long an API request lives in races. raceGrace is longer by more than this machine stands still.
 	requestTimeout = 20 * time.Second
-	raceGrace      = 25 * time.Second
+	raceGrace      = 40 * time.Second
 )
 
 // raceOptions are two replicas, and an API server whose requests are so short-lived that a test can wait for the end of

@@ -25,15 +25,18 @@ func TestWarnings(t *testing.T) {
 		"no port of that protocol": {[]streamOption{to("web", "dns")}, "spec.upstream.port: Service warn/web has no such TCP port yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sti("warn/s", append([]streamOption{of("warn"), tcp(1000)}, test.options...)...)
-			if err := k.Create(t.Context(), s, client.DryRunAll); err != nil {
-				t.Fatal(err)
-			}
-			got := k.said()
-			if test.want == "" && got != "" {
-				t.Errorf("warned: %s", got)
-			}
-			mustContain(t, got, test.want)
+			// A replica that has not seen the Service yet warns that there is none.
+			e.in(t).eventually("the warnings to be right", func() error {
+				s := sti("warn/s", append([]streamOption{of("warn"), tcp(1000)}, test.options...)...)
+				if err := k.Create(t.Context(), s, client.DryRunAll); err != nil {
+					return err
+				}
+				got := k.said()
+				if test.want == "" {
+					return is(got, "")
+				}
+				return saysAll(got, test.want)
+			})
 		})
 	}
 

@@ -161,12 +161,12 @@ func TestARunAndTheNext(t *testing.T) {
 	text := first.await(t)
 	c := connect(t, text)
 	stream := manifest(t, text, 1)
-	if err := c.Create(t.Context(), stream); err != nil {
+	if err := patiently(func() error { return c.Create(t.Context(), stream) }); err != nil {
 		t.Error("the first stream of the guide: ", err)
 	}
 	rival := manifest(t, text, 2)
 	rival.SetName("rival")
-	if err := c.Create(t.Context(), rival); !apierrors.IsInvalid(err) {
+	if err := patiently(func() error { return c.Create(t.Context(), rival) }); !apierrors.IsInvalid(err) {
 		t.Errorf("the second stream of the guide: %v, want it refused as invalid", err)
 	}
 	busy := open(t, portcullis, dir)
