@@ -69,7 +69,7 @@ func TestNamesOfClasses(t *testing.T) {
 func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {
 	t.Parallel()
 	// With a grace that never ends here, a port is free only because its holder was seen to go.
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: append([]string{"--claim-grace=1h"}, longLease...)}))
+	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=1h"}}))
 	e := w.newEdge("free")
 	e.create(namespace("free-a"), namespace("free-b"))
 	var slowest time.Duration

@@ -90,7 +90,7 @@ func TestOtherControllers(t *testing.T) {
 // TestBypassedBalancers makes Services while no replica answers.
 func TestBypassedBalancers(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := inWorld(t, start(t, harness.Options{Flags: shortLease}))
 	w.create(namespace("bypass"))
 	w.unguarded(source("bypass-nodes", v1beta1.SourceNodeIP), addressPool("bypass", []string{"192.0.2.0/29"}, forAll, onRequest))
 	w.node("n", "198.51.100.1")

@@ -24,7 +24,7 @@ import (
 // Services without a class, too.
 func balancing(t *testing.T) *world {
 	t.Helper()
-	return inWorld(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--default-load-balancer", "--claim-grace=" + grace.String()}}))
+	return inWorld(t, start(t, harness.Options{Replicas: 2, Flags: append([]string{"--default-load-balancer", "--claim-grace=" + grace.String()}, shortLease...)}))
 }
 
 // unguarded makes pools while no replica runs: without the webhook that would have to allow them.

@@ -67,8 +67,8 @@ const webhookTimeout = 30
 // there are few processors. So does this one, see TestMain.
 var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
 
-// A leader ends that is not heard of in time, also when it is this machine that stands still. With a short lease another
-// soon follows a leader that was killed; a long one is for tests that kill none.
+// A leader ends that is not heard of in time, also when it is this machine that stands still, and nobody starts it again. So
+// leases are long, but in tests that kill leaders: with a short one another soon follows.
 var (
 	shortLease = []string{"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s"}
 	longLease  = []string{"--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s"}
@@ -78,7 +78,7 @@ var (
 func onThisMachine(o harness.Options) harness.Options {
 	o.Binary, o.WebhookTimeout = binary, webhookTimeout
 	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
-	o.Flags = slices.Concat(shortLease, o.Flags)
+	o.Flags = slices.Concat(longLease, o.Flags)
 	return o
 }
 

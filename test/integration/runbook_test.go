@@ -51,7 +51,7 @@ func (w *world) runbook(name string) {
 // inline again, and to take out what is left after an uninstallation.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
 	w.apply("config/samples")
 	w.create(namespace("shop"), namespace("rival"))
 	standing := sti("shop/standing", of("public"), tcp(5432))

@@ -33,7 +33,7 @@ func shared(t *testing.T) *world {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		sharing.h, sharing.err = harness.Start(ctx, onThisMachine(harness.Options{
-			Replicas: 2, Flags: append([]string{"--claim-grace=" + grace.String()}, longLease...),
+			Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
 		}))
 	})
 	if sharing.err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,12 +25,12 @@ const (
 	raceGrace      = 40 * time.Second
 )
 
-// raceOptions are two replicas, and an API server whose requests are so short-lived that a test can wait for the end of
-// a grace.
+// raceOptions are two replicas that may be killed, and an API server whose requests are so short-lived that a test can wait
+// for the end of a grace.
 func raceOptions() harness.Options {
 	return harness.Options{
 		Replicas:     2,
-		Flags:        []string{"--claim-grace=" + raceGrace.String()},
+		Flags:        slices.Concat(shortLease, []string{"--claim-grace=" + raceGrace.String()}),
 		ControlPlane: controlplane.Options{APIServerFlags: []string{"--request-timeout=" + requestTimeout.String()}},
 	}
 }

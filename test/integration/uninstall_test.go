@@ -41,7 +41,8 @@ type installation struct {
 func uninstalling(t *testing.T, replicas int) *installation {
 	t.Helper()
 	w := inWorld(t, start(t, harness.Options{
-		ControlPlane: controlplane.Options{Audit: true, AuditReads: true}, Replicas: replicas, Flags: []string{"--claim-grace=1h"},
+		ControlPlane: controlplane.Options{Audit: true, AuditReads: true}, Replicas: replicas,
+		Flags: slices.Concat(shortLease, []string{"--claim-grace=1h"}),
 	}))
 	i := &installation{
 		edge:    w.newManualEdge("uninstall"),
