@@ -71,7 +71,7 @@ func saysAll(in string, words ...string) error {
 // refusedWith is an error unless err is an Invalid refusal that has all words.
 func refusedWith(err error, words ...string) error {
 	if !apierrors.IsInvalid(err) {
-		return fmt.Errorf("want an Invalid refusal, got %v", err)
+		return fmt.Errorf("want an Invalid refusal, got: %w", err) // or it passes
 	}
 	return saysAll(err.Error(), words...)
 }

@@ -75,7 +75,7 @@ func TestAddressRequests(t *testing.T) {
 	w.balances(dns, "203.0.113.64 VIP TCP/53 UDP/53")
 	w.balances(https, "203.0.113.64 VIP TCP/443")
 	w.pointHeldBy("addr.203-0-113-64.udp.53", "Service web/dns")
-	w.refusedSaying(balancer("web/no", wants("203.0.113.64"), ports(port("a", 80), port("b", 53))),
+	_ = w.refusedSaying(balancer("web/no", wants("203.0.113.64"), ports(port("a", 80), port("b", 53))),
 		`spec.ports[1].port: Duplicate value: "TCP/53": held by Service web/dns since`)
 	w.editRefusedSaying(https, ports(port("a", 443), port("b", 53, UDP)),
 		`spec.ports[1].port: Duplicate value: "UDP/53": held by Service web/dns since`)
@@ -104,10 +104,10 @@ func TestAddressRequests(t *testing.T) {
 	t.Log("what is promised and not stored is free again after the grace")
 	promised := claim.New(claim.Address(netip.MustParseAddr("198.51.100.3")), claim.Claimant{
 		Holder: claim.ServiceHolder("web", "stopped"), UID: "stopped"})
-	// By a clock that is ahead, all of the grace is left for a minute, however late the refusal comes.
-	promised.Spec.Renewed = new(metav1.NewMicroTime(time.Now().Add(time.Minute)))
+	// By a clock that is ahead, all of the grace is left for a while, however late the refusal comes.
+	promised.Spec.Renewed = new(metav1.NewMicroTime(time.Now().Add(grace)))
 	w.create(promised)
-	w.refusedSaying(balancer("web/late", wants("198.51.100.3")), "held for Service web/stopped, which is not stored",
+	_ = w.refusedSaying(balancer("web/late", wants("198.51.100.3")), "held for Service web/stopped, which is not stored",
 		"it is free again in at most ", "s, try again then")
 	w.eventually("it is free again", func() error { return w.try(balancer("web/late", wants("198.51.100.3"))) })
 }

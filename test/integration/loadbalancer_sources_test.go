@@ -70,7 +70,7 @@ func TestNodeAddresses(t *testing.T) {
 	w.pointHeldBy("node.tcp.80", "Service nodes/web")
 
 	t.Log("ports are refused at once: what another has, and what nodes need for themselves")
-	w.refusedSaying(balancer("nodes/other", ports(port("a", 443), port("b", 80))),
+	_ = w.refusedSaying(balancer("nodes/other", ports(port("a", 443), port("b", 80))),
 		`spec.ports[1].port: Duplicate value: "TCP/80": held by Service nodes/web since`,
 		"on all nodes of AddressPool nodes; choose another port, or a pool with addresses")
 	err := w.try(balancer("nodes/ssh", ports(port("", 22))))

@@ -76,8 +76,7 @@ func createTwin(
 		twin := sti(id+"-a/twin", of("inflight"), tcp(port))
 		if err := e.try(twin); timedOut(err) {
 			slow.let()
-			<-ended
-			return errSlow
+			return errors.Join(errSlow, <-ended)
 		} else if err != nil {
 			return fmt.Errorf("the twin was refused: %w", err)
 		}
@@ -122,11 +121,10 @@ func regressMove(e *edge, t *turnstile, id string, port int32) error {
 	case <-again.arrived:
 	case err := <-oldEnded:
 		recent.let()
-		<-recentEnded
 		if timedOut(err) {
-			return errSlow
+			return errors.Join(errSlow, <-recentEnded)
 		}
-		return fmt.Errorf("the old move did not begin anew, it ended with: %w", err)
+		return fmt.Errorf("the old move did not begin anew, it ended with: %w", errors.Join(err, <-recentEnded))
 	}
 	rival := e.rival(id, port)
 	recent.let()

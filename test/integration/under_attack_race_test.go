@@ -22,7 +22,7 @@ const (
 	rivals = 16
 	// requestTimeout is how long an API request lives in races. raceGrace is longer by more than this machine stands still.
 	requestTimeout = 20 * time.Second
-	raceGrace      = 40 * time.Second
+	raceGrace      = 30 * time.Second
 )
 
 // raceOptions are two replicas that may be killed, and an API server whose requests are so short-lived that a test can wait
