@@ -59,13 +59,16 @@ func (d *draining) Register(path string, hook http.Handler) {
 
 type patienceKey struct{}
 
+// mostPatience is what an API server waits for an answer at most (timeoutSeconds of a webhook). Others may say anything.
+const mostPatience = 30 * time.Second
+
 // withPatience keeps how long the API server waits for the answer to a request: it says so in the URL, as any client does.
 func withPatience(ctx context.Context, r *http.Request) context.Context {
 	patience, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || patience <= 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, patienceKey{}, patience)
+	return context.WithValue(ctx, patienceKey{}, min(patience, mostPatience))
 }
 
 // deadline is how long a decision may take, so that its answer is there in time: the API server waits for as long as it has

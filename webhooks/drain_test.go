@@ -101,6 +101,7 @@ func TestDrainingSaysFarewell(t *testing.T) {
 func TestDecisionsKnowTheirTime(t *testing.T) {
 	for query, want := range map[string]time.Duration{
 		"?timeout=30s": 25 * time.Second,
+		"?timeout=99h": 25 * time.Second,
 		"?timeout=1s":  time.Second * 5 / 6,
 		"?timeout=3":   2500 * time.Millisecond,
 		"?timeout=-1s": 2500 * time.Millisecond,
