@@ -236,14 +236,14 @@ func TestTwoClassesOfOneProxy(t *testing.T) {
 		// A dry run, as a replica that has not seen the first class yet would let the second in.
 		e.eventually("the second class to be refused", func() error {
 			err := e.Client.Create(t.Context(), streamClass("target2", e.namespace, change), client.DryRunAll)
-			return refusedWith(err, field+": Duplicate value", "held by StreamIngressClass target", "two classes can't share it")
+			return says(err, field+": Duplicate value", "held by StreamIngressClass target", "two classes can't share it")
 		})
 	}
 	free := streamClass("target2", e.namespace, hostNetwork)
 	free.Spec.TCPConfigMap.Name, free.Spec.UDPConfigMap = "t", nil
 	e.create(free)
 	e.eventually("the change to be refused", func() error {
-		return refusedWith(dryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
+		return says(dryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
 			c.Spec.Service = &v1beta1.ObjectReference{Namespace: e.namespace, Name: "proxy"}
 		}), "spec.service: Duplicate value")
 	})

@@ -147,7 +147,7 @@ func TestUpstreamNamespacesOfTheClass(t *testing.T) {
 	t.Log("a class can't close its borders to streams that cross them")
 	closed := func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamSame }
 	w.eventually("the stream to be seen, and to keep the borders open", func() error {
-		return refusedWith(dryEdit(w, all.class, closed),
+		return says(dryEdit(w, all.class, closed),
 			"spec.upstreamNamespaces: Forbidden: can't be changed from All to Same while 1 stream(s)", "upstream-shop/all")
 	})
 	edit(w, all.class, func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = v1beta1.UpstreamGranted })
@@ -169,7 +169,7 @@ func TestOutsideUpstreamsOfTheClass(t *testing.T) {
 
 	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
 	w.eventually("the stream to be seen, and to keep the way out open", func() error {
-		return refusedWith(dryEdit(w, e.class, denied),
+		return says(dryEdit(w, e.class, denied),
 			"spec.outsideUpstreams: Forbidden: can't be changed to Denied while 1 stream(s)", "outside-shop/db")
 	})
 

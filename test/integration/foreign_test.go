@@ -68,14 +68,6 @@ func saysAll(in string, words ...string) error {
 	return nil
 }
 
-// refusedWith is an error unless err is an Invalid refusal that has all words.
-func refusedWith(err error, words ...string) error {
-	if !apierrors.IsInvalid(err) {
-		return fmt.Errorf("want an Invalid refusal, got: %w", err) // or it passes
-	}
-	return saysAll(err.Error(), words...)
-}
-
 // toldOf waits until a stream is refused with these words, and returns that refusal. The replica that answers may learn of
 // a claim a moment after the API server has it, and knows the holder by what is entered until then.
 func (w *world) toldOf(s *v1beta1.StreamIngress, words ...string) (told metav1.Status) {
@@ -114,7 +106,7 @@ func TestForeignEntriesConflictInline(t *testing.T) {
 		s := sti("inline/s", of("inline"), tcp(number))
 		// A replica that has not seen the Service yet would let the stream in.
 		w.eventually("what is foreign to be seen", func() error {
-			return refusedWith(w.Client.Create(t.Context(), s.DeepCopy(), client.DryRunAll), "held by "+holder, "nearby: ")
+			return says(w.Client.Create(t.Context(), s.DeepCopy(), client.DryRunAll), "held by "+holder, "nearby: ")
 		})
 		mustContain(t, w.refusal(w.try(s.DeepCopy())).Error(), "spec.listen: Duplicate value", "held by "+holder, "nearby: ")
 		e.heldBy("inline", TCP, number, holder)

@@ -154,12 +154,7 @@ func says(err error, words ...string) error {
 	if !apierrors.IsInvalid(err) {
 		return fmt.Errorf("want an Invalid refusal, got: %w", err) // or it passes
 	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			return fmt.Errorf("%q is missing in: %w", word, err)
-		}
-	}
-	return nil
+	return saysAll(err.Error(), words...)
 }
 
 // refusedSaying waits until the creation of a Service is refused with all the words, dry and then in truth, and returns the

@@ -59,7 +59,7 @@ spec: {className: self, upstream: {service: db, port: 5432}}}`
 	t.Log("a move is judged by the rules of today")
 	// A replica that still knows the old rules would let the stream move.
 	e.eventually("the move to be refused", func() error {
-		return refusedWith(dryEdit(e.world, s, tcp(5433)), "reserves this port for itself")
+		return says(dryEdit(e.world, s, tcp(5433)), "reserves this port for itself")
 	})
 	mustContain(t, e.refusal(tryEdit(e.world, s, tcp(5433))).Error(), "reserves this port for itself")
 	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"after": "refusal"} })
