@@ -109,7 +109,7 @@ func (r *claimReconciler) wants(ctx context.Context, reader client.Reader, c *v1
 	case !at.IsStream():
 		return r.loadBalancerWants(ctx, reader, at, holder)
 	case !holder.IsStream():
-		return r.foreignWants(ctx, at, holder)
+		return r.foreignWants(ctx, c, at, holder)
 	}
 	si := &v1beta1.StreamIngress{}
 	if found, err := r.read(ctx, reader, holder.Key(), si); !found {
@@ -128,17 +128,44 @@ func (r *claimReconciler) wants(ctx context.Context, reader client.Reader, c *v1
 }
 
 // foreignWants looks whether a ConfigMap or a Service still has a foreign entry or port at a point. What is foreign has
-// not come through admission, so that there is nothing in flight to wait for.
-func (r *claimReconciler) foreignWants(ctx context.Context, at claim.Coordinate, holder claim.Holder) (claim.Sighting, error) {
+// not come through admission, so that there is nothing in flight to wait for. An object that is not there while its class
+// names it keeps what it had: it is about to be made again, and its ports are not whose is fastest.
+func (r *claimReconciler) foreignWants(
+	ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate, holder claim.Holder,
+) (claim.Sighting, error) {
+	if _, _, left := claim.Adopted(c); left {
+		return claim.Sighting{Exists: true, Wants: true}, nil // until the entry is settled
+	}
 	class, err := r.view.Class(ctx, at.Class())
 	if err != nil || class == nil {
 		return claim.Sighting{}, err
+	}
+	absent, err := r.isAbsent(ctx, class, at.Protocol(), c)
+	if err != nil || absent {
+		return claim.Sighting{Exists: absent, Wants: absent}, err
 	}
 	f, foreign, err := r.view.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return claim.Sighting{}, err
 	}
 	return claim.Sighting{Exists: true, UID: f.Holder.UID, Wants: f.Holder.Holder == holder}, nil
+}
+
+// isAbsent says whether a class names the ConfigMap or Service that holds a claim, and it does not exist. Nor does a ConfigMap
+// that only Portcullis has written since it was deleted.
+func (r *claimReconciler) isAbsent(
+	ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, c *v1beta1.EdgeClaim,
+) (bool, error) {
+	holder := claim.HolderOf(c)
+	if ref := class.ConfigMap(protocol); ref != nil && claim.ConfigMapHolder(ref.Namespace, ref.Name) == holder {
+		cm, err := r.view.ConfigMap(ctx, *ref)
+		return err == nil && (cm == nil || cm.UID != c.Spec.Holder.UID && stream.AppliedAlone(cm)), err
+	}
+	if ref := class.Spec.Service; ref != nil && claim.ServiceHolder(ref.Namespace, ref.Name) == holder {
+		svc, err := r.view.Service(ctx, holder.Key())
+		return err == nil && svc == nil, err
+	}
+	return false, nil
 }
 
 // enqueue asks for a look at every claim of a holder.
@@ -152,7 +179,8 @@ func (r *claimReconciler) enqueue(ctx context.Context, q claimQueue, holder clai
 	}
 }
 
-// onClaim looks at a new or changed claim, and at the others of its holder: it may be one too many.
+// onClaim looks at a new or changed claim, and at the others of its holder: it may be one too many. Of one on a port that is
+// gone it looks at those that the port took of the Service in front of the proxy.
 func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, q claimQueue, obj client.Object) {
 		q.Add(claimRequest{Name: obj.GetName()})
@@ -163,6 +191,11 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) { look(ctx, q, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsStream() {
+				r.enqueueFront(ctx, q, at)
+			}
+		},
 	}
 }
 

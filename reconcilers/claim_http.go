@@ -18,8 +18,8 @@ import (
 
 // httpWants looks whether the Service or Ingress that holds a path is there, and wants it. Both are read by reader.
 //
-// A Service wants what its annotation asks for, and what the Ingress that was made for it still serves: nobody else
-// gets a path while a proxy still sends it here.
+// A Service wants what its annotation asks for, and what the Ingress of its name still serves, whatever is marked on that:
+// nobody else gets a path while a proxy still sends it there.
 func (r *claimReconciler) httpWants(
 	ctx context.Context, reader client.Reader, at claim.Coordinate, holder claim.Holder,
 ) (claim.Sighting, error) {
@@ -30,9 +30,8 @@ func (r *claimReconciler) httpWants(
 	}
 	serves := served && slices.Contains(exposure.PointsOf(ing), at)
 	if !holder.IsService() {
-		return claim.Sighting{Exists: served, UID: ing.UID, Generation: ing.Generation, Wants: serves && exposure.MadeFor(ing) == ""}, nil
+		return claim.Sighting{Exists: served, UID: ing.UID, Generation: ing.Generation, Wants: serves}, nil
 	}
-	serves = serves && exposure.MadeFor(ing) != ""
 	svc := &corev1.Service{}
 	there, err := r.read(ctx, reader, holder.Key(), svc)
 	if err != nil || !there {
@@ -52,8 +51,7 @@ func (r *claimReconciler) read(
 	return err == nil, ignoreNotFound(err)
 }
 
-// onIngress looks at the claims of an Ingress, and at those of the Service that it was made for. An Ingress that goes
-// tells the UID of a Service that was stored.
+// onIngress looks at the claims of an Ingress, and at those of the Service of its name.
 func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, q claimQueue, obj client.Object, gone bool) {
 		var self types.UID
@@ -61,9 +59,7 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 			self = obj.GetUID()
 		}
 		r.enqueue(ctx, q, claim.IngressHolder(obj.GetNamespace(), obj.GetName()), self)
-		if service := exposure.MadeFor(obj); service != "" {
-			r.enqueue(ctx, q, claim.ServiceHolder(obj.GetNamespace(), obj.GetName()), service)
-		}
+		r.enqueue(ctx, q, claim.ServiceHolder(obj.GetNamespace(), obj.GetName()), "")
 	}
 	changed := servingChanged()
 	return handler.TypedFuncs[client.Object, claimRequest]{

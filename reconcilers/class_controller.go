@@ -75,6 +75,16 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if class == nil {
 		r.pacer.forget(req.Name)
 		forgetClassMetrics(req.Name)
+		claims, err := r.view.Claims(ctx, req.Name)
+		if err == nil {
+			err = r.giveBack(ctx, req.Name, nil, claims)
+		}
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: paceFirst}, nil
+		}
+		if err != nil {
+			return reconcile.Result{}, err
+		}
 		again, err := r.letGo(ctx, req.Name, nil)
 		return reconcile.Result{RequeueAfter: again}, err
 	}
@@ -109,6 +119,9 @@ func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngr
 	if err != nil {
 		return report, err
 	}
+	if err := r.giveBack(ctx, class.Name, class, s.claims); err != nil {
+		return report, err
+	}
 	if err := r.enterForeign(ctx, s); err != nil {
 		return report, err
 	}
@@ -120,6 +133,9 @@ func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngr
 	for _, cm := range s.configMaps {
 		wanted, err := r.wantedEntries(ctx, cm, granted)
 		if err != nil {
+			return report, err
+		}
+		if err := r.rememberReplaced(ctx, s, cm, wanted); err != nil {
 			return report, err
 		}
 		written, err := r.programConfigMap(ctx, class, cm, wanted, &report)
@@ -139,7 +155,13 @@ func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngr
 func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 	enter := func(port stream.PortKey, holder claim.Holder, uid types.UID) error {
 		at := claim.Stream(s.class.Name, port.Protocol, port.Port)
-		if at.IsZero() || s.claims[at] != nil {
+		if at.IsZero() {
+			return nil
+		}
+		if c := s.claims[at]; c != nil {
+			if claim.HolderOf(c) == holder && c.Spec.Holder.UID != uid { // it was made anew, and has the port again
+				return client.IgnoreNotFound(r.ledger.Identify(ctx, c, uid))
+			}
 			return nil
 		}
 		c, err := r.ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: uid}, nil)

@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -129,6 +131,9 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 	if err != nil {
 		return err
 	}
+	if err := r.claimFront(ctx, s, &plan, report); err != nil {
+		return err
+	}
 	for _, port := range plan.Limit(stream.MaxServicePorts - len(s.front.Foreign)) {
 		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf(
 			"Service %s/%s has no room for another port: the API server can't store a Service with more than about %d",
@@ -163,6 +168,36 @@ func (r *classReconciler) programService(ctx context.Context, s *scene, open map
 	for _, port := range slices.SortedFunc(maps.Keys(refused), stream.ComparePorts) {
 		report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("Service %s/%s: %s", ref.Namespace, ref.Name, refused[port]))
 	}
+	return nil
+}
+
+// claimFront claims what the missing ports take of what the Service shares with others, and leaves out those of which others
+// have it: kube-proxy would take their traffic here.
+func (r *classReconciler) claimFront(ctx context.Context, s *scene, plan *stream.PortPlan, report *classReport) error {
+	front, err := rules.FrontOf(ctx, r.view, s.class)
+	if err != nil || front == nil {
+		return err
+	}
+	by := claim.Claimant{Holder: front.Holder(), UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	missing := plan.Missing[:0:0]
+	for _, port := range plan.Missing {
+		var held *claim.HeldError
+		for _, point := range front.Points(port.Protocol, port.Port) {
+			if _, err = r.ledger.Claim(ctx, point, by, nil); err != nil {
+				break
+			}
+		}
+		switch {
+		case errors.As(err, &held):
+			report.refuse(port, v1beta1.ReasonPortRefused,
+				fmt.Sprintf("Service %s/%s: %s is %s", s.service.Namespace, s.service.Name, port, held))
+		case err != nil:
+			return err
+		default:
+			missing = append(missing, port)
+		}
+	}
+	plan.Missing = missing
 	return nil
 }
 

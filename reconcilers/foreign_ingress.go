@@ -18,10 +18,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// foreignIngressReconciler enters into the ledger what the Ingresses serve that no annotation asked for, so that one
-// rule covers every conflict. It never writes to them.
+// foreignIngressReconciler enters into the ledger what Ingresses serve, but for those that serve just what the annotation of
+// the Service of their name asks for: that is the Service's to claim. So one rule covers every conflict. What is marked on
+// an Ingress does not matter, nor whether it is being deleted: the proxy serves it. It never writes to them.
 type foreignIngressReconciler struct {
 	base
 }
@@ -39,7 +41,11 @@ func setupForeignIngress(mgr manager.Manager, b base) error {
 // next one does when the first is gone.
 func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ing, err := r.view.Ingress(ctx, req.NamespacedName)
-	if err != nil || ing == nil || ing.DeletionTimestamp != nil || exposure.MadeFor(ing) != "" {
+	if err != nil || ing == nil {
+		return reconcile.Result{}, err
+	}
+	svc, err := r.view.Service(ctx, req.NamespacedName)
+	if err != nil || rules.IsAsked(r.view, svc, ing) {
 		return reconcile.Result{}, err
 	}
 	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}

@@ -49,8 +49,11 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if svc == nil || svc.DeletionTimestamp != nil || !asks(svc) {
+	switch {
+	case svc == nil || !asks(svc):
 		return reconcile.Result{}, r.withdraw(ctx, req.NamespacedName, svc)
+	case svc.DeletionTimestamp != nil:
+		return reconcile.Result{}, nil // until it is gone it keeps what it has; the garbage collector may be taking that away
 	}
 	w, problems, err := r.judge(ctx, svc)
 	if err != nil {
@@ -110,7 +113,7 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		if held {
 			continue
 		}
-		_, err = r.ledger.Claim(ctx, at, by, nil)
+		_, err = r.ledger.Claim(ctx, at, by, rules.OwnIngress(svc))
 		var taken *claim.HeldError
 		if errors.As(err, &taken) {
 			problems, err = rules.HTTPConflict(ctx, r.view, at, taken.Claim, r.ledger.GraceLeft(taken.Claim))

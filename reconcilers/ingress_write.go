@@ -88,7 +88,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		return err
 	}
 	if w.Issuer.IsZero() {
-		return r.dropCertificate(ctx, existing)
+		return r.dropCertificate(ctx, existing, svc)
 	}
 	if existing == nil {
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
@@ -118,7 +118,7 @@ func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return err
 	}
-	if ing != nil && ing.DeletionTimestamp == nil && exposure.MadeFor(ing) != "" {
+	if ing != nil && ing.DeletionTimestamp == nil && wasMade(ing, svc) {
 		if err := r.remove(ctx, ing); err != nil {
 			return fmt.Errorf("deleting the Ingress: %w", err)
 		}
@@ -130,12 +130,17 @@ func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return err
 	}
-	return r.dropCertificate(ctx, cert)
+	return r.dropCertificate(ctx, cert, svc)
+}
+
+// wasMade says whether an object was made for a Service, or, where there is none (svc is nil), for one of its name.
+func wasMade(obj client.Object, svc *corev1.Service) bool {
+	return exposure.MadeFor(obj) != "" || svc != nil && exposure.IsOwn(obj, svc)
 }
 
 // dropCertificate deletes a Certificate that was made for a Service. What it has issued stays in its Secret.
-func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Certificate) error {
-	if cert == nil || cert.DeletionTimestamp != nil || exposure.MadeFor(cert) == "" {
+func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Certificate, svc *corev1.Service) error {
+	if cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
 		return nil
 	}
 	if err := r.remove(ctx, cert); err != nil {

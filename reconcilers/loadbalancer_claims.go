@@ -140,7 +140,7 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 // been released, and the cache lag behind.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
 	svc, by := o.balance.Service, claimantOf(o.balance)
-	listed := cluster.OwnListed(svc)
+	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 	for _, lot := range o.lots {
 		for _, at := range lot.Points {
 			isListed := rules.IsListed(o.balance.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)

@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +63,7 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
-	case svc == nil || svc.DeletionTimestamp != nil:
+	case svc == nil:
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	case !r.view.Balances(svc):
@@ -164,7 +165,8 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 		c, err := r.view.Claim(ctx, at.Name())
 		return err == nil && c != nil
 	})
-	if !rules.Backs(held, cluster.OwnListed(svc)) { // the cache of claims may lag behind that of Services: nothing may move for that
+	// The cache of claims may lag behind that of Services: nothing may move for that.
+	if !rules.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
 		if held, err = r.heldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
@@ -173,18 +175,35 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 	return &rules.Balance{Service: svc, Ask: ask, Held: held}, problems, nil
 }
 
-// isForeign says whether another controller has given a Service its addresses: one that no class assigns to either.
+// isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
+// that holds nothing. What the managed fields say of who wrote them is the tenant's to write.
 func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
-	return svc.Spec.LoadBalancerClass == nil && len(svc.Status.LoadBalancer.Ingress) > 0 && len(held) == 0 && !cluster.OwnsStatus(svc)
+	return svc.Spec.LoadBalancerClass == nil && len(svc.Status.LoadBalancer.Ingress) > 0 && len(held) == 0
 }
 
-// letGo clears what Portcullis has written into the status of a Service that it does not serve. The claims follow when
-// the cache shows it.
+// letGo clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
+// follow when the cache shows it.
 func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service) error {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !cluster.OwnsStatus(svc) {
+	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+	if len(listed) == 0 {
 		return nil
 	}
-	return r.writeIngress(ctx, svc, nil)
+	held, err := r.view.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
+	if err != nil {
+		return err
+	}
+	for _, ip := range listed {
+		ours := holdsAddress(held, ip)
+		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
+			if ours, err = r.view.IsNodeAddress(ctx, ip); err != nil {
+				return err
+			}
+		}
+		if ours {
+			return r.clearIngress(ctx, svc)
+		}
+	}
+	return nil
 }
 
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {

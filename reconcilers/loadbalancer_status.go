@@ -11,16 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // The states of a Service of type LoadBalancer, beside stateServed and stateRefused.
@@ -68,7 +65,7 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) rules.Problems {
 
 // publish writes the status of a Service, if it says anything else, and tells what has changed.
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	if !o.foreign && !saysAlready(svc, o.ingress) {
+	if !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress) {
 		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
 			r.recent.forget(o.balance.Holder())
 			return cmp.Or(err, errStale)
@@ -85,6 +82,10 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 		}
 		r.tellLost(svc, lost, o)
 	}
+	if svc.DeletionTimestamp != nil { // who waits for it to be gone is told nothing of what it can't have
+		r.forget(client.ObjectKeyFromObject(svc))
+		return nil
+	}
 	r.report(svc, o)
 	return nil
 }
@@ -93,7 +94,7 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 // pools and claims may be absent because Portcullis is being uninstalled.
 func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Service, o *outcome) error {
 	remaining := loadbalancer.Listed(o.ingress)
-	for _, ip := range cluster.OwnListed(svc) {
+	for _, ip := range loadbalancer.Listed(svc.Status.LoadBalancer.Ingress) {
 		if slices.Contains(remaining, ip) {
 			continue
 		}
@@ -124,64 +125,11 @@ func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
 	return slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
 }
 
-// saysAlready says whether the status of a Service is Portcullis' own and says what it should.
-func saysAlready(svc *corev1.Service, ingress []corev1.LoadBalancerIngress) bool {
-	return equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, ingress) && (len(ingress) == 0 || cluster.OwnsStatus(svc))
-}
-
-// writeIngress applies the whole of status.loadBalancer of a Service, as it was read. One that is gone is no error.
-func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
-	balancer := corev1ac.LoadBalancerStatus()
-	for i := range ingress {
-		balancer.WithIngress(ingressApply(&ingress[i]))
-	}
-	apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion).
-		WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
-	if len(ingress) == 0 && !cluster.OwnsStatus(svc) && len(svc.Status.LoadBalancer.Ingress) > 0 {
-		return r.wipe(ctx, svc)
-	}
-	err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
-	if ignoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	return nil
-}
-
-// wipe takes addresses out of a status that somebody else has written there: leaving them out of what is applied would
-// not.
-func (r *loadBalancerReconciler) wipe(ctx context.Context, svc *corev1.Service) error {
-	next := svc.DeepCopy()
-	next.Status.LoadBalancer = corev1.LoadBalancerStatus{}
-	patch := client.MergeFromWithOptions(svc, client.MergeFromWithOptimisticLock{})
-	if err := r.writer.Status().Patch(ctx, next, patch, client.FieldOwner(stream.FieldManager)); ignoreNotFound(err) != nil {
-		return fmt.Errorf("clearing the status: %w", err)
-	}
-	return nil
-}
-
-func ingressApply(ingress *corev1.LoadBalancerIngress) *corev1ac.LoadBalancerIngressApplyConfiguration {
-	apply := corev1ac.LoadBalancerIngress()
-	if ingress.IP != "" {
-		apply.WithIP(ingress.IP)
-	}
-	if ingress.IPMode != nil {
-		apply.WithIPMode(*ingress.IPMode)
-	}
-	for _, p := range ingress.Ports {
-		port := corev1ac.PortStatus().WithPort(p.Port).WithProtocol(p.Protocol)
-		if p.Error != nil {
-			port.WithError(*p.Error)
-		}
-		apply.WithPorts(port)
-	}
-	return apply
-}
-
 // lost are the addresses that a Service is about to lose because no pool gives them to it any longer.
 func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
 	remaining := loadbalancer.Listed(o.ingress)
 	var lost []netip.Addr
-	for _, ip := range cluster.OwnListed(svc) {
+	for _, ip := range loadbalancer.Listed(svc.Status.LoadBalancer.Ingress) {
 		if !holdsAddress(o.balance.Held, ip) || slices.Contains(remaining, ip) {
 			continue
 		}

@@ -23,11 +23,10 @@ func (r *streamReconciler) acquire(
 	if req.At.IsZero() {
 		return r.draw(ctx, si, by, req)
 	}
-	mayTake, problems, err := rules.Adoption(ctx, r.view, si, class, req.At)
-	if err != nil || len(problems) > 0 {
+	if by.Adopts, problems, err = rules.Adoption(ctx, r.view, si, class, req.At); err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
 	}
-	_, err = r.ledger.Claim(ctx, req.At, by, mayTake)
+	_, err = r.ledger.Claim(ctx, req.At, by, nil)
 	var held *claim.HeldError
 	if errors.As(err, &held) {
 		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()

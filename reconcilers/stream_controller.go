@@ -96,17 +96,22 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 	return v, err
 }
 
-// resolve says what is wrong with the upstream of a stream.
+// resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and
+// goes when that is withdrawn. While there is no class, all stays as it is.
 func (r *streamReconciler) resolve(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
 ) (rules.Problems, error) {
-	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
+	if class == nil {
+		return rules.Upstream(ctx, r.view, si)
+	}
+	if problems, err := rules.Consent(ctx, r.view, si, class); err != nil || len(problems) > 0 {
+		if err == nil && si.Outside() {
+			err = r.inside(ctx, si)
+		}
 		return problems, err
 	}
-	if class != nil {
-		if problems, err := rules.Consent(ctx, r.view, si, class); err != nil || len(problems) > 0 {
-			return problems, err
-		}
+	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
+		return problems, err
 	}
 	return rules.Upstream(ctx, r.view, si)
 }

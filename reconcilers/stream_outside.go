@@ -25,23 +25,40 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
+// standingOutside reads the Service and the EndpointSlice of the name that an outside upstream has, nil for none.
+func (r *streamReconciler) standingOutside(
+	ctx context.Context, si *v1beta1.StreamIngress,
+) (svc *corev1.Service, slice *discoveryv1.EndpointSlice, err error) {
+	key := types.NamespacedName{Namespace: si.Namespace, Name: v1beta1.OutsideServiceName(si.Name)}
+	if svc, err = r.view.Service(ctx, key); err != nil {
+		return nil, nil, err
+	}
+	slice = &discoveryv1.EndpointSlice{}
+	if err := r.view.Reader.Get(ctx, key, slice); err != nil {
+		return svc, nil, client.IgnoreNotFound(err)
+	}
+	return svc, slice, nil
+}
+
+// inside deletes what an upstream that is, or may be, outside no longer has left.
+func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress) error {
+	svc, slice, err := r.standingOutside(ctx, si)
+	if err != nil {
+		return err
+	}
+	return r.dropOutside(ctx, si, svc, slice)
+}
+
 // outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
 // them when the upstream is inside.
 func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (rules.Problems, error) {
+	if !si.Outside() {
+		return nil, r.inside(ctx, si)
+	}
 	key := types.NamespacedName{Namespace: si.Namespace, Name: v1beta1.OutsideServiceName(si.Name)}
-	svc, err := r.view.Service(ctx, key)
+	svc, slice, err := r.standingOutside(ctx, si)
 	if err != nil {
 		return nil, err
-	}
-	slice := &discoveryv1.EndpointSlice{}
-	if err := r.view.Reader.Get(ctx, key, slice); err != nil {
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
-		}
-		slice = nil
-	}
-	if !si.Outside() {
-		return nil, r.dropOutside(ctx, si, svc, slice)
 	}
 	if svc, err = r.dropPredecessor(ctx, si, svc); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -66,7 +65,8 @@ func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
 			if got.GetResourceVersion() != kept.GetResourceVersion() {
 				t.Errorf("what is not ours was changed: %v", got)
 			}
-			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.si)})
+			_, err = r.resolve(t.Context(), tc.si, &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{OutsideUpstreams: v1beta1.OutsideAllowed}})
+			result, err := later(err)
 			if err != nil || result.RequeueAfter != cacheLag {
 				t.Errorf("got %v, %v", result, err)
 			}

@@ -136,6 +136,7 @@ func public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) 
 	}
 	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
 	class.Spec.TCPConfigMap, class.Spec.Service = ref("tcp-services"), ref("proxy")
+	class.Spec.OutsideUpstreams = v1beta1.OutsideAllowed
 	labels := map[string]string{v1beta1.LabelClass: "public"}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "tcp-services", Labels: labels}}
 	cm.Data = map[string]string{"5432": "shop/db:5432"}

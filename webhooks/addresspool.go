@@ -57,7 +57,7 @@ func (v *poolValidator) ValidateDelete(ctx context.Context, pool *v1beta1.Addres
 
 // decide judges a new pool (before is nil) or the change of one.
 func (v *poolValidator) decide(ctx context.Context, before, pool *v1beta1.AddressPool) (d decision, err error) {
-	if pool.DeletionTimestamp != nil || before != nil && equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
+	if before != nil && equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
 		return d, nil
 	}
 	book, err := v.pools(ctx)

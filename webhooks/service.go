@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
@@ -26,8 +27,11 @@ import (
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=NoneOnDryRun,groups="",resources=services,verbs=create;update,versions=v1,name=service.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=ignore,sideEffects=None,groups="",resources=services,verbs=delete,versions=v1,name=service-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=1,matchPolicy=Equivalent
 
+// +kubebuilder:webhook:path=/validate--v1-service,mutating=false,failurePolicy=fail,sideEffects=NoneOnDryRun,groups="",resources=services,verbs=update,versions=v1,name=service-ports.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+
 // serviceValidator decides on Services that ask for an Ingress, or as load balancers for addresses. A request that it can't
-// decide on passes, with a warning: the reconcilers look at every Service again.
+// decide on passes, with a warning: the reconcilers look at every Service again. Only the ports of a Service that is forwarded
+// at an address of ours never change without a verdict.
 type serviceValidator struct {
 	view   *cluster.View
 	ledger *claim.Ledger
@@ -54,9 +58,29 @@ func (v *serviceValidator) ValidateCreate(ctx context.Context, svc *corev1.Servi
 }
 
 // ValidateUpdate judges what changes of what a Service asks for, and whether the port of its Ingress is still there. All
-// other changes pass.
+// other changes pass. One that is forwarded as soon as it is stored fails when nothing can be said about it.
 func (v *serviceValidator) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, servicePatience, svc, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
+	decide := func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) }
+	if !isForwarded(before, svc) {
+		return v.answer(ctx, servicePatience, svc, decide)
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, servicePatience))
+	defer cancel()
+	return answer(ctx, serviceKind, svc.Name, decide)
+}
+
+// isForwarded says whether the ports of a Service change while its status lists an address that is Portcullis', as the
+// conditions of service-ports in config/webhook/patch.yaml do: kube-proxy forwards every port at every address there.
+func isForwarded(before, svc *corev1.Service) bool {
+	class := svc.Spec.LoadBalancerClass
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || class != nil && *class != v1beta1.LoadBalancerClass {
+		return false
+	}
+	isPort := func(a, b corev1.ServicePort) bool { return a.Protocol == b.Protocol && a.Port == b.Port }
+	return !slices.EqualFunc(before.Spec.Ports, svc.Spec.Ports, isPort) &&
+		slices.ContainsFunc(before.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+			return i.IP != "" && (class != nil || len(i.Ports) > 0)
+		})
 }
 
 // ValidateDelete always passes, and warns when streams lose their upstream.
@@ -98,9 +122,6 @@ func (v *serviceValidator) answer(
 // decide judges a new Service (before is nil) or the change of one. Nothing is claimed for one that is refused, as far as
 // can be told before.
 func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
-	if svc.DeletionTimestamp != nil {
-		return d, nil
-	}
 	balancing, err := v.judgeBalancing(ctx, before, svc)
 	if err != nil {
 		return d, err
@@ -201,7 +222,10 @@ func (v *serviceValidator) promise(
 		if held {
 			continue
 		}
-		if problems, err = v.promiseOne(ctx, at, by); err != nil || len(problems) > 0 {
+		if svc.DeletionTimestamp != nil {
+			return rules.NothingMore(), nil
+		}
+		if problems, err = v.promiseOne(ctx, at, by, rules.OwnIngress(svc)); err != nil || len(problems) > 0 {
 			return v.conflicts(problems), err
 		}
 	}
@@ -227,12 +251,14 @@ func asksFor(view *cluster.View, svc *corev1.Service, at claim.Coordinate) bool 
 	return len(problems) == 0 && slices.Contains(e.Points(), at)
 }
 
-func (v *serviceValidator) promiseOne(ctx context.Context, at claim.Coordinate, by claim.Claimant) (rules.Problems, error) {
+func (v *serviceValidator) promiseOne(
+	ctx context.Context, at claim.Coordinate, by claim.Claimant, mayTake claim.MayTake,
+) (rules.Problems, error) {
 	promise := v.ledger.Promise
 	if isDryRun(ctx) {
 		promise = v.ledger.Peek
 	}
-	err := promise(ctx, at, by, nil)
+	err := promise(ctx, at, by, mayTake)
 	var held *claim.HeldError
 	if errors.As(err, &held) {
 		return rules.HTTPConflict(ctx, v.view, at, held.Claim, v.ledger.GraceLeft(held.Claim))

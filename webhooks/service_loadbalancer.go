@@ -91,6 +91,9 @@ func waits(problems rules.Problems) admission.Warnings {
 // promiseLots claims what a Service is to have and does not hold yet. What is drawn is left to the reconciler: any will
 // do.
 func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (rules.Problems, error) {
+	if j.balance.Service.DeletionTimestamp != nil {
+		return nil, nil // it has all of them
+	}
 	for _, lot := range j.lots {
 		if lot.Drawn {
 			continue
@@ -122,7 +125,7 @@ func (v *serviceValidator) staysWanted(
 	if len(problems) > 0 {
 		return false, nil
 	}
-	return rules.WantsPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at, nil)
+	return rules.AsksForPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at)
 }
 
 func (v *serviceValidator) promisePoint(

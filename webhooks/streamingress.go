@@ -48,7 +48,7 @@ func (v *streamValidator) ValidateDelete(context.Context, *v1beta1.StreamIngress
 
 // decide judges a new stream (before is nil) or the change of one.
 func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamIngress) (d decision, err error) {
-	if s.DeletionTimestamp != nil || before != nil && !rules.Moves(before, s) && !rules.Redirects(before, s) {
+	if before != nil && !rules.Moves(before, s) && !rules.Redirects(before, s) {
 		return d, nil
 	}
 	if err := ready(v.view); err != nil {
@@ -118,21 +118,56 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if req.At.IsZero() {
 		return v.draw(ctx, s, by, req)
 	}
-	mayTake, problems, err := rules.Adoption(ctx, v.fresh(), s, req.Class, req.At)
-	if err != nil || len(problems) > 0 {
+	var problems rules.Problems
+	var err error
+	if by.Adopts, problems, err = rules.Adoption(ctx, v.fresh(), s, req.Class, req.At); err != nil || len(problems) > 0 {
 		return problems, err
 	}
 	if isDryRun(ctx) {
-		err = v.ledger.Peek(ctx, req.At, by, mayTake)
+		err = v.ledger.Peek(ctx, req.At, by, nil)
 	} else {
-		err = v.ledger.Promise(ctx, req.At, by, mayTake)
+		err = v.ledger.Promise(ctx, req.At, by, nil)
 	}
 	var held *claim.HeldError
 	if errors.As(err, &held) {
 		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 	}
-	return nil, err
+	if err != nil || isDryRun(ctx) {
+		return nil, err
+	}
+	return v.claimFront(ctx, req.Front, req.At)
+}
+
+// claimFront claims what a port takes of what the Service in front of the proxy shares with others. The claims are the
+// Service's, and stay as long as somebody has a claim on the port, which is there by now.
+func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (rules.Problems, error) {
+	for _, point := range front.Points(at.Protocol(), at.Port()) {
+		err := v.claimPoint(ctx, front, point)
+		var held *claim.HeldError
+		if errors.As(err, &held) {
+			cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
+			return front.Refused(v.view, point, held.Claim), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// claimPoint makes a claim, or renews one: that of an earlier stream may be about to be released.
+func (v *streamValidator) claimPoint(ctx context.Context, front *rules.Front, point claim.Coordinate) error {
+	by := claim.Claimant{Holder: front.Holder(), UID: front.Service.UID, Generation: claim.Version(front.Service.ResourceVersion)}
+	held, err := v.view.Claim(ctx, point.Name())
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		return v.ledger.Promise(ctx, point, by, nil)
+	}
+	_, err = v.ledger.Claim(ctx, point, by, nil)
+	return err
 }
 
 // draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
@@ -152,7 +187,11 @@ func (v *streamValidator) draw(
 		if err = v.ledger.Promise(ctx, at, by, nil); errors.As(err, &held) {
 			return false, nil
 		}
-		return err == nil, err
+		if err != nil {
+			return false, err
+		}
+		problems, err := v.claimFront(ctx, req.Front, at)
+		return err == nil && len(problems) == 0, err
 	})
 	if errors.Is(err, rules.ErrNoFreePort) {
 		return rules.NoFreePort(s, req.Class), nil

@@ -58,7 +58,7 @@ func (v *classValidator) ValidateDelete(ctx context.Context, class *v1beta1.Stre
 
 func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.StreamIngressClass) (d decision, err error) {
 	sameSpec := before != nil && equality.Semantic.DeepEqual(before.Spec, class.Spec)
-	if class.DeletionTimestamp != nil || sameSpec && before.IsDefault() == class.IsDefault() {
+	if sameSpec && before.IsDefault() == class.IsDefault() {
 		return d, nil
 	}
 	if err := ready(v.view); err != nil {

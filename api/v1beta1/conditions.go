@@ -32,6 +32,8 @@ const (
 	ReasonInvalid = "Invalid"
 	// ReasonClassInUse: the change would take the door away from streams of the class.
 	ReasonClassInUse = "ClassInUse"
+	// ReasonBeingDeleted: the object is being deleted, and asks for more than it has.
+	ReasonBeingDeleted = "BeingDeleted"
 	// ReasonTargetConflict: another class already writes to the ConfigMap or the Service of this class.
 	ReasonTargetConflict = "TargetConflict"
 )

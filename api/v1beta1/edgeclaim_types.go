@@ -57,6 +57,26 @@ type EdgeClaimSpec struct {
 	// claim was made for an object that was already stored.
 	// +optional
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
+
+	// adopted is the foreign entry that stood at the point when a stream took it over. The stream's class says what becomes
+	// of it when the stream leaves. Absent when nothing stood there, and when it has been given back.
+	// +optional
+	Adopted *AdoptedEntry `json:"adopted,omitempty"`
+}
+
+// AdoptedEntry is an entry of a ConfigMap that Portcullis has not made, and that a stream has taken over.
+type AdoptedEntry struct {
+	// holder is the ConfigMap. It holds the claim again when the stream has left.
+	// +required
+	Holder ClaimHolder `json:"holder"`
+	// entry is the value that stood in the ConfigMap.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Entry string `json:"entry"`
+	// replaced says that the stream leads elsewhere by now, or did, so that only this claim remembers the entry. While it is
+	// false, somebody who removes the entry at its source leaves the port to the stream for good.
+	// +optional
+	Replaced bool `json:"replaced,omitempty"`
 }
 
 // ClaimHolder is the object that holds a claim.

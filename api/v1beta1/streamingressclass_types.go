@@ -72,10 +72,19 @@ type StreamIngressClassSpec struct {
 	UpstreamNamespaces UpstreamNamespaces `json:"upstreamNamespaces,omitempty"`
 
 	// outsideUpstreams says whether streams may lead out of the cluster (is_service: false). An address outside is not
-	// told from one inside: Allowed lets a stream reach whatever the proxy reaches, Pods of other namespaces included.
+	// told from one inside, and a name may lead anywhere: Allowed lets a stream reach whatever the proxy reaches, Pods of
+	// other namespaces included. Denied takes effect on streams that are there, too: their entries go, their ports stay
+	// theirs.
 	// +optional
-	// +kubebuilder:default=Allowed
+	// +kubebuilder:default=Denied
 	OutsideUpstreams OutsideUpstreams `json:"outsideUpstreams,omitempty"`
+
+	// adopt says what becomes of an entry of a ConfigMap that somebody else has written, and that a stream of the namespace
+	// it leads to has taken over by saying the same, when that stream goes or listens elsewhere: Return writes it back as it
+	// was, Take closes the port like any other.
+	// +optional
+	// +kubebuilder:default=Return
+	Adopt AdoptPolicy `json:"adopt,omitempty"`
 }
 
 // UpstreamNamespaces says which namespaces a stream may send its traffic to.
@@ -93,6 +102,18 @@ const (
 	UpstreamAll UpstreamNamespaces = "All"
 )
 
+// AdoptPolicy says what becomes of an entry that a stream took over when the stream leaves.
+// +kubebuilder:validation:Enum=Return;Take
+type AdoptPolicy string
+
+// What becomes of an entry that a stream took over.
+const (
+	// AdoptReturn: it is written back as it was, and is the ConfigMap's again.
+	AdoptReturn AdoptPolicy = "Return"
+	// AdoptTake: it is the stream's for good, for those who replace entries by streams.
+	AdoptTake AdoptPolicy = "Take"
+)
+
 // OutsideUpstreams says whether streams may lead out of the cluster.
 //
 // +kubebuilder:validation:Enum=Allowed;Denied
@@ -100,7 +121,8 @@ type OutsideUpstreams string
 
 // Whether streams may lead out of the cluster.
 const (
-	// OutsideAllowed: to any DNS name and any unicast address.
+	// OutsideAllowed: to any unicast address, but for those where a machine is told its credentials, and to any DNS name
+	// that is not in the cluster's domain. Where a name leads is not looked at.
 	OutsideAllowed OutsideUpstreams = "Allowed"
 	// OutsideDenied: only to Services.
 	OutsideDenied OutsideUpstreams = "Denied"

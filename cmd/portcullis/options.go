@@ -48,6 +48,7 @@ type options struct {
 	podToIP       podtoip.Mode
 	exposure      exposure.Defaults
 	balancing     cluster.Balancing
+	clusterDomain string
 	zap           zap.Options
 }
 
@@ -133,6 +134,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"IngressClass of Services whose ingress/http names none; empty for the one that the cluster marks as default.")
 	flags.StringVar(&o.exposure.Host, "ingress-host", "example.com",
 		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
+	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local",
+		"Domain of the cluster's own DNS names. No upstream outside the cluster has a name in it.")
 	flags.BoolVar(&o.balancing.ByDefault, "default-load-balancer", false,
 		"Serve Services of type LoadBalancer that have no loadBalancerClass, too.")
 	o.balancing.Reserved = loadbalancer.DefaultReserved()

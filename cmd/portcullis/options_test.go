@@ -26,7 +26,7 @@ func defaults() options {
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure:  exposure.Defaults{Host: "example.com"},
-		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved()},
+		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved()}, clusterDomain: "cluster.local",
 	}
 }
 
@@ -59,6 +59,7 @@ func TestEveryFlag(t *testing.T) {
 		"ingress-class":               {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
 		"ingress-host":                {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
 		"default-load-balancer":       {"true", func(o *options) { o.balancing.ByDefault = true }},
+		"cluster-domain":              {"example.org", func(o *options) { o.clusterDomain = "example.org" }},
 		"reserved-node-ports":         {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}

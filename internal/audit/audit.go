@@ -72,6 +72,10 @@ func (f *Facts) Disagreements() []Disagreement {
 	holders := make(map[claim.Coordinate]claim.Holder, len(f.claims))
 	for _, c := range f.claims {
 		holders[c.at] = c.holder
+		if b, known := f.balancers[c.holder]; known && !b.ours && (c.at.IsAddress() || c.at.IsNode()) {
+			b.ours = true
+			f.balancers[c.holder] = b
+		}
 		if !c.promised && !f.asks(c.holder, c.at) {
 			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: c.at, Holder: c.holder, Object: c.object})
 		}

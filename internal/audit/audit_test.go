@@ -123,9 +123,9 @@ func loadBalancer(name string, change func(*corev1.Service), addresses ...string
 	return func(f *Facts) { f.AddLoadBalancer(svc) }
 }
 
-// ours has Portcullis write the status.
+// ours is of Portcullis' class.
 func ours(svc *corev1.Service) {
-	svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "portcullis", Subresource: "status"}}
+	svc.Spec.LoadBalancerClass = new(v1beta1.LoadBalancerClass)
 }
 
 func http(host string) claim.Coordinate { return claim.HTTP(host, "/") }
@@ -244,6 +244,7 @@ func TestDisagreements(t *testing.T) {
 		},
 		"an Ingress that is being deleted": {
 			facts: facts{ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.DeletionTimestamp = new(metav1.Now()) })},
+			want:  []string{"http a.io/ stands in Ingress shop/by-hand and " + noClaim},
 		},
 		"a load balancer with an address of its own": {
 			facts: facts{held(lan, shopWeb), loadBalancer("web", ours, "192.0.2.1")},

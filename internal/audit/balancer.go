@@ -5,10 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // balancer is a Service of type LoadBalancer.
@@ -18,7 +17,7 @@ type balancer struct {
 	nodePorts []claim.Coordinate
 	// listed are the addresses in its status, own those that it has by itself.
 	listed, own []netip.Addr
-	// ours says whether Portcullis has written its status.
+	// ours says whether its class is Portcullis'. One without a class is, too, if it has a claim.
 	ours bool
 }
 
@@ -28,7 +27,8 @@ func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
 		return
 	}
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
-	b := balancer{object: Object{holder, svc.UID}, ours: slices.ContainsFunc(svc.ManagedFields, writesStatus)}
+	class := svc.Spec.LoadBalancerClass
+	b := balancer{object: Object{holder, svc.UID}, ours: class != nil && *class == v1beta1.LoadBalancerClass}
 	for _, p := range svc.Spec.Ports {
 		b.nodePorts = append(b.nodePorts, claim.NodePort(string(p.Protocol), p.Port))
 	}
@@ -45,10 +45,6 @@ func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
 	f.balancers[holder] = b
 }
 
-func writesStatus(e metav1.ManagedFieldsEntry) bool {
-	return e.Manager == stream.FieldManager && e.Subresource == "status"
-}
-
 // asks says whether the Service can have a use for an address, a port of one, or a port of the nodes. While its status
 // lists nothing, which addresses it is about to have can't be told.
 func (b balancer) asks(at claim.Coordinate) bool {
@@ -61,8 +57,9 @@ func (b balancer) asks(at claim.Coordinate) bool {
 	return b.object.Name != ""
 }
 
-// unclaimed finds the addresses that Portcullis has listed in the status of a Service which has no claim on them: neither
-// on the whole address, nor on its ports there or on the nodes. Addresses that it has by itself need none.
+// unclaimed finds the addresses in the status of a Service of ours which has no claim on them: neither on the whole
+// address, nor on its ports there or on the nodes. Addresses that it has by itself need none. Who has written them does not
+// matter: they are forwarded.
 func (b balancer) unclaimed(holders map[claim.Coordinate]claim.Holder) (found []Disagreement) {
 	if !b.ours {
 		return nil

@@ -26,6 +26,14 @@ type Facts struct {
 	unread map[claim.Holder]bool
 	// standing are the points that stand somewhere.
 	standing map[claim.Coordinate]place
+	// absent are the objects that a class, which is told by name, names and that are not there.
+	absent map[absence]bool
+}
+
+// absence is an object that a class names and that is not there. It keeps what it had.
+type absence struct {
+	class  string
+	object claim.Holder
 }
 
 // entry is a claim.
@@ -63,7 +71,7 @@ type place struct {
 func NewFacts() *Facts {
 	return &Facts{
 		streams: map[claim.Holder]wish{}, asked: map[ask]bool{}, balancers: map[claim.Holder]balancer{}, unread: map[claim.Holder]bool{},
-		standing: map[claim.Coordinate]place{},
+		standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 	}
 }
 
@@ -76,6 +84,9 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
 	f.claims = append(f.claims, entry{at, claim.HolderOf(c), object, promised})
+	if _, in, left := claim.Adopted(c); left {
+		f.asked[ask{in, at}] = true // about to be given back
+	}
 }
 
 // AddStream adds a StreamIngress. The status counts where the spec leaves something out.
@@ -100,7 +111,11 @@ type Targets struct {
 func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted) && class.DeletionTimestamp == nil
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: class.Name}, class.UID}
-	for protocol, cm := range targets.ConfigMaps {
+	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+		ref, cm := class.ConfigMap(protocol), targets.ConfigMaps[protocol]
+		if ref != nil && (cm == nil || stream.AppliedAlone(cm)) {
+			f.absent[absence{class.Name, claim.ConfigMapHolder(ref.Namespace, ref.Name)}] = true
+		}
 		if cm == nil {
 			continue
 		}
@@ -110,6 +125,9 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object, target}, serves)
 			}
 		}
+	}
+	if ref := class.Spec.Service; ref != nil && targets.Service == nil {
+		f.absent[absence{class.Name, claim.ServiceHolder(ref.Namespace, ref.Name)}] = true
 	}
 	if svc := targets.Service; svc != nil {
 		target := claim.ServiceHolder(svc.Namespace, svc.Name)
@@ -148,15 +166,12 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 	}
 }
 
-// AddIngress adds what an Ingress serves. The points of one that was made for a Service are the Service's.
+// AddIngress adds what an Ingress serves. The claims may be those of the Service of its name.
 func (f *Facts) AddIngress(ing *networkingv1.Ingress) {
 	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
-	holder := object.Holder
-	if exposure.MadeFor(ing) != "" {
-		holder = claim.ServiceHolder(ing.Namespace, ing.Name)
-	}
 	for _, at := range exposure.PointsOf(ing) {
-		f.addPoint(at, holder, place{object, object.Holder}, ing.DeletionTimestamp == nil)
+		f.asked[ask{claim.ServiceHolder(ing.Namespace, ing.Name), at}] = true
+		f.addPoint(at, object.Holder, place{object, object.Holder}, true)
 	}
 }
 
@@ -168,5 +183,5 @@ func (f *Facts) asks(holder claim.Holder, at claim.Coordinate) bool {
 	if at.IsAddress() || at.IsNode() {
 		return f.balancers[holder].asks(at)
 	}
-	return f.unread[holder] || f.asked[ask{holder, at}]
+	return f.unread[holder] || f.asked[ask{holder, at}] || f.absent[absence{at.Class(), holder}]
 }

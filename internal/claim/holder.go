@@ -16,8 +16,21 @@ type Holder struct {
 
 // HolderOf is the holder of a claim.
 func HolderOf(c *v1beta1.EdgeClaim) Holder {
-	h := c.Spec.Holder
+	return holderIn(c.Spec.Holder)
+}
+
+func holderIn(h v1beta1.ClaimHolder) Holder {
 	return Holder{Group: h.Group, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name}
+}
+
+// Adopted is the entry that was taken over with the point of a claim, and the ConfigMap that it stood in; nil for none.
+// left says that the stream which took it over has left: the claim is the ConfigMap's again.
+func Adopted(c *v1beta1.EdgeClaim) (entry *v1beta1.AdoptedEntry, in Holder, left bool) {
+	if entry = c.Spec.Adopted; entry == nil {
+		return nil, Holder{}, false
+	}
+	in = holderIn(entry.Holder)
+	return entry, in, HolderOf(c) == in
 }
 
 // StreamHolder is a StreamIngress as holder.
@@ -67,6 +80,19 @@ type Claimant struct {
 	Holder
 	UID        types.UID
 	Generation int64
+	// Adopts is the foreign entry that a stream takes over with the point, from whatever holds the claim on it that is no
+	// stream; nil for none.
+	Adopts *v1beta1.AdoptedEntry
+}
+
+// takes says whether a claim of another holder gives way to the claimant.
+func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
+	return mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream()
+}
+
+// Spec is the holder as a claim names it.
+func (h Holder) Spec(uid types.UID) v1beta1.ClaimHolder {
+	return v1beta1.ClaimHolder{Group: h.Group, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, UID: uid}
 }
 
 // Version numbers the stored versions of an object by its resourceVersion, which grows with each of them. An attempt to
@@ -92,7 +118,7 @@ func AfterVersion(resourceVersion string) int64 {
 }
 
 func (c Claimant) spec() v1beta1.ClaimHolder {
-	return v1beta1.ClaimHolder{
-		Group: c.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation,
-	}
+	h := c.Spec(c.UID)
+	h.Generation = c.Generation
+	return h
 }

@@ -58,8 +58,6 @@ func (e *HeldError) Error() string {
 // MayTake says whether the holder of a claim gives way to the claimant. nil stands for never.
 type MayTake func(*v1beta1.EdgeClaim) bool
 
-func (m MayTake) yields(c *v1beta1.EdgeClaim) bool { return m != nil && m(c) }
-
 // errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
 var errMayBeGone = errors.New("the claim may be gone")
 
@@ -160,8 +158,11 @@ func (l *Ledger) take(
 			err = l.Store.Create(ctx, next)
 		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by):
 			return found, false, nil
-		case HolderOf(found) == by.Holder || mayTake.yields(found):
+		case HolderOf(found) == by.Holder || by.takes(found, mayTake):
 			next = found.DeepCopy()
+			if HolderOf(found) != by.Holder {
+				next.Spec.Adopted = by.Adopts
+			}
 			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
 			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
@@ -199,7 +200,7 @@ func (l *Ledger) keepPromises(ctx context.Context, before, next *v1beta1.EdgeCla
 	switch {
 	case was.UID == is.UID:
 		is.Generation = max(is.Generation, was.Generation)
-	case was.UID == "" || l.Seen == nil || !l.Seen(ctx, Claimant{HolderOf(before), was.UID, was.Generation}):
+	case was.UID == "" || l.Seen == nil || !l.Seen(ctx, Claimant{Holder: HolderOf(before), UID: was.UID, Generation: was.Generation}):
 		// Two creations of one name: either may be stored yet. Without a UID only time settles the claim.
 		is.UID, is.Generation = "", 0
 	}
@@ -211,7 +212,7 @@ func (l *Ledger) Peek(ctx context.Context, at Coordinate, by Claimant, mayTake M
 	if err != nil {
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
-	if found == nil || HolderOf(found) == by.Holder || mayTake.yields(found) {
+	if found == nil || HolderOf(found) == by.Holder || by.takes(found, mayTake) {
 		found, err = l.rival(ctx, at, by.Holder, "")
 	}
 	if err != nil {
@@ -243,6 +244,8 @@ func (l *Ledger) live(ctx context.Context, name string) (*v1beta1.EdgeClaim, err
 func New(at Coordinate, by Claimant) *v1beta1.EdgeClaim {
 	return &v1beta1.EdgeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Name()},
-		Spec:       v1beta1.EdgeClaimSpec{Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String()},
+		Spec: v1beta1.EdgeClaimSpec{
+			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), Adopted: by.Adopts,
+		},
 	}
 }

@@ -57,7 +57,7 @@ func TestACacheThatLagsCostsNoVerdict(t *testing.T) {
 			l := ledgerAt(m, now)
 			l.Cached = func(string) *v1beta1.EdgeClaim { return cached }
 			var refused *HeldError
-			if err := l.Promise(t.Context(), tcp(80), Claimant{alice, "a1", 1}, notAStream); errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
+			if err := l.Promise(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, notAStream); errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
 				t.Errorf("Promise: %v", err)
 			}
 			if diff := cmp.Diff(tc.want, m.stored[tcp(80).Name()], fromStore); diff != "" {
@@ -114,9 +114,9 @@ func failing(verb string, err error) func(string) error {
 }
 
 func promise(l *Ledger) error {
-	return l.Promise(context.Background(), tcp(80), Claimant{alice, "a1", 1}, nil)
+	return l.Promise(context.Background(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil)
 }
 
 func peek(l *Ledger) error {
-	return l.Peek(context.Background(), tcp(80), Claimant{alice, "a1", 1}, nil)
+	return l.Peek(context.Background(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil)
 }

@@ -27,7 +27,7 @@ var (
 
 // held is a claim of a holder, promised at a time, or, with the zero time, made for a stored object.
 func held(at Coordinate, by Holder, uid types.UID, generation int64, promised time.Time) *v1beta1.EdgeClaim {
-	c := New(at, Claimant{by, uid, generation})
+	c := New(at, Claimant{Holder: by, UID: uid, Generation: generation})
 	if !promised.IsZero() {
 		c.Spec.Renewed = &metav1.MicroTime{Time: promised}
 	}
@@ -125,7 +125,7 @@ func TestPromise(t *testing.T) {
 			if tc.seen != nil {
 				l.Seen = func(_ context.Context, by Claimant) bool { return slices.Contains(tc.seen, by.UID) }
 			}
-			by := Claimant{alice, "a2", 1}
+			by := Claimant{Holder: alice, UID: "a2", Generation: 1}
 			wantErr := error(nil)
 			if tc.refused {
 				wantErr = &HeldError{Claim: m.stored[tcp(80).Name()]}
@@ -159,7 +159,7 @@ func TestEveryPromiseChangesTheVersion(t *testing.T) {
 	l := ledgerAt(m, start)
 	version := ""
 	for range 3 { // in one and the same microsecond
-		if err := l.Promise(t.Context(), tcp(80), Claimant{alice, "a1", 1}, nil); err != nil {
+		if err := l.Promise(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if now := m.stored[tcp(80).Name()].ResourceVersion; now == version {
@@ -197,7 +197,7 @@ func TestClaimOfAStoredObject(t *testing.T) {
 			if tc.stored != nil {
 				m = storeWith(tc.stored)
 			}
-			got, err := ledgerAt(m, start).Claim(t.Context(), tcp(80), Claimant{alice, "a1", 4}, tc.mayTake)
+			got, err := ledgerAt(m, start).Claim(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 4}, tc.mayTake)
 			var refused *HeldError
 			if errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
 				t.Fatalf("Claim: %v", err)

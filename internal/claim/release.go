@@ -25,7 +25,7 @@ type Sighting struct {
 type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
 
 // Release deletes the claim of that name if its holder does not want the point, and no admission that promised it can
-// still be in flight. gone is the UID of a holder that was seen stored and then deleted, empty where nothing was seen.
+// still be in flight. A claim with which an entry was taken over is the ConfigMap's again, in place of nobody's. gone is the UID of a holder that was seen stored and then deleted, empty where nothing was seen.
 //
 // It returns how long the claim has yet to be kept: 0 when there is nothing to come back for, because the claim was
 // released, is wanted, or is gone. A Conflict error says that the claim was renewed meanwhile.
@@ -48,13 +48,39 @@ func (l *Ledger) Release(ctx context.Context, name string, look Look, gone types
 			return keep, false, nil
 		}
 	}
-	if err := l.Store.Delete(ctx, c); err != nil {
+	if err := l.letGo(ctx, c); err != nil {
 		if apierrors.IsNotFound(err) {
 			return 0, false, nil
 		}
 		return 0, false, fmt.Errorf("releasing %s: %w", name, err)
 	}
 	return 0, true, nil
+}
+
+// letGo deletes a claim, or gives it back.
+func (l *Ledger) letGo(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	entry, in, left := Adopted(c)
+	if entry == nil || left {
+		return l.Store.Delete(ctx, c)
+	}
+	back := c.DeepCopy()
+	back.Spec.Holder, back.Spec.HeldBy, back.Spec.Renewed = entry.Holder, in.String(), nil
+	return l.Store.Update(ctx, back)
+}
+
+// Identify has a claim say which object of the holder's name it is for now. Errors are those of the store.
+func (l *Ledger) Identify(ctx context.Context, c *v1beta1.EdgeClaim, uid types.UID) error {
+	next := c.DeepCopy()
+	next.Spec.Holder.UID = uid
+	return l.Store.Update(ctx, next)
+}
+
+// Remember changes what a claim remembers of the entry that was taken over with its point; nil forgets it. Errors are those
+// of the store.
+func (l *Ledger) Remember(ctx context.Context, c *v1beta1.EdgeClaim, adopted *v1beta1.AdoptedEntry) error {
+	next := c.DeepCopy()
+	next.Spec.Adopted = adopted
+	return l.Store.Update(ctx, next)
 }
 
 // settled says whether every admission that promised the claim has ended.

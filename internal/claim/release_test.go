@@ -91,7 +91,7 @@ func TestReleaseLosesAgainstARenewal(t *testing.T) {
 	m := storeWith(held(tcp(80), alice, "a1", 1, start))
 	l := ledgerAt(m, start.Add(time.Hour))
 	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (Sighting, error) {
-		return Sighting{}, l.Promise(ctx, tcp(80), Claimant{alice, "a2", 1}, nil)
+		return Sighting{}, l.Promise(ctx, tcp(80), Claimant{Holder: alice, UID: "a2", Generation: 1}, nil)
 	}
 	_, released, err := l.Release(t.Context(), tcp(80).Name(), look, "a1")
 	if !apierrors.IsConflict(err) || released || m.stored[tcp(80).Name()] == nil {

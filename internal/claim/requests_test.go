@@ -124,7 +124,7 @@ func (w *world) create(r *replica, h Holder, at Coordinate) {
 	began := w.now
 	o := &object{uid: w.uid(), generation: 1, at: at, admitted: true}
 	w.note("is %s", o.uid)
-	if err := w.ledger(r).Promise(context.Background(), at, Claimant{h, o.uid, o.generation}, nil); err != nil {
+	if err := w.ledger(r).Promise(context.Background(), at, Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil); err != nil {
 		w.note("refused: %v", err)
 		return
 	}
@@ -166,7 +166,7 @@ func (w *world) update(r *replica, h Holder, to Coordinate, patch bool) {
 		}
 		if next.at != before.at {
 			next.admitted = true
-			if err := w.ledger(r).Promise(context.Background(), to, Claimant{h, next.uid, next.generation}, nil); err != nil {
+			if err := w.ledger(r).Promise(context.Background(), to, Claimant{Holder: h, UID: next.uid, Generation: next.generation}, nil); err != nil {
 				w.note("refused: %v", err)
 				return
 			}
@@ -209,12 +209,12 @@ func (w *world) reconcile(r *replica, h Holder) {
 	w.looked[h] = true
 	defer delete(w.looked, h)
 	w.pause()
-	_, err := w.ledger(r).Claim(context.Background(), o.at, Claimant{h, o.uid, o.generation}, nil)
+	_, err := w.ledger(r).Claim(context.Background(), o.at, Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil)
 	w.note("claimed for %s: %v", o.uid, err)
 	if err != nil {
 		return
 	}
-	ok, err := w.ledger(r).Confirm(context.Background(), o.at, Claimant{h, o.uid, o.generation})
+	ok, err := w.ledger(r).Confirm(context.Background(), o.at, Claimant{Holder: h, UID: o.uid, Generation: o.generation})
 	w.note("confirmed for %s: %t %v", o.uid, ok, err)
 	if ok && w.stored[h] == o {
 		o.admitted = true

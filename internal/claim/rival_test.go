@@ -51,7 +51,7 @@ func TestAnAddressIsHadWholeOrByItsPorts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			by := Claimant{alice, "a1", 1}
+			by := Claimant{Holder: alice, UID: "a1", Generation: 1}
 			for verb, call := range map[string]func(*Ledger) error{
 				"Promise": func(l *Ledger) error { return l.Promise(t.Context(), tc.at, by, nil) },
 				"Claim":   func(l *Ledger) error { _, err := l.Claim(t.Context(), tc.at, by, nil); return err },
@@ -114,7 +114,7 @@ func TestConfirm(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := ledgerAt(m, now).Confirm(t.Context(), itsPort, Claimant{alice, "a1", 4})
+			got, err := ledgerAt(m, now).Confirm(t.Context(), itsPort, Claimant{Holder: alice, UID: "a1", Generation: 4})
 			if got != tc.want || err != nil {
 				t.Errorf("Confirm: %t %v, want %t", got, err, tc.want)
 			}
@@ -142,7 +142,7 @@ func list(t *testing.T, m *memory, scope string) (claims []*v1beta1.EdgeClaim) {
 func TestALookThatFailsIsNoYes(t *testing.T) {
 	down := apierrors.NewServiceUnavailable("etcd is away")
 	m := &memory{fail: failing("list", down)}
-	if err := ledgerAt(m, start).Promise(t.Context(), wholeAddress, Claimant{alice, "a1", 1}, nil); !apierrors.IsServiceUnavailable(err) {
+	if err := ledgerAt(m, start).Promise(t.Context(), wholeAddress, Claimant{Holder: alice, UID: "a1", Generation: 1}, nil); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("Promise: %v", err)
 	}
 	if len(m.stored) > 0 {

@@ -17,7 +17,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -84,15 +83,15 @@ func Applied(obj metav1.Object) bool {
 	})
 }
 
-// slimService drops the managed fields of Services that no class writes to, but for whether Portcullis has written their
-// addresses; those of the others tell who owns a port. Of Services that ask for nothing, which most do, it drops labels
+// slimService drops the managed fields of Services that no class writes to; those of the others tell who owns a port. Of
+// Services that ask for nothing, which most do, it drops labels
 // and selector, too.
 func slimService(obj any) (any, error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok || svc.Labels[v1beta1.LabelClass] != "" {
 		return obj, nil
 	}
-	svc.ManagedFields = loadbalancer.KeepStatusOwner(svc.ManagedFields, stream.FieldManager)
+	svc.ManagedFields = nil
 	delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
 	// What has an owner may be the Service of an outside upstream, which is set right field by field.
 	if _, asked := exposure.Asked(svc); !asked && svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(svc.OwnerReferences) == 0 {

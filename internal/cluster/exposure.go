@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,23 +103,29 @@ func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networki
 	return ing, nil
 }
 
-// ForeignIngress implements rules.ExposureView. Of several it finds the one that was created first.
-func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate) (*networkingv1.Ingress, error) {
+// ForeignIngress implements rules.ExposureView. Of several it finds the one that was created first. It believes the cache
+// only that there is none: one that it finds is looked at live, as a no has to be true.
+func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
 	serving, err := v.IngressesAt(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	var first *networkingv1.Ingress
+	slices.SortFunc(serving, func(a, b networkingv1.Ingress) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for i := range serving {
-		ing := &serving[i]
-		if exposure.MadeFor(ing) != "" || ing.DeletionTimestamp != nil {
+		key := client.ObjectKeyFromObject(&serving[i])
+		if key == own {
 			continue
 		}
-		if first == nil || ing.CreationTimestamp.Before(&first.CreationTimestamp) {
-			first = ing
+		ing := &networkingv1.Ingress{}
+		err := v.live.Get(ctx, key, ing)
+		if err == nil && slices.Contains(exposure.PointsOf(ing), at) {
+			return ing, nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
 		}
 	}
-	return first, nil
+	return nil, nil
 }
 
 // IngressesAt lists the Ingresses that serve a point.

@@ -12,7 +12,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // IndexBalanced finds the Services of type LoadBalancer that are Portcullis' to serve, under the value "true".
@@ -63,15 +62,4 @@ func (v *View) ReservedNodePorts() loadbalancer.PortRanges { return v.balancing.
 // ClaimedPorts implements rules.LoadBalancerView.
 func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
 	return v.claimsIn(ctx, claim.PortsScope(ip))
-}
-
-// OwnsStatus says whether the addresses in the status of a Service are Portcullis' work.
-func OwnsStatus(svc *corev1.Service) bool { return loadbalancer.OwnsStatus(svc, stream.FieldManager) }
-
-// OwnListed are the addresses in the status of a Service that are Portcullis' work.
-func OwnListed(svc *corev1.Service) []netip.Addr {
-	if !OwnsStatus(svc) {
-		return nil
-	}
-	return loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 }

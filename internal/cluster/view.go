@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,6 +44,7 @@ type View struct {
 	departures *departures
 	exposing
 	balancing Balancing
+	domain    string
 }
 
 var (
@@ -160,6 +162,12 @@ func (v *View) StreamsOf(ctx context.Context, class string) ([]v1beta1.StreamIng
 	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexClass: class})
 	return list.Items, err
 }
+
+// Within tells the view the domain of the cluster.
+func (v *View) Within(domain string) { v.domain = domain }
+
+// ClusterDomain implements rules.View.
+func (v *View) ClusterDomain() string { return cmp.Or(v.domain, "cluster.local") }
 
 // Granted implements rules.View. Where the Gateway API is not installed, nothing is granted.
 func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {

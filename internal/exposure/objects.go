@@ -115,21 +115,27 @@ func Mark(obj metav1.Object, svc *corev1.Service) {
 
 const serviceKind = "Service"
 
-// MadeFor is the UID of the Service that an object of the Service's name was made for; empty when Portcullis has not
-// made it, or somebody else owns it now.
+// MadeFor is the UID of the Service of an object's name that it was made for; empty when Portcullis has not made it, or it
+// is somebody else's now. Mark and owner have to agree: a copy of the annotation alone says nothing. Both are the tenant's
+// to write, so this decides only what of the tenant's own is overwritten and deleted, never whose a point is.
 func MadeFor(obj metav1.Object) types.UID {
-	uid, _, found := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationMadeFor], "@")
-	owner := metav1.GetControllerOf(obj)
-	if !found || owner != nil && (owner.APIVersion != "v1" || owner.Kind != serviceKind || owner.Name != obj.GetName()) {
+	uid := madeFor(obj)
+	if owner := metav1.GetControllerOf(obj); owner == nil || owner.UID != uid || owner.APIVersion != "v1" ||
+		owner.Kind != serviceKind || owner.Name != obj.GetName() {
 		return ""
 	}
+	return uid
+}
+
+func madeFor(obj metav1.Object) types.UID {
+	uid, _, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationMadeFor], "@")
 	return types.UID(uid)
 }
 
 // IsOwn says whether an object of a Service's name is the Service's: it controls the object, or Portcullis has made it
 // for this Service or an earlier one of its name.
 func IsOwn(obj metav1.Object, svc *corev1.Service) bool {
-	return metav1.IsControlledBy(obj, svc) || MadeFor(obj) != ""
+	return metav1.IsControlledBy(obj, svc) || MadeFor(obj) != "" || metav1.GetControllerOf(obj) == nil && madeFor(obj) == svc.UID
 }
 
 // IsMarked says whether the owner and the mark of an object are as Mark writes them, for any version of the Service.

@@ -110,7 +110,7 @@ func TestOwnership(t *testing.T) {
 		madeFor     string
 	}{
 		"as made":       {made(func(*networkingv1.Ingress) {}), true, true, "1"},
-		"without owner": {made(func(i *networkingv1.Ingress) { i.OwnerReferences = nil }), true, false, "1"},
+		"without owner": {made(func(i *networkingv1.Ingress) { i.OwnerReferences = nil }), true, false, ""},
 		"without mark":  {made(func(i *networkingv1.Ingress) { i.Annotations = nil }), true, false, ""},
 		"without both":  {made(func(i *networkingv1.Ingress) { i.Annotations, i.OwnerReferences = nil, nil }), false, false, ""},
 		"of another life": {made(func(i *networkingv1.Ingress) {

@@ -210,34 +210,3 @@ func TestListsPort(t *testing.T) {
 		t.Error("a port without an address is listed")
 	}
 }
-
-func TestOwnsStatus(t *testing.T) {
-	entry := func(manager, subresource string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{
-			Manager: manager, Subresource: subresource, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields),
-		}
-	}
-	const ingress = `{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`
-	apply, update := metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
-	own := entry("portcullis", "status", apply, ingress)
-	for name, tc := range map[string]struct {
-		entries []metav1.ManagedFieldsEntry
-		want    bool
-	}{
-		"nobody":              {nil, false},
-		"we":                  {[]metav1.ManagedFieldsEntry{entry("kubectl", "", update, `{}`), own}, true},
-		"another manager":     {[]metav1.ManagedFieldsEntry{entry("other", "status", apply, ingress)}, false},
-		"we, by an update":    {[]metav1.ManagedFieldsEntry{entry("portcullis", "status", update, ingress)}, false},
-		"we, not the status":  {[]metav1.ManagedFieldsEntry{entry("portcullis", "", apply, ingress)}, false},
-		"we, something else":  {[]metav1.ManagedFieldsEntry{entry("portcullis", "status", apply, `{"f:status":{}}`)}, false},
-		"what is no fieldset": {[]metav1.ManagedFieldsEntry{entry("portcullis", "status", apply, `[`)}, false},
-	} {
-		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.entries}}
-		if OwnsStatus(svc, "portcullis") != tc.want {
-			t.Errorf("%s: owns is %v", name, !tc.want)
-		}
-		if kept := KeepStatusOwner(tc.entries, "portcullis"); len(kept) > 0 != tc.want {
-			t.Errorf("%s: kept are %v", name, kept)
-		}
-	}
-}

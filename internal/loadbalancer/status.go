@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -61,30 +59,4 @@ func ListsPort(ingress []corev1.LoadBalancerIngress, at claim.Coordinate) bool {
 		ip, err := netip.ParseAddr(i.IP)
 		return err == nil && (at.IsNode() || ip.Unmap() == at.Address()) && slices.ContainsFunc(i.Ports, isPort)
 	})
-}
-
-// OwnsStatus says whether a field manager has applied the addresses in the status of a Service, and nobody has changed
-// them since.
-func OwnsStatus(svc *corev1.Service, manager string) bool {
-	return slices.ContainsFunc(svc.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return ownsIngress(&e, manager) })
-}
-
-// KeepStatusOwner leaves of the managed fields only what OwnsStatus asks for.
-func KeepStatusOwner(entries []metav1.ManagedFieldsEntry, manager string) []metav1.ManagedFieldsEntry {
-	for i := range entries {
-		if e := &entries[i]; ownsIngress(e, manager) {
-			return []metav1.ManagedFieldsEntry{*e}
-		}
-	}
-	return nil
-}
-
-var ingressField = fieldpath.MakePathOrDie("status", "loadBalancer", "ingress")
-
-func ownsIngress(e *metav1.ManagedFieldsEntry, manager string) bool {
-	if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "status" || e.FieldsV1 == nil {
-		return false
-	}
-	set := &fieldpath.Set{}
-	return set.FromJSON(e.FieldsV1.GetRawReader()) == nil && set.Has(ingressField)
 }

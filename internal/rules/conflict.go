@@ -85,6 +85,13 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 	}
 	free := stream.Permitted(class, at.Protocol(), namespace)
 	v.Unclaimed(free, class.Name, at.Protocol())
+	front, err := FrontOf(ctx, v, class)
+	if err != nil {
+		return "", err
+	}
+	if err := front.Free(ctx, v, at.Protocol(), free); err != nil {
+		return "", err
+	}
 	free.Remove(at.Port()) // what was there before may not be in the ledger yet
 	nearest := free.Nearest(at.Port(), suggestions)
 	if len(nearest) == 0 {
@@ -101,11 +108,12 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 	return text, nil
 }
 
-// Adoption looks for what stands at a point that was not made by Portcullis. A stream that says exactly the same takes
-// it over: mayTake says from whom. Any other finds it held, even if the ledger has no claim on it yet.
+// Adoption looks for what stands at a point that was not made by Portcullis. A stream of the namespace that it leads to,
+// which says exactly the same, takes it over: adopted is what it takes. Any other finds it held, even if the ledger has no
+// claim on it yet. Leave to lead somewhere is not leave to take what leads there.
 func Adoption(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, at claim.Coordinate,
-) (mayTake claim.MayTake, problems Problems, err error) {
+) (adopted *v1beta1.AdoptedEntry, problems Problems, err error) {
 	f, foreign, err := v.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return nil, nil, err
@@ -115,7 +123,7 @@ func Adoption(
 		return nil, nil, err
 	}
 	if same {
-		return func(c *v1beta1.EdgeClaim) bool { return !claim.HolderOf(c).IsStream() }, nil, nil
+		return &v1beta1.AdoptedEntry{Holder: f.Holder.Spec(f.Holder.UID), Entry: f.Entry}, nil, nil
 	}
 	held, err := v.Claim(ctx, at.Name())
 	if err != nil || held != nil {
@@ -130,6 +138,9 @@ func saysTheSame(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v
 	theirs, err := stream.ParseEntry(entry)
 	if err != nil {
 		return false, nil //nolint:nilerr // what can't be read can't say the same
+	}
+	if theirs.Namespace != s.Namespace {
+		return false, nil
 	}
 	if problems, err := Consent(ctx, v, s, class); err != nil || len(problems) > 0 {
 		return false, err

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -128,7 +129,7 @@ func TestAdoption(t *testing.T) {
 		"the same entry, its port by name":        {foreign: entry("shop/db:sql"), in: sti(listen(6379)), adopts: true},
 		"the same entry, our port by name":        {foreign: entry("shop/db:5432"), in: sti(listen(6379), to("", "db", "sql")), adopts: true},
 		"the same entry, in another spelling":     {foreign: entry("shop/db:5432::"), in: sti(listen(6379)), adopts: true},
-		"the same entry in another namespace":     {foreign: entry("data/db:5432"), grants: map[string]bool{"shop -> data/db": true}, in: sti(listen(6379), to("data", "db", "5432")), adopts: true},
+		"the same entry in another namespace":     {foreign: entry("data/db:5432"), grants: map[string]bool{"shop -> data/db": true}, in: sti(listen(6379), to("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
 		"the same entry, without consent":         {foreign: entry("data/db:5432"), in: sti(listen(6379), to("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
 		"another Service":                         {foreign: entry("shop/other:5432"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
 		"another port":                            {foreign: entry("shop/db:80"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
@@ -141,22 +142,21 @@ func TestAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{classes: []*v1beta1.StreamIngressClass{class("public")}, foreign: tc.foreign, claims: tc.claims, grants: tc.grants, services: services}
-			var mayTake claim.MayTake
+			var adopted *v1beta1.AdoptedEntry
 			judge(t, w, func(v View) (Problems, error) {
-				m, p, err := Adoption(t.Context(), v, tc.in, w.classes[0], tcp(*tc.in.Spec.Listen))
+				a, p, err := Adoption(t.Context(), v, tc.in, w.classes[0], tcp(*tc.in.Spec.Listen))
 				if err == nil {
-					mayTake = m
+					adopted = a
 				}
 				return p, err
 			}, tc.want...)
-			if (mayTake != nil) != tc.adopts {
-				t.Fatalf("adopts: %v", mayTake != nil)
+			var want *v1beta1.AdoptedEntry
+			if tc.adopts {
+				f := tc.foreign[stream.PortKey{Protocol: v1beta1.TCP, Port: 6379}]
+				want = &v1beta1.AdoptedEntry{Holder: tcpMap.Spec("cm"), Entry: f.Entry}
 			}
-			if tc.adopts && (!mayTake(claims(tcpMap, tcp(6379))[tcp(6379)]) || !mayTake(claims(proxy, tcp(6379))[tcp(6379)])) {
-				t.Error("it may not take what is foreign")
-			}
-			if tc.adopts && mayTake(claims(rival, tcp(6379))[tcp(6379)]) {
-				t.Error("it may take what another stream has")
+			if !reflect.DeepEqual(adopted, want) {
+				t.Errorf("it adopts %+v, want %+v", adopted, want)
 			}
 		})
 	}

@@ -3,11 +3,13 @@ package rules
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,8 +27,8 @@ type ExposureView interface {
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	// Ingress reads an Ingress.
 	Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
-	// ForeignIngress finds an Ingress that serves a point and that Portcullis has not made.
-	ForeignIngress(ctx context.Context, at claim.Coordinate) (*networkingv1.Ingress, error)
+	// ForeignIngress finds an Ingress of another name than a Service's own that serves a point.
+	ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
 	// CertManager says whether cert-manager is installed.
 	CertManager(ctx context.Context) (bool, error)
 	// Certificate reads a Certificate. Without cert-manager there is none.
@@ -118,7 +120,7 @@ func HTTPConflicts(
 			return nil, err
 		}
 		if held == nil {
-			ing, err := v.ForeignIngress(ctx, at)
+			ing, err := v.ForeignIngress(ctx, at, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 			if err != nil {
 				return nil, err
 			}
@@ -128,7 +130,7 @@ func HTTPConflicts(
 			held = claim.New(at, claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID})
 			held.CreationTimestamp = ing.CreationTimestamp
 		}
-		if claim.HolderOf(held) == claim.ServiceHolder(svc.Namespace, svc.Name) {
+		if claim.HolderOf(held) == claim.ServiceHolder(svc.Namespace, svc.Name) || OwnIngress(svc)(held) {
 			continue
 		}
 		problem, err := HTTPConflict(ctx, v, at, held, graceLeft(held))
@@ -138,6 +140,30 @@ func HTTPConflicts(
 		problems = append(problems, problem...)
 	}
 	return problems, nil
+}
+
+// OwnIngress says which claims a Service may take over: those of the Ingress of its name, which the ledger has entered by
+// what it serves. Whether that Ingress is the Service's own is for Exposable to say.
+func OwnIngress(svc *corev1.Service) claim.MayTake {
+	own := claim.IngressHolder(svc.Namespace, svc.Name)
+	return func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) == own }
+}
+
+// IsAsked says whether an Ingress serves just what the annotation of the Service of its name asks for, so that the claims
+// are that Service's to make. svc is nil where there is none.
+func IsAsked(v ExposureView, svc *corev1.Service, ing *networkingv1.Ingress) bool {
+	if svc == nil || svc.DeletionTimestamp != nil || !exposure.IsOwn(ing, svc) {
+		return false
+	}
+	if _, asked := exposure.Asked(svc); !asked {
+		return false
+	}
+	e, problems := Asks(v, svc)
+	if len(problems) > 0 {
+		return false
+	}
+	port, problems := HTTPPort(e, svc)
+	return len(problems) == 0 && equality.Semantic.DeepEqual(ing.Spec.Rules, e.IngressSpec(svc.Name, port).Rules)
 }
 
 // HTTPConflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
@@ -163,7 +189,8 @@ func otherPath(path string) string {
 	return path + "-other"
 }
 
-// isLeavingHTTP says whether a Service that holds a point is gone, or asks for another.
+// isLeavingHTTP says whether a Service that holds a point is gone, or asks for another. One that is being deleted stays as
+// long as its Ingress does.
 func isLeavingHTTP(ctx context.Context, v ExposureView, holder claim.Holder, at claim.Coordinate) (bool, error) {
 	if !holder.IsService() {
 		return false, nil
@@ -172,7 +199,11 @@ func isLeavingHTTP(ctx context.Context, v ExposureView, holder claim.Holder, at 
 	if err != nil || svc == nil {
 		return err == nil, err
 	}
-	return !WantsHTTP(v, svc, at), nil
+	if svc.DeletionTimestamp == nil {
+		return !WantsHTTP(v, svc, at), nil
+	}
+	ing, err := v.Ingress(ctx, holder.Key())
+	return err == nil && (ing == nil || !slices.Contains(exposure.PointsOf(ing), at)), err
 }
 
 // WantsHTTP says whether a Service asks for a point. One whose annotation can't be read keeps what it has.
@@ -191,6 +222,9 @@ func WantsHTTP(v ExposureView, svc *corev1.Service, at claim.Coordinate) bool {
 	}
 	return false
 }
+
+// NothingMore refuses what a Service that is being deleted asks for and does not have.
+func NothingMore() Problems { return Problems{goes(exposure.AnnotationPath())} }
 
 // sinceCreated says when an object was created, if that is known.
 func sinceCreated(obj metav1.Object) string {

@@ -43,7 +43,7 @@ func (e edge) Ingress(context.Context, types.NamespacedName) (*networkingv1.Ingr
 	return e.ingress, nil
 }
 
-func (e edge) ForeignIngress(context.Context, claim.Coordinate) (*networkingv1.Ingress, error) {
+func (e edge) ForeignIngress(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return e.foreign, nil
 }
 

@@ -66,7 +66,8 @@ func AsksForAddresses(svc *corev1.Service) (loadbalancer.Ask, Problems) {
 // claim is kept if its holder is gone.
 //
 // Of a Service that is to have an address of each family, or may have only one, problems of one family are none while
-// there is another.
+// there is another. One that is being deleted keeps what it has, and is given nothing: finalizers let it live, and be
+// changed, for as long as its owner likes.
 func Allot(
 	ctx context.Context, v LoadBalancerView, b *Balance, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) ([]loadbalancer.Lot, Problems, error) {
@@ -76,6 +77,9 @@ func Allot(
 	}
 	a := &allotment{view: v, Balance: b, graceLeft: graceLeft, pools: pools}
 	kept := Keep(b, pools)
+	if b.Service.DeletionTimestamp != nil {
+		return kept, b.beyond(kept), nil
+	}
 	if len(kept) > 0 {
 		return a.complete(ctx, kept)
 	}

@@ -71,7 +71,7 @@ func mustStay(t *testing.T, w *world, svc *corev1.Service, lots []loadbalancer.L
 			poolNames(w.Pools().Pools()), points, now, verdicts(problems), err)
 	}
 	for _, at := range points {
-		if wants, err := WantsPoint(t.Context(), w, balanceOf(t, svc, points...), at, nil); err != nil || !wants {
+		if wants, err := WantsPoint(t.Context(), w, balanceOf(t, svc, points...), at); err != nil || !wants {
 			t.Fatalf("asking %v of %v, with %s, it was given %v, and does not want %s: %v", svc.Annotations, svc.Spec.IPFamilies,
 				poolNames(w.Pools().Pools()), points, at, err)
 		}

@@ -88,6 +88,21 @@ func (b *Balance) rank(lot loadbalancer.Lot, listed []netip.Addr) int {
 	}
 }
 
+// beyond refuses what a Service that is being deleted asks for beyond what it has, kept is what it keeps of that.
+func (b *Balance) beyond(kept []loadbalancer.Lot) (problems Problems) {
+	for _, lot := range kept {
+		for i, at := range lot.Points {
+			if !slices.Contains(b.Held, at) {
+				problems = append(problems, goes(loadbalancer.PortPath(i)))
+			}
+		}
+	}
+	if len(kept) == 0 && len(b.Held) > 0 {
+		problems = append(problems, goes(b.AddressesPath))
+	}
+	return problems
+}
+
 // Stands says what a Service has that may stay while what it asks for can't be had: the addresses that its status lists, it
 // holds, and a pool would still give it. They are complete, that is each with all of its ports.
 func Stands(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer.Lot, error) {
@@ -104,17 +119,19 @@ func Stands(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer
 	}), nil
 }
 
-// WantsPoint says whether a Service that is Portcullis' to serve wants a point that it holds: because a pool gives it what
-// it asks for, or because its status still lists the address. listed are the addresses in its status, if that is
-// Portcullis' own work.
-func WantsPoint(ctx context.Context, v LoadBalancerView, b *Balance, at claim.Coordinate, listed []netip.Addr) (bool, error) {
-	if at.Port() != 0 && !b.HasPort(at.Protocol(), at.Port()) {
-		return false, nil // kube-proxy forwards it no longer
-	}
-	if IsListed(b.Held, at, listed) {
+// WantsPoint says whether a Service wants a point that it holds: its status lists it, whoever has written that, or a pool
+// gives it what it asks for. A point that is listed is forwarded, so it is nobody else's before it is not.
+func WantsPoint(ctx context.Context, v LoadBalancerView, b *Balance, at claim.Coordinate) (bool, error) {
+	if Lists(b.Service, b.Held, at) {
 		return true, nil
 	}
-	if b.Service.DeletionTimestamp != nil {
+	return AsksForPoint(ctx, v, b, at)
+}
+
+// AsksForPoint says whether a Service that is Portcullis' to serve asks for a point that it holds: a pool gives it to it as
+// it is now, whatever its status lists. One that is being deleted asks for nothing.
+func AsksForPoint(ctx context.Context, v LoadBalancerView, b *Balance, at claim.Coordinate) (bool, error) {
+	if b.Service.DeletionTimestamp != nil || at.Port() != 0 && !b.HasPort(at.Protocol(), at.Port()) {
 		return false, nil
 	}
 	pools, problems, err := fitting(ctx, v, b)
@@ -122,6 +139,19 @@ func WantsPoint(ctx context.Context, v LoadBalancerView, b *Balance, at claim.Co
 		return false, err
 	}
 	return slices.ContainsFunc(Keep(b, pools), func(lot loadbalancer.Lot) bool { return slices.Contains(lot.Points, at) }), nil
+}
+
+// Lists says whether the status of a Service lists a point: the address is there, or, for a port of the nodes, one that is
+// nobody's claim; and the port is there, or one of the Service, as kube-proxy forwards all of those at each address.
+func Lists(svc *corev1.Service, held []claim.Coordinate, at claim.Coordinate) bool {
+	isPort := func(p corev1.ServicePort) bool {
+		return v1beta1.Protocol(p.Protocol) == at.Protocol() && p.Port == at.Port()
+	}
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		one := []corev1.LoadBalancerIngress{i}
+		return IsListed(held, at, loadbalancer.Listed(one)) &&
+			(at.Port() == 0 || slices.ContainsFunc(svc.Spec.Ports, isPort) || loadbalancer.ListsPort(one, at))
+	})
 }
 
 // IsListed says whether the addresses in a status need a point: its address is among them, or, for a port of the nodes, an

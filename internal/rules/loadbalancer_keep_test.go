@@ -157,8 +157,11 @@ func TestWantsPoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := keepers()
+			for _, ip := range tc.listed {
+				servedAt(ip.String())(tc.svc)
+			}
 			b := balanceOf(t, tc.svc, points(t, tc.held...)...)
-			ask := func() (bool, error) { return WantsPoint(t.Context(), w, b, b.Held[0], tc.listed) }
+			ask := func() (bool, error) { return WantsPoint(t.Context(), w, b, b.Held[0]) }
 			if got, err := ask(); err != nil || got != tc.want {
 				t.Errorf("it wants it: %v, %v", got, err)
 			}

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -117,6 +118,8 @@ type Request struct {
 	At claim.Coordinate
 	// Free are, when a port has to be drawn, the ports to draw from.
 	Free *stream.PortSet
+	// Front is where the port has to be free, too; nil for nowhere.
+	Front *Front
 }
 
 // Port decides whether the policy of the class gives a stream the port it asks for. It says nothing about who holds the
@@ -133,7 +136,14 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 	if err != nil {
 		return req, nil, err
 	}
-	if req.At = Wanted(s, class.Name, held); s.Spec.Listen == nil {
+	if req.Front, err = FrontOf(ctx, v, class); err != nil {
+		return req, nil, err
+	}
+	req.At = Wanted(s, class.Name, held)
+	if s.DeletionTimestamp != nil && !slices.Contains(held, req.At) {
+		return req, Problems{goes(listenPath)}, nil
+	}
+	if s.Spec.Listen == nil {
 		if !req.At.IsZero() {
 			return req, nil, nil
 		}
@@ -154,7 +164,13 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 		return req, one(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
 			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggestion))), err
 	}
-	return req, nil, nil
+	problems, err := req.Front.Hindrance(ctx, v, req.At)
+	if err != nil || len(problems) == 0 {
+		return req, nil, err
+	}
+	suggestion, err := suggest(ctx, v, s, req.At)
+	problems[0].Err.Detail += "; " + suggestion
+	return req, problems, err
 }
 
 // draw finds the ports from which a stream without listen may draw.
@@ -170,6 +186,9 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 	}
 	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace)
 	v.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
+	if err := req.Front.Free(ctx, v, s.ProtocolOrDefault(), req.Free); err != nil {
+		return req, nil, err
+	}
 	if req.Free.Next(1) == 0 {
 		return req, NoFreePort(s, class), nil
 	}
@@ -179,7 +198,7 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 // Consent decides whether a stream may send its traffic to the namespace that it names, or out of the cluster.
 func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
 	if s.Outside() {
-		return leaves(class), nil
+		return leaves(v, s, class), nil
 	}
 	namespace := s.UpstreamNamespace()
 	if namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
@@ -201,13 +220,17 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
 }
 
-// leaves decides whether streams of a class may lead out of the cluster.
-func leaves(class *v1beta1.StreamIngressClass) Problems {
-	if class.Spec.OutsideUpstreams != v1beta1.OutsideDenied {
-		return nil
+// leaves decides whether a stream may lead out of the cluster, and to the host that it names.
+func leaves(v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) Problems {
+	if class.Spec.OutsideUpstreams != v1beta1.OutsideAllowed {
+		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
+			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name a Service, or a class that allows it", class.Name)))
 	}
-	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
-		"class %q lets streams lead to Services only (outsideUpstreams: Denied): name a Service, or a class that allows it", class.Name)))
+	host := s.Spec.Upstream.Host
+	if why := stream.OutsideHost(host, v.ClusterDomain()); why != "" {
+		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), host, why))
+	}
+	return nil
 }
 
 // Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may
@@ -272,7 +295,8 @@ func Redirects(before, after *v1beta1.StreamIngress) bool {
 	return before.UpstreamNamespace() != after.UpstreamNamespace() ||
 		before.UpstreamService() != after.UpstreamService() ||
 		before.Spec.Upstream.Port != after.Spec.Upstream.Port ||
-		before.Outside() != after.Outside()
+		before.Outside() != after.Outside() ||
+		after.Outside() && before.Spec.Upstream.Host != after.Spec.Upstream.Host
 }
 
 // detailed adds a sentence to an error whose constructor takes none.

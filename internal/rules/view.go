@@ -6,7 +6,6 @@ package rules
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,22 +17,19 @@ import (
 
 // View is what the rules see of the cluster. What is not there is nil, not an error.
 type View interface {
+	FrontView
 	// Class reads a class by name.
 	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
 	// Classes lists all classes.
 	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
 	// NamespaceLabels reads the labels of a namespace.
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
-	// Service reads a Service.
-	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	// Stream reads a StreamIngress.
 	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
+	// ClusterDomain is the domain of the names of the cluster's own Services.
+	ClusterDomain() string
 	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
-	// Held lists the points that a holder has claims on, in ascending order.
-	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
-	// Claim reads a claim by name.
-	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
 	// Unclaimed takes the ports of a class that have a claim out of a set.
 	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
@@ -69,3 +65,10 @@ func (p Problems) ErrorList() field.ErrorList {
 }
 
 func one(reason string, err *field.Error) Problems { return Problems{{Reason: reason, Err: err}} }
+
+// goes tells an object that is being deleted that it can't have what it asks for now. Finalizers let it live, and be
+// changed, for as long as its owner likes.
+func goes(path *field.Path) Problem {
+	return Problem{Reason: v1beta1.ReasonBeingDeleted, Err: field.Forbidden(path, "the object is being deleted: "+
+		"until it is gone it keeps what it has, and it is given nothing more; create another one")}
+}

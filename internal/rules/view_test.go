@@ -18,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -86,6 +87,10 @@ func (w *world) Stream(_ context.Context, key types.NamespacedName) (*v1beta1.St
 	return w.streams[key.String()], w.ask("Stream")
 }
 
+func (w *world) ClusterDomain() string { return "cluster.local" }
+
+func (w *world) Balances(svc *corev1.Service) bool { return loadbalancer.IsOurs(svc, false) }
+
 func (w *world) Granted(_ context.Context, from string, service types.NamespacedName) (bool, error) {
 	return w.grants[from+" -> "+service.String()], w.ask("Granted")
 }
@@ -153,6 +158,8 @@ func class(name string, change ...func(*v1beta1.StreamIngressClass)) *v1beta1.St
 		TCPConfigMap: &v1beta1.ObjectReference{Namespace: "edge", Name: name + "-tcp"},
 		UDPConfigMap: &v1beta1.ObjectReference{Namespace: "edge", Name: name + "-udp"},
 		Service:      &v1beta1.ObjectReference{Namespace: "edge", Name: name},
+
+		OutsideUpstreams: v1beta1.OutsideAllowed,
 	}
 	for _, f := range change {
 		f(c)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,14 +15,20 @@ import (
 // FieldManager is the field manager of everything that Portcullis applies.
 const FieldManager = "portcullis"
 
+// ReturnManager is the field manager of entries that streams had taken over and that Portcullis has written back. They are
+// foreign again: as any field manager but the first, it is one of the others.
+const ReturnManager = "portcullis-returned"
+
 // ownership tells the fields that Portcullis has applied from those that others have written.
 type ownership struct {
 	ours, others *fieldpath.Set
+	// returned are those of the others that Portcullis has written back.
+	returned *fieldpath.Set
 }
 
 // readOwnership reads metadata.managedFields.
 func readOwnership(entries []metav1.ManagedFieldsEntry) (ownership, error) {
-	o := ownership{ours: fieldpath.NewSet(), others: fieldpath.NewSet()}
+	o := ownership{ours: fieldpath.NewSet(), others: fieldpath.NewSet(), returned: fieldpath.NewSet()}
 	for i := range entries {
 		e := &entries[i]
 		if e.FieldsV1 == nil || e.Subresource != "" {
@@ -36,8 +43,20 @@ func readOwnership(entries []metav1.ManagedFieldsEntry) (ownership, error) {
 		} else {
 			o.others = o.others.Union(set)
 		}
+		if e.Manager == ReturnManager {
+			o.returned = o.returned.Union(set)
+		}
 	}
 	return o, nil
+}
+
+// AppliedAlone says whether Portcullis has applied to an object, and nobody else has written to it, or what others wrote is
+// gone.
+func AppliedAlone(obj metav1.Object) bool {
+	isOther := func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != FieldManager || e.Operation != metav1.ManagedFieldsOperationApply
+	}
+	return len(obj.GetManagedFields()) > 0 && !slices.ContainsFunc(obj.GetManagedFields(), isOther)
 }
 
 // Standing is what stands in a ConfigMap now.
@@ -48,13 +67,15 @@ type Standing struct {
 	Ours map[int32]bool
 	// Foreign are the keys that are ports and that others have written, whether we have applied them too or not, by port.
 	Foreign map[int32]string
+	// Returned are the keys that Portcullis has written back, by port.
+	Returned map[int32]bool
 	// Binary is the size of what else the ConfigMap holds, in bytes.
 	Binary int
 }
 
 // Entries reads what stands in a ConfigMap. Keys that are no ports do not appear in Ours and Foreign.
 func Entries(cm *corev1.ConfigMap) (Standing, error) {
-	s := Standing{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{}}
+	s := Standing{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{}, Returned: map[int32]bool{}}
 	for _, b := range cm.BinaryData {
 		s.Binary += len(b)
 	}
@@ -63,7 +84,7 @@ func Entries(cm *corev1.ConfigMap) (Standing, error) {
 		return s, err
 	}
 	data := fieldName("data")
-	ours, others := owned.ours.WithPrefix(data), owned.others.WithPrefix(data)
+	ours, others, returned := owned.ours.WithPrefix(data), owned.others.WithPrefix(data), owned.returned.WithPrefix(data)
 	for key, v := range cm.Data {
 		port, ok := ParseKey(key)
 		if !ok {
@@ -76,6 +97,9 @@ func Entries(cm *corev1.ConfigMap) (Standing, error) {
 		}
 		if !s.Ours[port] {
 			delete(s.Ours, port)
+		}
+		if returned.Has(path) {
+			s.Returned[port] = true
 		}
 	}
 	return s, nil

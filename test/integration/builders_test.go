@@ -98,12 +98,14 @@ func portOf[P int | string](port P) intstr.IntOrString {
 // classOption changes a class that is being built.
 type classOption func(*v1beta1.StreamIngressClass)
 
-// streamClass is a class whose ConfigMaps tcp-services and udp-services and whose Service proxy are in a namespace.
+// streamClass is a class whose ConfigMaps tcp-services and udp-services and whose Service proxy are in a namespace. Streams
+// may lead out of the cluster, which they may not by default.
 func streamClass(name, namespace string, options ...classOption) *v1beta1.StreamIngressClass {
 	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: namespace, Name: "tcp-services"}
 	c.Spec.UDPConfigMap = &v1beta1.ObjectReference{Namespace: namespace, Name: "udp-services"}
 	c.Spec.Service = &v1beta1.ObjectReference{Namespace: namespace, Name: "proxy"}
+	c.Spec.OutsideUpstreams = v1beta1.OutsideAllowed
 	for _, option := range options {
 		option(c)
 	}
@@ -142,6 +144,9 @@ func allow(from, to int32, label string, protocols ...v1beta1.Protocol) classOpt
 func upstreams(which v1beta1.UpstreamNamespaces) classOption {
 	return func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = which }
 }
+
+// insideOnly keeps the streams of the class in the cluster, as is the default.
+func insideOnly(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = "" }
 
 // hostNetwork is a class without a Service.
 func hostNetwork(c *v1beta1.StreamIngressClass) { c.Spec.Service = nil }

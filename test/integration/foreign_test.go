@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 const (
@@ -227,38 +230,38 @@ func TestAdoption(t *testing.T) {
 	e := shared(t).newManualEdge("adopt")
 	e.heldBy("adopt", TCP, 9000, "ConfigMap edge-adopt/tcp-services")
 	e.create(service("default/manual", port("http", 80)), grant("default/adopt", "adopt"))
-	differs := func(why string, options ...streamOption) {
+	differs := func(why, stream string, options ...streamOption) {
 		t.Helper()
-		err := e.try(sti("adopt/s", append([]streamOption{of("adopt"), tcp(9000)}, options...)...))
+		err := e.try(sti(stream, append([]streamOption{of("adopt"), tcp(9000)}, options...)...))
 		if !apierrors.IsInvalid(err) {
 			t.Errorf("%s: got %v", why, err)
 		}
 	}
-	differs("another Service", to("default/other", 80))
-	differs("another namespace", to("manual", 80))
-	differs("another port", to("default/manual", 81))
-	differs("PROXY", to("default/manual", 80), proxyProtocol(true, false))
+	differs("another Service", "default/adopt", to("other", 80))
+	differs("another namespace", "adopt/s", to("manual", 80))
+	differs("another port", "default/adopt", to("manual", 81))
+	differs("PROXY", "default/adopt", to("manual", 80), proxyProtocol(true, false))
 
-	s := sti("adopt/s", of("adopt"), tcp(9000), to("default/manual", "http"))
-	e.eventually("the grant and the Service to be seen", func() error { return e.try(s) })
+	s := sti("default/adopt", of("adopt"), tcp(9000), to("manual", "http"))
+	e.eventually("the Service to be seen", func() error { return e.try(s) })
 	e.programmed(s)
-	e.heldBy("adopt", TCP, 9000, "StreamIngress adopt/s")
+	e.heldBy("adopt", TCP, 9000, "StreamIngress default/adopt")
 	e.leads(TCP, 9000, manual)
 	e.intact()
-	e.toldOf(sti("adopt/rival", of("adopt"), tcp(9000)), "held by StreamIngress adopt/s")
+	e.toldOf(sti("adopt/rival", of("adopt"), tcp(9000)), "held by StreamIngress default/adopt")
 
 	t.Log("without the stream, all is as it was")
 	e.delete(s)
 	e.heldBy("adopt", TCP, 9000, "ConfigMap edge-adopt/tcp-services")
 	e.leads(TCP, 9000, "no port: "+manual)
 	e.intact()
-	differs("another Service, again", to("default/other", 80))
+	differs("another Service, again", "default/adopt", to("other", 80))
 
 	t.Log("an entry that names the port is left as it is")
 	cm := configMap(e.namespace+"/tcp-services", nil)
 	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = "default/manual:http" })
 	e.heldBy("adopt", TCP, 9001, "ConfigMap edge-adopt/tcp-services")
-	named := sti("adopt/named", of("adopt"), tcp(9001), to("default/manual", 80))
+	named := sti("default/adopt-named", of("adopt"), tcp(9001), to("manual", 80))
 	e.eventually("the entry to be seen", func() error { return e.try(named) })
 	e.programmed(named)
 	e.leads(TCP, 9001, "default/manual:http")
@@ -267,12 +270,110 @@ func TestAdoption(t *testing.T) {
 	e.leads(TCP, 9001, "no port: default/manual:http")
 
 	t.Log("adopted once more, the entry can be removed at its source, and is the stream's alone")
-	s = sti("adopt/s", of("adopt"), tcp(9000), to("default/manual", 80))
+	s = sti("default/adopt", of("adopt"), tcp(9000), to("manual", 80))
 	e.eventually("the entry to be seen as foreign again", func() error { return e.try(s) })
 	e.programmed(s)
 	edit(e.world, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9000") })
 	e.leads(TCP, 9000, manual)
+	e.remembers(9000, "")
 	e.delete(s)
 	e.leads(TCP, 9000, "closed")
 	e.heldBy("adopt", TCP, 9000, "")
+}
+
+// remembers waits until the claim on a TCP port of the edge remembers an entry that was taken over, "" for none.
+func (e *edge) remembers(port int32, entry string) {
+	e.t.Helper()
+	e.eventually(fmt.Sprintf("what is remembered of port %d", port), func() error {
+		c := &v1beta1.EdgeClaim{}
+		c.Name = claim.Stream(e.class.Name, TCP, port).Name()
+		err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(c), c)
+		if err != nil || c.Spec.Adopted == nil {
+			return errors.Join(err, is("", entry))
+		}
+		return is(c.Spec.Adopted.Entry, entry)
+	})
+}
+
+// TestAdoptersGiveBack has tenants take over the platform's entry, and make off with it.
+func TestAdoptersGiveBack(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	e := w.newManualEdge("giveback")
+	foreign := func() {
+		t.Helper()
+		e.heldBy("giveback", TCP, 9000, "ConfigMap edge-giveback/tcp-services")
+		e.leads(TCP, 9000, "no port: "+manual)
+		e.remembers(9000, "")
+		e.intact()
+	}
+	foreign()
+	e.create(namespace("thief"), service("default/manual", port("http", 80)), service("default/other", port("http", 80)),
+		service("thief/web", port("http", 80)), grant("default/thief", "thief"))
+
+	t.Log("leave to lead somewhere is not leave to take what leads there")
+	e.toldOf(sti("thief/s", of("giveback"), tcp(9000), to("default/manual", 80)), "spec.listen: Duplicate value",
+		"held by ConfigMap edge-giveback/tcp-services")
+	edit(w, e.class, upstreams(v1beta1.UpstreamAll))
+	e.toldOf(sti("thief/s", of("giveback"), tcp(9000), to("default/manual", 80)), "held by ConfigMap edge-giveback/tcp-services")
+
+	adopt := func() *v1beta1.StreamIngress {
+		t.Helper()
+		s := sti("default/adopter", of("giveback"), tcp(9000), to("manual", 80))
+		e.eventually("the entry to be taken over", func() error { return e.try(s) })
+		e.programmed(s)
+		e.remembers(9000, manual)
+		return s
+	}
+	elsewhere := func(s *v1beta1.StreamIngress) {
+		t.Helper()
+		edit(w, s, to("other", 80))
+		e.leads(TCP, 9000, "default/other:80")
+	}
+	for name, makeOff := range map[string]func(*v1beta1.StreamIngress){
+		"goes":            func(*v1beta1.StreamIngress) {},
+		"leads elsewhere": elsewhere,
+		"leads elsewhere, and back": func(s *v1beta1.StreamIngress) {
+			elsewhere(s)
+			edit(w, s, to("manual", 80))
+			e.leads(TCP, 9000, manual)
+		},
+		"leads elsewhere, and moves": func(s *v1beta1.StreamIngress) {
+			elsewhere(s)
+			edit(w, s, tcp(9002))
+			foreign()
+		},
+		"leads elsewhere, and lingers": func(s *v1beta1.StreamIngress) {
+			edit(w, s, finalizer("a.example.com/b"))
+			elsewhere(s)
+			must(w, w.Client.Delete(t.Context(), s))
+			edit(w, s, func(s *v1beta1.StreamIngress) { s.Finalizers = nil })
+		},
+	} {
+		t.Log("the adopter " + name)
+		s := adopt()
+		makeOff(s)
+		if err := w.Client.Delete(t.Context(), s); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		foreign()
+	}
+
+	t.Log("the class goes, and comes back: the stream has the port, and the entry is not lost")
+	s := adopt()
+	edit(w, s, to("other", 80))
+	e.leads(TCP, 9000, "default/other:80")
+	w.delete(e.class)
+	e.leads(TCP, 9000, "no port: "+manual)
+	e.class = streamClass("giveback", e.namespace)
+	w.create(e.class)
+	e.leads(TCP, 9000, "default/other:80")
+	w.delete(s)
+	foreign()
+
+	t.Log("for who imports, it is the stream's for good")
+	edit(w, e.class, func(c *v1beta1.StreamIngressClass) { c.Spec.Adopt = v1beta1.AdoptTake })
+	w.delete(adopt())
+	e.leads(TCP, 9000, "closed")
+	e.heldBy("giveback", TCP, 9000, "")
 }

@@ -1,0 +1,160 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// FrontView is what the rules see of the Service in front of a proxy, as a load balancer.
+type FrontView interface {
+	// Service reads a Service.
+	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	// Balances says whether a Service is a load balancer that is Portcullis' to serve.
+	Balances(svc *corev1.Service) bool
+	// Held lists the points that a holder has claims on, in ascending order.
+	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	// Claim reads a claim by name.
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// ClaimedPorts lists the claims on ports of an address.
+	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
+	// NodePortClaims lists the claims on ports of the nodes.
+	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
+	// ReservedNodePorts are the ports of the nodes that no Service gets.
+	ReservedNodePorts() loadbalancer.PortRanges
+}
+
+// Front is the Service in front of the proxy of a class, where it shares its addresses, or the nodes, with other Services
+// port by port: what is opened on it is opened there, and must be free there.
+type Front struct {
+	Service *corev1.Service
+	// Addresses are those that it shares.
+	Addresses []netip.Addr
+	// Nodes: it shares the nodes.
+	Nodes bool
+}
+
+// FrontOf finds the front of a class, nil where it shares nothing.
+func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass) (*Front, error) {
+	ref := class.Spec.Service
+	if ref == nil {
+		return nil, nil
+	}
+	svc, err := v.Service(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil || svc == nil || !v.Balances(svc) {
+		return nil, err
+	}
+	f := &Front{Service: svc}
+	held, err := v.Held(ctx, f.Holder())
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range held {
+		switch {
+		case at.IsNode():
+			f.Nodes = true
+		case at.IsAddress() && at.Port() != 0 && !slices.Contains(f.Addresses, at.Address()):
+			f.Addresses = append(f.Addresses, at.Address())
+		}
+	}
+	if !f.Nodes && len(f.Addresses) == 0 {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// Holder is the Service as holder of claims.
+func (f *Front) Holder() claim.Holder {
+	return claim.ServiceHolder(f.Service.Namespace, f.Service.Name)
+}
+
+// Points are what a port of the proxy takes of the addresses and the nodes.
+func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate {
+	if f == nil {
+		return nil
+	}
+	points := make([]claim.Coordinate, 0, len(f.Addresses)+1)
+	for _, ip := range f.Addresses {
+		points = append(points, claim.AddressPort(ip, string(protocol), port))
+	}
+	if f.Nodes {
+		points = append(points, claim.NodePort(string(protocol), port))
+	}
+	return points
+}
+
+// Hindrance says what keeps a port of the proxy from being opened on its front, as far as is known without asking the API
+// server; none if nothing does.
+func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate) (Problems, error) {
+	for _, point := range f.Points(at.Protocol(), at.Port()) {
+		held, err := v.Claim(ctx, point.Name())
+		if err != nil {
+			return nil, err
+		}
+		if problems := f.Refused(v, point, held); len(problems) > 0 {
+			return problems, nil
+		}
+	}
+	return nil, nil
+}
+
+// Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none.
+func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeClaim) Problems {
+	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
+	switch {
+	case held != nil && claim.HolderOf(held) == f.Holder():
+		return nil
+	case held != nil && point.IsNode():
+		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+			", on the nodes, which also serve "+where))
+	case held != nil:
+		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+			fmt.Sprintf(", on %s, which is also an address of %s", point.Address(), where)))
+	case point.IsNode() && v.ReservedNodePorts().Has(point.Port()):
+		return one(v1beta1.ReasonPortReserved, field.Invalid(listenPath, point.Port(),
+			"the nodes reserve this port for themselves, and they serve "+where))
+	default:
+		return nil
+	}
+}
+
+// Free takes out of a set the ports that are not free on the front.
+func (f *Front) Free(ctx context.Context, v FrontView, protocol v1beta1.Protocol, ports *stream.PortSet) error {
+	if f == nil {
+		return nil
+	}
+	var claims []*v1beta1.EdgeClaim
+	for _, ip := range f.Addresses {
+		on, err := v.ClaimedPorts(ctx, ip)
+		if err != nil {
+			return err
+		}
+		claims = append(claims, on...)
+	}
+	if f.Nodes {
+		on, err := v.NodePortClaims(ctx)
+		if err != nil {
+			return err
+		}
+		claims = append(claims, on...)
+		for _, r := range v.ReservedNodePorts() {
+			ports.RemoveRange(stream.Ends(r))
+		}
+	}
+	for _, c := range claims {
+		if at, err := claim.Of(c); err == nil && at.Protocol() == protocol && claim.HolderOf(c) != f.Holder() {
+			ports.Remove(at.Port())
+		}
+	}
+	return nil
+}

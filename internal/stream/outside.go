@@ -1,0 +1,57 @@
+package stream
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// metadata are the addresses at which clouds tell machines their credentials, as far as they are not link-local: AWS and
+// Google Cloud on IPv6 (their documentations of the instance metadata service).
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254")}
+
+// embedding are the IPv6 prefixes of which an address stands for an IPv4 address, with the byte at which that begins.
+var embedding = []struct {
+	prefix netip.Prefix
+	at     int
+}{
+	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible, RFC 4291
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // IPv4-translated, RFC 2765
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64, RFC 6052
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of local use with prefixes of 96 bits, RFC 8215
+	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4, RFC 3056
+}
+
+// OutsideHost says why a host, a DNS name or an IP address, can't be the upstream of a stream outside the cluster; empty if
+// it can. domain is that of the cluster, such as cluster.local. Where a name leads can't be told from it.
+func OutsideHost(host, domain string) string {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return outsideName(host, domain)
+	}
+	ip = ip.Unmap()
+	for _, e := range embedding {
+		if e.prefix.Contains(ip) {
+			ip = netip.AddrFrom4([4]byte(ip.AsSlice()[e.at : e.at+4]))
+			break
+		}
+	}
+	if !ip.IsGlobalUnicast() {
+		return "must be a unicast address that is not loopback or link-local"
+	}
+	for _, m := range metadata {
+		if ip == m {
+			return "is where the machine itself is told its credentials"
+		}
+	}
+	return ""
+}
+
+func outsideName(host, domain string) string {
+	name := "." + strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, inside := range []string{".svc", "." + domain, ".localhost"} {
+		if strings.HasSuffix(name, inside) {
+			return "must be outside the cluster: name a Service of the cluster in upstream.service, and its namespace in upstream.namespace"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// What a tenant can do to its own Services with nothing but edit in its namespace.
+
+// lingering keeps a Service that is deleted, for as long as its owner likes.
+func lingering(svc *corev1.Service) { svc.Finalizers = []string{"tenant.example.com/mine"} }
+
+// letGo takes the finalizer off.
+func letGo(svc *corev1.Service) { svc.Finalizers = nil }
+
+// disown makes the API server forget who has written what of a Service, with what else the patch says.
+func (w *world) disown(svc *corev1.Service, more string) error {
+	patch := fmt.Sprintf(`{"metadata":{"managedFields":[{}]%s}}`, more)
+	return w.Client.Patch(w.t.Context(), svc.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// TestABalancerThatIsBeingDeleted has Services go on living behind a finalizer.
+func TestABalancerThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("going-a"), namespace("going-b"))
+	w.unguarded(addressPool("going", []string{"198.51.100.1/32"}, sharesPorts, forAll, onRequest), source("going-nodes", v1beta1.SourceNodeIP))
+	w.node("going", "10.0.0.1")
+	victim := balancer("going-a/web", inPool("going"), ports(port("https", 443)))
+	shared := balancer("going-b/shared", inPool("going"), ports(port("http", 8443)), lingering)
+	onNodes := balancer("going-b/nodes", from("going-nodes"), ports(port("http", 8080)), lingering)
+	w.create(victim, shared, onNodes)
+	w.balances(victim, "198.51.100.1 VIP TCP/443")
+	w.balances(shared, "198.51.100.1 VIP TCP/8443")
+	w.balances(onNodes, "10.0.0.1 VIP TCP/8080")
+	w.delete(shared, onNodes)
+
+	t.Log("they are judged as any other, and get nothing new")
+	for _, err := range []error{
+		tryEdit(w, shared, ports(port("https", 443))),
+		tryEdit(w, shared, ports(port("http", 8443), port("nobodys", 8444))),
+		tryEdit(w, shared, annotated(v1beta1.AnnotationHTTP, "host=going.example.com")),
+		tryEdit(w, onNodes, ports(port("kubelet", 10250))),
+	} {
+		mustContain(t, w.refusal(err).Error(), "is being deleted")
+	}
+
+	t.Log("past admission they lose their address with a port that they don't hold")
+	restore := w.withoutWebhooks()
+	edit(w, shared, ports(port("https", 443)))
+	edit(w, onNodes, ports(port("kubelet", 10250)))
+	w.balances(shared, "TCP/443!BeingDeleted")
+	w.balances(onNodes, "")
+	restore()
+	w.balances(victim, "198.51.100.1 VIP TCP/443")
+
+	t.Log("finalizers can be taken off, and what they had is free")
+	edit(w, shared, letGo)
+	edit(w, onNodes, letGo)
+	w.pointHeldBy("addr.198-51-100-1.tcp.8443", "")
+	w.pointHeldBy("node.tcp.8080", "")
+}
+
+// TestNobodyDisownsAStatus has a Service forget that Portcullis has written its status, while somebody else waits for the
+// address.
+func TestNobodyDisownsAStatus(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("disown-a"), namespace("disown-b"))
+	w.unguarded(addressPool("disown", []string{"198.51.100.2/31"}, forAll, onRequest))
+	going := balancer("disown-a/going", wants("198.51.100.2"), lingering)
+	living := balancer("disown-a/living", wants("198.51.100.3"))
+	w.create(going, living)
+	w.balances(going, "198.51.100.2 VIP TCP/80")
+	w.balances(living, "198.51.100.3 VIP TCP/80")
+	w.delete(going)
+	next := []*corev1.Service{balancer("disown-b/two", wants("198.51.100.2")), balancer("disown-b/three", wants("198.51.100.3"))}
+	for i := range 100 {
+		asked := []string{"198.51.100.2", "198.51.100.3"}[i%2] // of which one is its own, and the other is taken
+		for _, err := range []error{
+			w.disown(going, ""), w.disown(living, fmt.Sprintf(`,"annotations":{%q:%q,"n":"%d"}`, v1beta1.AnnotationAddressPool, "disown", i)),
+			w.disown(living, fmt.Sprintf(`,"annotations":{"n":%q}`, asked)),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, svc := range next {
+			if err := w.try(svc.DeepCopy()); err == nil {
+				t.Fatalf("round %d: %s/%s has got an address that another Service lists", i, svc.Namespace, svc.Name)
+			}
+		}
+	}
+	w.balances(going, "198.51.100.2 VIP TCP/80")
+	w.balances(living, "198.51.100.3 VIP TCP/80")
+	edit(w, going, letGo)
+	w.pointHeldBy("addr.198-51-100-2", "")
+	w.create(next[0])
+	w.balances(next[0], "198.51.100.2 VIP TCP/80")
+}
+
+// full fills a Service with what its owner may write, to the last few bytes that etcd takes (--max-request-bytes: 1.5 MiB).
+// Most of it are managed fields, of which the API server keeps those of ten managers, and none when they are too large.
+func (w *world) full(svc *corev1.Service) {
+	w.t.Helper()
+	patch := func(text string) error {
+		return w.Client.Patch(w.t.Context(), svc.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+	}
+	managers := func(n, size int) string {
+		var entries []string
+		for i := range n {
+			var fields []string
+			for j := range size / 1000 {
+				fields = append(fields, fmt.Sprintf(`"f:%04d%s":{}`, j, strings.Repeat("x", 985)))
+			}
+			entries = append(entries, fmt.Sprintf(`{"manager":"m%d","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",`+
+				`"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{%s}}}}`, i, strings.Join(fields, ",")))
+		}
+		return fmt.Sprintf(`{"metadata":{"managedFields":[%s]}}`, strings.Join(entries, ","))
+	}
+	must(w, patch(managers(9, 170_000)))
+	w.get(svc)
+	const limit, around = 3 << 19, 300
+	must(w, patch(fmt.Sprintf(`{"metadata":{"annotations":{"pad":%q}}}`, strings.Repeat("y", limit-around-svc.Size()))))
+	w.get(svc)
+	w.t.Logf("%s has %d bytes and %d field managers", svc.Name, svc.Size(), len(svc.ManagedFields))
+	if len(svc.ManagedFields) < 9 {
+		w.t.Fatal("the API server has dropped the managed fields")
+	}
+}
+
+// TestAStatusWithoutRoom has Services so large that nothing can be added to them, which get another address, or lose theirs.
+func TestAStatusWithoutRoom(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
+	w.create(namespace("room"))
+	w.unguarded(addressPool("room", []string{"198.51.100.4/31"}, sharesPorts, forAll, onRequest))
+	moves, loses := balancer("room/moves", wants("198.51.100.4")), balancer("room/loses", wants("198.51.100.4"), ports(port("http", 8080)))
+	w.create(moves, loses)
+	w.balances(moves, "198.51.100.4 VIP TCP/80")
+	w.balances(loses, "198.51.100.4 VIP TCP/8080")
+	w.full(moves)
+	w.full(loses)
+	change := func(svc *corev1.Service, text string) {
+		t.Helper()
+		must(w, w.Client.Patch(t.Context(), svc.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(text))))
+	}
+	change(moves, `[{"op":"replace","path":"/metadata/annotations/`+strings.ReplaceAll(v1beta1.AnnotationAddresses, "/", "~1")+`","value":"198.51.100.5"}]`)
+	w.balances(moves, "198.51.100.5 VIP TCP/80")
+	next := balancer("room/next", wants("198.51.100.4"), ports(port("http", 80)))
+	w.eventually("the address that was left to be had", func() error { return w.try(next) })
+	w.balances(next, "198.51.100.4 VIP TCP/80")
+
+	restore := w.withoutWebhooks()
+	defer restore()
+	change(loses, `[{"op":"replace","path":"/spec/ports/0/port","value":80}]`)
+	w.eventually("the Service to lose an address on a port that is another's", func() error {
+		w.get(loses)
+		return is(len(loses.Status.LoadBalancer.Ingress) > 0 && loses.Status.LoadBalancer.Ingress[0].IP != "", false)
+	})
+}

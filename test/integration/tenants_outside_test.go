@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// Where streams may lead, and what a class that goes and comes back changes in that.
+
+// TestLeaveToLeadOutside is asked for whenever the host changes, and can be withdrawn: by a class that is deleted and made
+// again, as admission refuses to change one that streams count on.
+func TestLeaveToLeadOutside(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--cluster-domain=corp.example.org"}}))
+	e := w.newEdge("leave")
+	w.create(namespace("leave"))
+	byIP := sti("leave/ip", of("leave"), tcp(1), outside("192.0.2.7", 5432))
+	byName := sti("leave/name", of("leave"), tcp(2), outside("db.example.com", 5432))
+	w.create(byIP, byName)
+	e.leads(TCP, 1, "leave/sti-ip:5432")
+	e.leads(TCP, 2, "leave/sti-name:5432")
+
+	t.Log("not to where a machine is told its credentials, however that is written, and not to names of the cluster")
+	for _, host := range []string{
+		"169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254",
+		"fd00:ec2::254", "fd20:ce::254", "64:ff9b::7f00:1",
+		"db.shop.svc", "db.shop.svc.corp.example.org", "corp.example.org", "node.corp.example.org", "localhost",
+	} {
+		if err := tryEdit(w, byIP, outside(host, 5432)); err == nil {
+			t.Errorf("a stream may lead to %s", host)
+		}
+	}
+
+	t.Log("withdrawn, the entry goes and the port stays the stream's")
+	w.delete(e.class)
+	e.class = streamClass("leave", e.namespace, insideOnly)
+	w.create(e.class)
+	e.leads(TCP, 1, "closed")
+	e.leads(TCP, 2, "closed")
+	e.reaches(byIP, "nothing")
+	e.reaches(byName, "nothing")
+	w.has(byIP, v1beta1.ConditionResolvedRefs, "False RefNotPermitted")
+	e.heldBy("leave", TCP, 1, "StreamIngress leave/ip")
+	for _, host := range []string{"10.0.0.7", "other.example.com"} {
+		mustContain(t, w.refusal(tryEdit(w, byIP, outside(host, 5432))).Error(), "outsideUpstreams: Denied")
+	}
+	mustContain(t, w.refusal(w.try(sti("leave/new", of("leave"), tcp(3), outside("192.0.2.7", 5432)))).Error(), "outsideUpstreams: Denied")
+	e.reaches(byIP, "nothing")
+
+	t.Log("given again, all is as it was")
+	edit(w, e.class, func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideAllowed })
+	e.leads(TCP, 1, "leave/sti-ip:5432")
+	e.reaches(byIP, "TCP 192.0.2.7:5432")
+	e.leads(TCP, 2, "leave/sti-name:5432")
+}
+
+// TestForeignPortsOutliveTheirObject: what is foreign on a proxy stays so while its Service or its ConfigMap is made anew.
+func TestForeignPortsOutliveTheirObject(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
+	e := w.newManualEdge("anew")
+	w.create(namespace("first"))
+	held := func(port int32, by string) {
+		t.Helper()
+		w.toldOf(sti("first/s", of("anew"), tcp(port)), "spec.listen: Duplicate value", "held by "+by)
+	}
+	const byService, byConfigMap = "Service edge-anew/proxy", "ConfigMap edge-anew/tcp-services"
+	e.heldBy("anew", TCP, 443, byService)
+	e.heldBy("anew", TCP, 9000, byConfigMap)
+
+	w.delete(service(e.namespace+"/proxy"), configMap(e.namespace+"/tcp-services", nil))
+	w.create(sti("first/other", of("anew"), tcp(5432))) // has the class write its ConfigMap anew
+	w.eventually("the ConfigMap to be made anew", func() error { return is(e.answers(TCP, 5432), "no port: first/web:80") })
+	w.settles(5 * time.Second)
+	held(443, byService)
+	held(9000, byConfigMap)
+
+	t.Log("they are as they were, with their owner's help")
+	e.applyOwners()
+	edit(w, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9000"], cm.Data["note"] = manual, "keep me" })
+	e.leads(TCP, 5432, "first/web:80")
+	held(443, byService)
+	held(9000, byConfigMap)
+	e.intact()
+	cm, c := configMap(e.namespace+"/tcp-services", nil), &v1beta1.EdgeClaim{}
+	c.Name = claim.Stream("anew", TCP, 9000).Name()
+	w.eventually("the ledger to know the new ConfigMap", func() error {
+		w.get(cm, c)
+		return is(c.Spec.Holder.UID, cm.UID)
+	})
+
+	t.Log("what the owner takes away is free, whichever object it was in")
+	edit(w, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9000"); delete(cm.Data, "note") })
+	e.heldBy("anew", TCP, 9000, "")
+	edit(w, service(e.namespace+"/proxy"), func(svc *corev1.Service) {
+		svc.Spec.Ports = slices.DeleteFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 443 })
+	})
+	e.heldBy("anew", TCP, 443, "")
+}
