@@ -167,7 +167,7 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 	})
 	// The cache of claims may lag behind that of Services: nothing may move for that.
 	if !rules.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
-		if held, err = r.heldLive(ctx, holder); err != nil {
+		if held, err = r.view.HeldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
 		held = loadbalancer.Own(held)

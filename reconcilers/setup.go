@@ -75,11 +75,6 @@ func (b base) remove(ctx context.Context, obj client.Object) error {
 	return client.IgnoreNotFound(b.writer.Delete(ctx, obj, client.Preconditions{UID: &uid}))
 }
 
-// heldLive lists the points that a holder has claims on as they are stored now.
-func (b base) heldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	return cluster.HeldIn(ctx, b.live, by)
-}
-
 // backOff says how long to wait before a look that failed is tried again. The longest wait is what a user has to bear
 // after an outage is over.
 func backOff[request comparable]() workqueue.TypedRateLimiter[request] {

@@ -41,7 +41,7 @@ func (r *streamReconciler) acquire(
 func (r *streamReconciler) draw(
 	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
 ) (claim.Coordinate, rules.Problems, error) {
-	held, err := r.heldLive(ctx, by.Holder)
+	held, err := r.view.HeldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}

@@ -49,10 +49,10 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 		}
 		j.balance.Held = loadbalancer.Own(held)
 	}
-	if svc.Spec.LoadBalancerClass == nil && len(j.balance.Held) == 0 && len(svc.Status.LoadBalancer.Ingress) > 0 {
-		return nil, nil // another controller may serve it: the reconciler finds out
+	others, err := v.isAnothers(ctx, j)
+	if err != nil || others {
+		return nil, err
 	}
-	var err error
 	j.lots, problems, err = rules.Allot(ctx, cluster.Fresh{View: v.view}, j.balance, v.ledger.GraceLeft)
 	if err != nil {
 		return nil, err
@@ -63,6 +63,18 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 		j.problems = v.conflicts(problems)
 	}
 	return j, nil
+}
+
+// isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim. A claim that the
+// cache does not show yet is looked for live, or else its ports could be changed at once to any.
+func (v *serviceValidator) isAnothers(ctx context.Context, j *balancing) (_ bool, err error) {
+	svc := j.balance.Service
+	if svc.Spec.LoadBalancerClass != nil || len(j.balance.Held) > 0 || len(svc.Status.LoadBalancer.Ingress) == 0 {
+		return false, nil
+	}
+	held, err := v.view.HeldLive(ctx, j.by.Holder)
+	j.balance.Held = loadbalancer.Own(held)
+	return len(j.balance.Held) == 0, err
 }
 
 // asksForOther says whether a change of a Service concerns what it asks for as a load balancer.

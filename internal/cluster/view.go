@@ -205,12 +205,15 @@ func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, erro
 
 // Held implements rules.View.
 func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	return HeldIn(ctx, v.Reader, by)
+	return heldIn(ctx, v.Reader, by)
 }
 
-// HeldIn lists the points that a holder has claims on in what a reader reads, in ascending order. The API server selects
-// by the same field as the index.
-func HeldIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]claim.Coordinate, error) {
+// HeldLive does the same past the cache. The API server selects by the same field as the index.
+func (v *View) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
+	return heldIn(ctx, v.live, by)
+}
+
+func heldIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]claim.Coordinate, error) {
 	var list v1beta1.EdgeClaimList
 	if err := reader.List(ctx, &list, client.MatchingFields{IndexHolder: by.String()}); err != nil {
 		return nil, err
