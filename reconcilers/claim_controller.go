@@ -2,6 +2,8 @@ package reconcilers
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -9,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,13 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
-	"jeffthecoder.xyz/portcullis/internal/rules"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // claimReconciler releases claims whose holder is gone or wants another point.
@@ -31,11 +32,11 @@ type claimReconciler struct {
 	base
 }
 
-// claimRequest asks for a look at a claim.
+// claimRequest asks for a look at the claims of a holder.
 type claimRequest struct {
-	Name string
-	// Gone is the UID of its holder, if that was seen to be deleted. A request without it loses nothing but time: the
-	// claim then waits out its grace.
+	Holder claim.Holder
+	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
+	// claims then wait out their grace.
 	Gone types.UID
 }
 
@@ -56,7 +57,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 			if req == nil {
 				return logger
 			}
-			return logger.WithValues("claim", req.Name)
+			return logger.WithValues("holder", req.Holder.String())
 		}).
 		Complete(installed(b, r))
 }
@@ -64,133 +65,75 @@ func setupClaim(mgr manager.Manager, b base) error {
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.
 const settling = 5 * time.Second
 
-// Reconcile releases one claim, if it is to be released.
+// Reconcile releases those claims of a holder that are to be released.
 func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
-	c, err := r.view.Claim(ctx, req.Name)
-	if err != nil || c == nil {
+	if req.Holder.IsService() { // whose addresses are given in turn
+		defer r.turns.take(req.Holder.Key())()
+	}
+	claims, err := r.view.ClaimsOf(ctx, req.Holder)
+	if err != nil || len(claims) == 0 {
 		return reconcile.Result{}, err
 	}
-	defer r.awaitTurn(c)()
-	wanted, err := r.wants(ctx, r.view.Reader, c)
+	known, err := r.sight(ctx, r.view.Reader, req.Holder, claims)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, r.live, req.Holder, claims) })
+	var result reconcile.Result
+	var errs []error
+	for _, c := range claims {
+		again, err := r.reconcileClaim(ctx, c, req.Gone, known, live)
+		if again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+			result.RequeueAfter = again
+		}
+		errs = append(errs, err)
+	}
+	return result, errors.Join(errs...)
+}
+
+// reconcileClaim releases a claim, if it is to be released, and returns when to look at it again, 0 for never. Its holder is
+// as the cache knows it, and is looked at live before anything is released.
+func (r *claimReconciler) reconcileClaim(
+	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, known *sight, live func() (*sight, error),
+) (again time.Duration, err error) {
+	wanted, err := known.wants(ctx, c)
 	if err != nil || wanted.Wants {
-		return reconcile.Result{}, err
+		return 0, err
 	}
-	if req.Gone == "" && r.view.Departed(c.Spec.Holder.UID) {
-		req.Gone = c.Spec.Holder.UID
+	if gone == "" && r.view.Departed(c.Spec.Holder.UID) {
+		gone = c.Spec.Holder.UID
 	}
 	settle := min(settling, r.ledger.Grace)
-	if req.Gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settle {
-		return reconcile.Result{RequeueAfter: settle}, nil
+	if gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settle {
+		return settle, nil
 	}
 	look := func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
-		return r.wants(ctx, r.live, c)
+		now, err := live()
+		if err != nil {
+			return claim.Sighting{}, err
+		}
+		return now.wants(ctx, c)
 	}
-	keep, released, err := r.ledger.Release(ctx, req.Name, look, req.Gone)
+	keep, released, err := r.ledger.Release(ctx, c, look, gone)
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: settling}, nil // it was renewed meanwhile
+		return settling, nil // it was renewed meanwhile
 	}
 	if released {
 		r.recent.remove(coordinateOf(c))
-		log.FromContext(ctx).V(1).Info("released", "holder", c.Spec.HeldBy)
+		log.FromContext(ctx).V(1).Info("released", "claim", c.Name)
 	}
-	return reconcile.Result{RequeueAfter: keep}, err
+	return keep, err
 }
 
-// wants looks whether the holder of a claim is there, and wants its point. The holder is read by reader.
-func (r *claimReconciler) wants(ctx context.Context, reader client.Reader, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
-	at, err := claim.Of(c)
-	if err != nil {
-		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
-	}
-	holder := claim.HolderOf(c)
-	switch {
-	case at.IsHTTP():
-		return r.httpWants(ctx, reader, at, holder)
-	case !at.IsStream():
-		return r.loadBalancerWants(ctx, reader, at, holder)
-	case !holder.IsStream():
-		return r.foreignWants(ctx, c, at, holder)
-	}
-	si := &v1beta1.StreamIngress{}
-	if found, err := r.read(ctx, reader, holder.Key(), si); !found {
-		return claim.Sighting{}, err
-	}
-	seen := claim.Sighting{Exists: true, UID: si.UID, Generation: si.Generation}
-	if class := cluster.ClassName(si); class != "" && class != at.Class() {
-		return seen, nil
-	}
-	held, err := r.view.Held(ctx, holder)
-	if err != nil {
-		return seen, err
-	}
-	seen.Wants = rules.Wanted(si, at.Class(), append(held, at)) == at
-	return seen, nil
-}
-
-// foreignWants looks whether a ConfigMap or a Service still has a foreign entry or port at a point. What is foreign has
-// not come through admission, so that there is nothing in flight to wait for. An object that is not there while its class
-// names it keeps what it had: it is about to be made again, and its ports are not whose is fastest.
-func (r *claimReconciler) foreignWants(
-	ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate, holder claim.Holder,
-) (claim.Sighting, error) {
-	if _, _, left := claim.Adopted(c); left {
-		return claim.Sighting{Exists: true, Wants: true}, nil // until the entry is settled
-	}
-	class, err := r.view.Class(ctx, at.Class())
-	if err != nil || class == nil {
-		return claim.Sighting{}, err
-	}
-	absent, err := r.isAbsent(ctx, class, at.Protocol(), c)
-	if err != nil || absent {
-		return claim.Sighting{Exists: absent, Wants: absent}, err
-	}
-	f, foreign, err := r.view.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
-	if err != nil || !foreign {
-		return claim.Sighting{}, err
-	}
-	return claim.Sighting{Exists: true, UID: f.Holder.UID, Wants: f.Holder.Holder == holder}, nil
-}
-
-// isAbsent says whether a class names the ConfigMap or Service that holds a claim, and it does not exist. Nor does a ConfigMap
-// that only Portcullis has written since it was deleted.
-func (r *claimReconciler) isAbsent(
-	ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, c *v1beta1.EdgeClaim,
-) (bool, error) {
-	holder := claim.HolderOf(c)
-	if ref := class.ConfigMap(protocol); ref != nil && claim.ConfigMapHolder(ref.Namespace, ref.Name) == holder {
-		cm, err := r.view.ConfigMap(ctx, *ref)
-		return err == nil && (cm == nil || cm.UID != c.Spec.Holder.UID && stream.AppliedAlone(cm)), err
-	}
-	if ref := class.Spec.Service; ref != nil && claim.ServiceHolder(ref.Namespace, ref.Name) == holder {
-		svc, err := r.view.Service(ctx, holder.Key())
-		return err == nil && svc == nil, err
-	}
-	return false, nil
-}
-
-// enqueue asks for a look at every claim of a holder.
-func (r *claimReconciler) enqueue(ctx context.Context, q claimQueue, holder claim.Holder, gone types.UID) {
-	held, err := r.view.Held(ctx, holder)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the claims of a holder", "holder", holder.String())
-	}
-	for _, at := range held {
-		q.Add(claimRequest{Name: at.Name(), Gone: gone})
-	}
-}
-
-// onClaim looks at a new or changed claim, and at the others of its holder: it may be one too many. Of one on a port that is
-// gone it looks at those that the port took of the Service in front of the proxy.
+// onClaim looks at the claims of a holder when one of them is new or has changed: it may be one too many. Of one on a port
+// that is gone it looks at what the port took of the Service in front of the proxy.
 func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(ctx context.Context, q claimQueue, obj client.Object) {
-		q.Add(claimRequest{Name: obj.GetName()})
-		if holder := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); holder.IsStream() || isBalancers(obj.(*v1beta1.EdgeClaim)) {
-			r.enqueue(ctx, q, holder, "")
-		}
+	look := func(q claimQueue, obj client.Object) {
+		q.Add(claimRequest{Holder: claim.HolderOf(obj.(*v1beta1.EdgeClaim))})
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) { look(ctx, q, e.ObjectNew) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q claimQueue) { look(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) { look(q, e.ObjectNew) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsStream() {
 				r.enqueueFront(ctx, q, at)
@@ -200,19 +143,30 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 }
 
 func (r *claimReconciler) onStream() handler.TypedEventHandler[client.Object, claimRequest] {
-	changed := streamChanged()
+	return onHolder(claim.StreamHolder, streamChanged())
+}
+
+// onTarget looks at what a ConfigMap or a Service holds.
+func (r *claimReconciler) onTarget(holder holderOf) handler.TypedEventHandler[client.Object, claimRequest] {
+	return onHolder(holder, predicate.Funcs{})
+}
+
+// holderOf is an object of one kind as holder.
+type holderOf func(namespace, name string) claim.Holder
+
+// onHolder looks at the claims of an object that has changed.
+func onHolder(holder holderOf, changed predicate.Predicate) handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(q claimQueue, obj client.Object, gone types.UID) {
+		q.Add(claimRequest{Holder: holder(obj.GetNamespace(), obj.GetName()), Gone: gone})
+	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
-			r.enqueue(ctx, q, claim.StreamHolder(e.Object.GetNamespace(), e.Object.GetName()), "")
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q claimQueue) { look(q, e.Object, "") },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
 			if changed.Update(e) {
-				r.enqueue(ctx, q, claim.StreamHolder(e.ObjectNew.GetNamespace(), e.ObjectNew.GetName()), goneBy(e))
+				look(q, e.ObjectNew, goneBy(e))
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
-			r.enqueue(ctx, q, claim.StreamHolder(e.Object.GetNamespace(), e.Object.GetName()), e.Object.GetUID())
-		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q claimQueue) { look(q, e.Object, e.Object.GetUID()) },
 	}
 }
 
@@ -231,27 +185,12 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims of a class")
 		}
-		var requests []claimRequest
-		for at, c := range claims {
-			if !claim.HolderOf(c).IsStream() {
-				requests = append(requests, claimRequest{Name: at.Name()})
+		foreign := sets.New[claimRequest]()
+		for _, c := range claims {
+			if holder := claim.HolderOf(c); !holder.IsStream() {
+				foreign.Insert(claimRequest{Holder: holder})
 			}
 		}
-		return requests
+		return foreign.UnsortedList()
 	})
-}
-
-func (r *claimReconciler) onTarget(
-	holder func(namespace, name string) claim.Holder,
-) handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(ctx context.Context, q claimQueue, obj client.Object, gone types.UID) {
-		r.enqueue(ctx, q, holder(obj.GetNamespace(), obj.GetName()), gone)
-	}
-	return handler.TypedFuncs[client.Object, claimRequest]{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { look(ctx, q, e.Object, "") },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) { look(ctx, q, e.ObjectNew, goneBy(e)) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
-			look(ctx, q, e.Object, e.Object.GetUID())
-		},
-	}
 }

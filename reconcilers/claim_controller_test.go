@@ -48,6 +48,21 @@ func of(class string) func(*v1beta1.StreamIngress) {
 
 func drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
 
+// sightOf looks live at the holder of a claim.
+func sightOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+	t.Helper()
+	holder := claim.HolderOf(c)
+	claims, err := r.view.ClaimsOf(t.Context(), holder)
+	if err != nil {
+		return claim.Sighting{}, err
+	}
+	s, err := r.sight(t.Context(), r.live, holder, append(claims, c))
+	if err != nil {
+		return claim.Sighting{}, err
+	}
+	return s.wants(t.Context(), c)
+}
+
 // TestWants looks whether a stream wants the point of a claim on TCP/5432 of class public.
 func TestWants(t *testing.T) {
 	other := claimed(claim.Stream("public", v1beta1.TCP, 5431), me, "u", 1, noon)
@@ -79,7 +94,7 @@ func TestWants(t *testing.T) {
 				objects = append(objects, tc.also)
 			}
 			r := &claimReconciler{base: baseOf(t, objects...)}
-			got, err := r.wants(t.Context(), r.live, c)
+			got, err := sightOf(t, r, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 			}
@@ -109,7 +124,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 				objects = append(objects, tc.class.DeepCopy())
 			}
 			r := &claimReconciler{base: baseOf(t, objects...)}
-			got, err := r.wants(t.Context(), r.live, tc.c)
+			got, err := sightOf(t, r, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -144,7 +159,7 @@ func TestReconcileClaim(t *testing.T) {
 			}
 			r := &claimReconciler{base: baseOf(t, objects...)}
 			r.ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
-			got, err := r.Reconcile(t.Context(), claimRequest{Name: c.Name, Gone: tc.gone})
+			got, err := r.Reconcile(t.Context(), claimRequest{Holder: me, Gone: tc.gone})
 			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -28,9 +32,12 @@ func answer(
 	start := time.Now()
 	d, err := decide(ctx)
 	switch {
+	case apierrors.IsAlreadyExists(err):
+		observe(ctx, kind.Kind, "denied", string(metav1.StatusReasonAlreadyExists), start)
+		return d.warnings, err
 	case err != nil:
 		err = unavailable(err)
-		log.FromContext(ctx).Error(err, "admission could not be decided")
+		tell(log.FromContext(ctx), err)
 		observe(ctx, kind.Kind, "error", string(apierrors.ReasonForError(err)), start)
 		return d.warnings, err
 	case len(d.problems) > 0:
@@ -40,6 +47,25 @@ func answer(
 		observe(ctx, kind.Kind, "allowed", "", start)
 		return d.warnings, nil
 	}
+}
+
+// tell logs an error of our own. That somebody asks too often is theirs, and might be told as often as they ask.
+func tell(logger logr.Logger, err error) {
+	if apierrors.IsTooManyRequests(err) {
+		logger.V(1).Info("admission has to wait", "reason", err.Error())
+		return
+	}
+	logger.Error(err, "admission could not be decided")
+}
+
+// isNew says whether an object can be created: the API server asks admission before it looks whether there is one of that
+// name, and nothing may be claimed for what is never stored. read is of the object's kind.
+func isNew(ctx context.Context, view *cluster.View, obj, read client.Object, resource schema.GroupResource) error {
+	exists, err := view.Exists(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, read)
+	if exists {
+		return apierrors.NewAlreadyExists(resource, obj.GetName())
+	}
+	return err
 }
 
 // unavailable makes sure that an error carries an API status, so that clients know that they may try again.

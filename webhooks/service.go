@@ -112,7 +112,7 @@ func (v *serviceValidator) answer(
 	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, patience))
 	defer cancel()
 	warnings, err := answer(ctx, serviceKind, svc.Name, decide)
-	if err == nil || apierrors.IsInvalid(err) {
+	if err == nil || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
 		return warnings, err
 	}
 	return append(warnings, "portcullis could not check what the Service asks for now; it will, and report what is wrong by an event: "+
@@ -122,6 +122,11 @@ func (v *serviceValidator) answer(
 // decide judges a new Service (before is nil) or the change of one. Nothing is claimed for one that is refused, as far as
 // can be told before.
 func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
+	if before == nil {
+		if err := isNew(ctx, v.view, svc, &corev1.Service{}, corev1.Resource("services")); err != nil {
+			return d, err
+		}
+	}
 	balancing, err := v.judgeBalancing(ctx, before, svc)
 	if err != nil {
 		return d, err
@@ -214,22 +219,42 @@ func (v *serviceValidator) promise(
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.ResourceVersion)
 	}
+	var more []claim.Coordinate
 	for _, at := range points {
 		held, err := v.holds(ctx, before, by.Holder, at)
 		if err != nil {
 			return nil, err
 		}
-		if held {
-			continue
-		}
-		if svc.DeletionTimestamp != nil {
-			return rules.NothingMore(), nil
-		}
-		if problems, err = v.promiseOne(ctx, at, by, rules.OwnIngress(svc)); err != nil || len(problems) > 0 {
-			return v.conflicts(problems), err
+		if !held {
+			more = append(more, at)
 		}
 	}
-	return nil, nil
+	if len(more) > 0 && svc.DeletionTimestamp != nil {
+		return rules.NothingMore(), nil
+	}
+	at, err := promiseAll(ctx, v.ledger, more, by, rules.OwnIngress(svc))
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		problems, err = rules.HTTPConflict(ctx, v.view, at, held.Claim, v.ledger.GraceLeft(held.Claim))
+		return v.conflicts(problems), err
+	}
+	return nil, err
+}
+
+// promiseAll claims points for an object that is about to be stored; in a dry run it finds out whether it could. It returns
+// the first point of those that it failed for, and why.
+func promiseAll(
+	ctx context.Context, ledger *claim.Ledger, points []claim.Coordinate, by claim.Claimant, mayTake claim.MayTake,
+) (failed claim.Coordinate, err error) {
+	if !isDryRun(ctx) {
+		return ledger.PromiseAll(ctx, points, by, mayTake)
+	}
+	for _, at := range points {
+		if err := ledger.Peek(ctx, at, by, mayTake); err != nil {
+			return at, err
+		}
+	}
+	return claim.Coordinate{}, nil
 }
 
 // holds says whether a stored Service holds a point for good: it has the claim and asks for the point already, so that
@@ -249,21 +274,6 @@ func asksFor(view *cluster.View, svc *corev1.Service, at claim.Coordinate) bool 
 	}
 	e, problems := rules.Asks(view, svc)
 	return len(problems) == 0 && slices.Contains(e.Points(), at)
-}
-
-func (v *serviceValidator) promiseOne(
-	ctx context.Context, at claim.Coordinate, by claim.Claimant, mayTake claim.MayTake,
-) (rules.Problems, error) {
-	promise := v.ledger.Promise
-	if isDryRun(ctx) {
-		promise = v.ledger.Peek
-	}
-	err := promise(ctx, at, by, mayTake)
-	var held *claim.HeldError
-	if errors.As(err, &held) {
-		return rules.HTTPConflict(ctx, v.view, at, held.Claim, v.ledger.GraceLeft(held.Claim))
-	}
-	return nil, err
 }
 
 func (v *serviceValidator) conflicts(problems rules.Problems) rules.Problems {

@@ -106,51 +106,41 @@ func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Servi
 	if j.balance.Service.DeletionTimestamp != nil {
 		return nil, nil // it has all of them
 	}
+	var points []claim.Coordinate
+	lots := map[claim.Coordinate]loadbalancer.Lot{}
 	for _, lot := range j.lots {
 		if lot.Drawn {
 			continue
 		}
 		for _, at := range lot.Points {
-			if slices.Contains(j.balance.Held, at) && before != nil && v.view.Balances(before) {
-				stays, err := v.staysWanted(ctx, before, j.balance.Held, at)
-				if err != nil {
-					return nil, err
-				}
-				if stays {
-					continue
-				}
+			stays, err := v.stays(ctx, before, j.balance.Held, at)
+			if err != nil {
+				return nil, err
 			}
-			problems, err := v.promisePoint(ctx, lot, at, j)
-			if err != nil || len(problems) > 0 {
-				return v.conflicts(problems), err
+			if !stays {
+				points, lots[at] = append(points, at), lot
 			}
 		}
 	}
-	return nil, nil
+	at, err := promiseAll(ctx, v.ledger, points, j.by, nil)
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		problems, err := rules.LoadBalancerConflict(ctx, v.view, j.balance, lots[at], at, held.Claim, v.ledger.GraceLeft(held.Claim))
+		return v.conflicts(problems), err
+	}
+	return nil, err
 }
 
-// staysWanted says whether a stored Service wants a point that it holds, so that nobody releases it.
-func (v *serviceValidator) staysWanted(
+// stays says whether a stored Service, nil for none, holds a point and wants it, so that nobody releases it.
+func (v *serviceValidator) stays(
 	ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate,
 ) (bool, error) {
+	if stored == nil || !v.view.Balances(stored) || !slices.Contains(held, at) {
+		return false, nil
+	}
 	ask, problems := rules.AsksForAddresses(stored)
 	if len(problems) > 0 {
 		return false, nil
 	}
 	return rules.AsksForPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at)
-}
-
-func (v *serviceValidator) promisePoint(
-	ctx context.Context, lot loadbalancer.Lot, at claim.Coordinate, j *balancing,
-) (rules.Problems, error) {
-	promise := v.ledger.Promise
-	if isDryRun(ctx) {
-		promise = v.ledger.Peek
-	}
-	err := promise(ctx, at, j.by, nil)
-	var held *claim.HeldError
-	if errors.As(err, &held) {
-		return rules.LoadBalancerConflict(ctx, v.view, j.balance, lot, at, held.Claim, v.ledger.GraceLeft(held.Claim))
-	}
-	return nil, err
 }

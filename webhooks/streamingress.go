@@ -25,7 +25,8 @@ type streamValidator struct {
 var (
 	_ admission.Validator[*v1beta1.StreamIngress] = &streamValidator{}
 
-	streamKind = schema.GroupKind{Group: v1beta1.GroupName, Kind: "StreamIngress"}
+	streamKind     = schema.GroupKind{Group: v1beta1.GroupName, Kind: "StreamIngress"}
+	streamResource = schema.GroupResource{Group: v1beta1.GroupName, Resource: "streamingresses"}
 )
 
 func (v *streamValidator) fresh() cluster.Fresh { return cluster.Fresh{View: v.view} }
@@ -53,6 +54,11 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	}
 	if err := ready(v.view); err != nil {
 		return d, err
+	}
+	if before == nil {
+		if err := isNew(ctx, v.view, s, &v1beta1.StreamIngress{}, streamResource); err != nil {
+			return d, err
+		}
 	}
 	class, problems, err := rules.ClassOf(ctx, v.fresh(), s)
 	if err != nil || len(problems) > 0 {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -43,6 +45,8 @@ type Ledger struct {
 	Clock clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
+	// Promises bounds what is promised and not stored; nil for no bound.
+	Promises *Promises
 }
 
 // HeldError says that a point is held by somebody else.
@@ -53,6 +57,12 @@ type HeldError struct {
 // Error names the point and its holder.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s of %s is held by %s", e.Claim.Spec.Point, e.Claim.Spec.Scope, e.Claim.Spec.HeldBy)
+}
+
+// IsHeld says whether a point is held by somebody else.
+func IsHeld(err error) bool {
+	var held *HeldError
+	return errors.As(err, &held)
 }
 
 // MayTake says whether the holder of a claim gives way to the claimant. nil stands for never.
@@ -67,8 +77,47 @@ const attempts = 8
 
 // Promise claims the point for an object that is about to be stored. A claim that its holder has already is renewed.
 // A claim of another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil. So is
-// a claim of another holder that the point can't be held beside: see rival. Other errors are those of the store.
+// a claim of another holder that the point can't be held beside: see rival. Other errors are those of the store, and that
+// too much is promised in the claimant's namespace, which is TooManyRequests.
 func (l *Ledger) Promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
+	_, err := l.PromiseAll(ctx, []Coordinate{at}, by, mayTake)
+	return err
+}
+
+// sideBySide is how many claims of one object are made at a time.
+const sideBySide = 8
+
+// PromiseAll does the same for several points. It returns the first of those that it failed for, and why. The first point is
+// claimed before the others: who asks for the same as somebody else has claimed nothing when it is refused. What has been claimed
+// of others is released like all that is promised and never stored.
+func (l *Ledger) PromiseAll(ctx context.Context, points []Coordinate, by Claimant, mayTake MayTake) (failed Coordinate, err error) {
+	drop, err := l.Promises.Open(ctx, by, len(points))
+	if err != nil || len(points) == 0 {
+		return Coordinate{}, err
+	}
+	if err := l.promise(ctx, points[0], by, mayTake); err != nil {
+		if IsHeld(err) {
+			drop()
+		}
+		return points[0], err
+	}
+	errs := make([]error, len(points))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i, at := range points[1:] {
+		group.Go(func() error {
+			errs[1+i] = l.promise(ctx, at, by, mayTake)
+			return errs[1+i]
+		})
+	}
+	if group.Wait() == nil {
+		return Coordinate{}, nil
+	}
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	return points[i], errs[i]
+}
+
+func (l *Ledger) promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
 	renewed := metav1.NewMicroTime(l.Clock.Now().Truncate(time.Microsecond)) // as it is stored
 	_, err := l.acquire(ctx, l.cached(at.Name()), at, by, &renewed, mayTake)
 	return err

@@ -160,6 +160,7 @@ func collide(a, b Coordinate) bool {
 func (w *world) orphans() string {
 	w.now = w.now.Add(2*DefaultGrace + 2*maxSkew)
 	for _, name := range slices.Sorted(maps.Keys(w.claims.stored)) {
+		w.sync(w.replicas[0])
 		w.start("last look at "+name, func() { w.release(w.replicas[0], name, "") })
 		for len(w.running) > 0 {
 			w.step(0)

@@ -24,17 +24,17 @@ type Sighting struct {
 // Look reads the holder of a claim live, from no cache.
 type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
 
-// Release deletes the claim of that name if its holder does not want the point, and no admission that promised it can
-// still be in flight. A claim with which an entry was taken over is the ConfigMap's again, in place of nobody's. gone is the UID of a holder that was seen stored and then deleted, empty where nothing was seen.
+// Release deletes a claim if its holder does not want the point, and no admission that promised it can still be in flight. A
+// claim with which an entry was taken over is the ConfigMap's again, in place of nobody's. The claim has to have been read
+// before the holder is looked at; it may come from a cache. gone is the UID of a holder that was seen stored and then
+// deleted, empty where nothing was seen.
 //
 // It returns how long the claim has yet to be kept: 0 when there is nothing to come back for, because the claim was
-// released, is wanted, or is gone. A Conflict error says that the claim was renewed meanwhile.
-func (l *Ledger) Release(ctx context.Context, name string, look Look, gone types.UID) (keep time.Duration, released bool, err error) {
-	c, err := l.live(ctx, name)
-	if err != nil || c == nil {
-		return 0, false, err
-	}
-	// The order matters: an admission that promises the point after this read changes the claim's version, and the
+// released, is wanted, or is gone. A Conflict error says that the claim is no longer as it was read.
+func (l *Ledger) Release(
+	ctx context.Context, c *v1beta1.EdgeClaim, look Look, gone types.UID,
+) (keep time.Duration, released bool, err error) {
+	// The order matters: an admission that promises the point after the claim was read changes its version, and the
 	// delete below fails; one that did before is either settled by this look at the holder, or has its grace.
 	seen, err := look(ctx, c)
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *Ledger) Release(ctx context.Context, name string, look Look, gone types
 		if apierrors.IsNotFound(err) {
 			return 0, false, nil
 		}
-		return 0, false, fmt.Errorf("releasing %s: %w", name, err)
+		return 0, false, fmt.Errorf("releasing %s: %w", c.Name, err)
 	}
 	return 0, true, nil
 }

@@ -28,8 +28,6 @@ func TestRelease(t *testing.T) {
 		after time.Duration
 		want  answer
 	}{
-		"no claim": {
-			want: stays},
 		"the holder wants it": {
 			claim: held(tcp(80), alice, "a1", 1, start), seen: Sighting{true, "a1", 1, true}, want: stays},
 		"the holder wants it, in a later life and long after": {
@@ -68,19 +66,16 @@ func TestRelease(t *testing.T) {
 			claim: held(tcp(80), alice, "a1", 1, start.Add(10*time.Minute)), want: answer{Keep: DefaultGrace}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
-			if tc.claim != nil {
-				m = storeWith(tc.claim)
-			}
+			m := storeWith(tc.claim)
 			if tc.after == 0 {
 				tc.after = time.Minute
 			}
 			look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return tc.seen, nil }
-			keep, released, err := ledgerAt(m, start.Add(tc.after)).Release(t.Context(), tcp(80).Name(), look, tc.gone)
+			keep, released, err := ledgerAt(m, start.Add(tc.after)).Release(t.Context(), m.stored[tcp(80).Name()], look, tc.gone)
 			if got := (answer{keep, released}); err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 			}
-			if _, still := m.stored[tcp(80).Name()]; still != (tc.claim != nil && !tc.want.Released) {
+			if _, still := m.stored[tcp(80).Name()]; still == tc.want.Released {
 				t.Errorf("the claim is stored: %v", still)
 			}
 		})
@@ -93,7 +88,7 @@ func TestReleaseLosesAgainstARenewal(t *testing.T) {
 	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (Sighting, error) {
 		return Sighting{}, l.Promise(ctx, tcp(80), Claimant{Holder: alice, UID: "a2", Generation: 1}, nil)
 	}
-	_, released, err := l.Release(t.Context(), tcp(80).Name(), look, "a1")
+	_, released, err := l.Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if !apierrors.IsConflict(err) || released || m.stored[tcp(80).Name()] == nil {
 		t.Errorf("got released=%v, %v", released, err)
 	}
@@ -105,7 +100,7 @@ func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
 		delete(m.stored, tcp(80).Name())
 		return Sighting{}, nil
 	}
-	keep, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), tcp(80).Name(), look, "")
+	keep, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "")
 	if keep != 0 || released || err != nil {
 		t.Errorf("got %v, %v, %v", keep, released, err)
 	}
@@ -114,7 +109,7 @@ func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
 func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
 	m := storeWith(held(tcp(80), alice, "a1", 1, start))
 	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, errors.New("away") }
-	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), tcp(80).Name(), look, "a1")
+	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if want := "looking for StreamIngress shop/alice: away"; released || err == nil || err.Error() != want {
 		t.Errorf("got released=%v, %v, want %s", released, err, want)
 	}

@@ -221,7 +221,7 @@ func (w *world) reconcile(r *replica, h Holder) {
 	}
 }
 
-// release is a look of the reconciler at a claim.
+// release is a look of the reconciler at a claim, as its cache has it or as it is stored.
 func (w *world) release(r *replica, name string, gone types.UID) {
 	look := func(_ context.Context, c *v1beta1.EdgeClaim) (Sighting, error) {
 		w.pause()
@@ -231,7 +231,15 @@ func (w *world) release(r *replica, name string, gone types.UID) {
 		early := w.sighting(c)
 		look = func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return early, nil }
 	}
-	keep, released, err := w.ledger(r).Release(context.Background(), name, look, gone)
+	w.pause()
+	c := w.claims.stored[name]
+	if w.rng.IntN(2) == 0 {
+		c = r.claims[name]
+	}
+	if c == nil {
+		return
+	}
+	keep, released, err := w.ledger(r).Release(context.Background(), c.DeepCopy(), look, gone)
 	w.note("keep=%v released=%v %v", keep, released, err)
 }
 

@@ -84,18 +84,29 @@ func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.h
 // Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
 // the Services that ask for an Ingress or an address are known.
 func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
+	by.Generation = 0
+	return v.Stored(ctx, by)
+}
+
+// Stored says whether an object was seen stored at the claimant's generation or a later one: it is in the cache, or was until
+// a moment ago.
+func (v *View) Stored(ctx context.Context, by claim.Claimant) bool {
 	if by.UID == "" {
 		return false
 	}
-	var stored client.Object
+	if v.departures.has(by.UID) {
+		return true
+	}
 	switch {
 	case by.IsStream():
-		stored = &v1beta1.StreamIngress{}
+		s := &v1beta1.StreamIngress{}
+		found, err := v.get(ctx, by.Key(), s)
+		return err == nil && found && s.UID == by.UID && s.Generation >= by.Generation
 	case by.IsService():
-		stored = &corev1.Service{}
+		svc := &corev1.Service{}
+		found, err := v.get(ctx, by.Key(), svc)
+		return err == nil && found && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
 	default:
 		return false
 	}
-	found, err := v.get(ctx, by.Key(), stored)
-	return err == nil && found && stored.GetUID() == by.UID || v.departures.has(by.UID)
 }

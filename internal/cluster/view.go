@@ -94,6 +94,16 @@ func (v *View) get(ctx context.Context, key types.NamespacedName, obj client.Obj
 	return err == nil, err
 }
 
+// Exists says whether an object of obj's kind is stored under a name, and reads it into obj. It believes the cache only that
+// there is none.
+func (v *View) Exists(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
+	if found, err := v.get(ctx, key, obj); !found {
+		return false, err
+	}
+	err := v.live.Get(ctx, key, obj)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
 // Class implements rules.View.
 func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
 	class := &v1beta1.StreamIngressClass{}
@@ -214,18 +224,32 @@ func (v *View) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinat
 }
 
 func heldIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]claim.Coordinate, error) {
-	var list v1beta1.EdgeClaimList
-	if err := reader.List(ctx, &list, client.MatchingFields{IndexHolder: by.String()}); err != nil {
-		return nil, err
-	}
+	claims, err := claimsIn(ctx, reader, by)
 	var held []claim.Coordinate
-	for i := range list.Items {
-		if at, err := claim.Of(&list.Items[i]); err == nil && claim.HolderOf(&list.Items[i]) == by {
+	for _, c := range claims {
+		if at, err := claim.Of(c); err == nil {
 			held = append(held, at)
 		}
 	}
 	slices.SortFunc(held, claim.Compare)
-	return held, nil
+	return held, err
+}
+
+// ClaimsOf lists the claims of a holder, those that can't be read, too.
+func (v *View) ClaimsOf(ctx context.Context, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
+	return claimsIn(ctx, v.Reader, by)
+}
+
+func claimsIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
+	var list v1beta1.EdgeClaimList
+	err := reader.List(ctx, &list, client.MatchingFields{IndexHolder: by.String()})
+	var claims []*v1beta1.EdgeClaim
+	for i := range list.Items {
+		if claim.HolderOf(&list.Items[i]) == by {
+			claims = append(claims, &list.Items[i])
+		}
+	}
+	return claims, err
 }
 
 // Claims lists the claims on the ports of a class, by coordinate.

@@ -1,0 +1,47 @@
+package reconcilers
+
+import (
+	"context"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// foreignWants looks whether a ConfigMap or a Service still has a foreign entry or port at a point. What is foreign has
+// not come through admission, so that there is nothing in flight to wait for. An object that is not there while its class
+// names it keeps what it had: it is about to be made again, and its ports are not whose is fastest.
+func (s *sight) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.Sighting, error) {
+	if _, _, left := claim.Adopted(c); left {
+		return claim.Sighting{Exists: true, Wants: true}, nil // until the entry is settled
+	}
+	class, err := s.view.Class(ctx, at.Class())
+	if err != nil || class == nil {
+		return claim.Sighting{}, err
+	}
+	absent, err := s.isAbsent(ctx, class, at.Protocol(), c)
+	if err != nil || absent {
+		return claim.Sighting{Exists: absent, Wants: absent}, err
+	}
+	f, foreign, err := s.view.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+	if err != nil || !foreign {
+		return claim.Sighting{}, err
+	}
+	return claim.Sighting{Exists: true, UID: f.Holder.UID, Wants: f.Holder.Holder == s.holder}, nil
+}
+
+// isAbsent says whether a class names the ConfigMap or Service that holds a claim, and it does not exist. Nor does a ConfigMap
+// that only Portcullis has written since it was deleted.
+func (s *sight) isAbsent(
+	ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, c *v1beta1.EdgeClaim,
+) (bool, error) {
+	if ref := class.ConfigMap(protocol); ref != nil && claim.ConfigMapHolder(ref.Namespace, ref.Name) == s.holder {
+		cm, err := s.view.ConfigMap(ctx, *ref)
+		return err == nil && (cm == nil || cm.UID != c.Spec.Holder.UID && stream.AppliedAlone(cm)), err
+	}
+	if ref := class.Spec.Service; ref != nil && claim.ServiceHolder(ref.Namespace, ref.Name) == s.holder {
+		svc, err := s.view.Service(ctx, s.holder.Key())
+		return err == nil && svc == nil, err
+	}
+	return false, nil
+}

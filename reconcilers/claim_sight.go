@@ -1,0 +1,115 @@
+package reconcilers
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+)
+
+// sight is one look at a holder, for all of its claims.
+type sight struct {
+	view   *cluster.View
+	reader client.Reader
+	holder claim.Holder
+	// held are the points of its claims, in ascending order.
+	held []claim.Coordinate
+	// stream, service and ingress are the objects of the holder's name that its claims may be about, nil for none.
+	stream  *v1beta1.StreamIngress
+	service *corev1.Service
+	ingress *networkingv1.Ingress
+	// serves is what the Ingress serves.
+	serves []claim.Coordinate
+	// classes are those that name the Service as the one in front of their proxy.
+	classes []string
+}
+
+// sight reads the holder of some claims by reader.
+func (r *claimReconciler) sight(
+	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
+) (*sight, error) {
+	s := &sight{view: r.view, reader: reader, holder: holder}
+	for _, c := range claims {
+		if at, err := claim.Of(c); err == nil {
+			s.held = append(s.held, at)
+		}
+	}
+	slices.SortFunc(s.held, claim.Compare)
+	if holder.IsStream() {
+		stream := &v1beta1.StreamIngress{}
+		found, err := s.read(ctx, holder.Key(), stream)
+		if found {
+			s.stream = stream
+		}
+		return s, err
+	}
+	// Before the Service: until it is gone, an Ingress that serves what it asked for is on its way.
+	if slices.ContainsFunc(s.held, claim.Coordinate.IsHTTP) {
+		ingress := &networkingv1.Ingress{}
+		found, err := s.read(ctx, holder.Key(), ingress)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			s.ingress, s.serves = ingress, exposure.PointsOf(ingress)
+		}
+	}
+	if !holder.IsService() {
+		return s, nil
+	}
+	err := s.readService(ctx)
+	return s, err
+}
+
+func (s *sight) readService(ctx context.Context) error {
+	service := &corev1.Service{}
+	found, err := s.read(ctx, s.holder.Key(), service)
+	if err != nil || !found {
+		return err
+	}
+	s.service = service
+	classes, err := s.view.Classes(ctx)
+	for i := range classes {
+		if ref := classes[i].Spec.Service; ref != nil && ref.Namespace == service.Namespace && ref.Name == service.Name {
+			s.classes = append(s.classes, classes[i].Name)
+		}
+	}
+	return err
+}
+
+// read reads an object; found is false when there is none.
+func (s *sight) read(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
+	err = s.reader.Get(ctx, key, obj)
+	return err == nil, ignoreNotFound(err)
+}
+
+// wants says whether the holder of a claim is there, and wants its point.
+func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+	at, err := claim.Of(c)
+	switch {
+	case err != nil:
+		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
+	case at.IsHTTP():
+		return s.httpWants(at), nil
+	case !at.IsStream():
+		return s.loadBalancerWants(ctx, at)
+	case !s.holder.IsStream():
+		return s.foreignWants(ctx, c, at)
+	case s.stream == nil:
+		return claim.Sighting{}, nil
+	}
+	seen := claim.Sighting{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
+	if class := cluster.ClassName(s.stream); class == "" || class == at.Class() {
+		seen.Wants = rules.Wanted(s.stream, at.Class(), s.held) == at
+	}
+	return seen, nil
+}
