@@ -26,6 +26,7 @@ var (
 	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	notInAnchors   = regexp.MustCompile(`[^a-z0-9 _-]`)
 	webhookName    = regexp.MustCompile(`"name": "([^"]+)"`)
+	testName       = regexp.MustCompile(`(?m)^func (Test\w+)\(t`)
 	makeTarget     = regexp.MustCompile("(?m)(?:^\\$ |&& |`)make ([a-z][a-z0-9-]*)")
 )
 
@@ -70,6 +71,22 @@ func TestRefusalsAreQuoted(t *testing.T) {
 		for _, reason := range spans(row[1]) {
 			if !known[reason] {
 				t.Errorf("%q is no reason", reason)
+			}
+		}
+	}
+}
+
+// TestThreatsAreTested holds that there is a test of each name that the threat model gives, and one for each threat.
+func TestThreatsAreTested(t *testing.T) {
+	there := set(testName.FindAllStringSubmatch(code(t, true, "cmd", "internal", "reconcilers", "test", "webhooks"), -1))
+	for _, row := range tables(t, section(t, read(t, "docs/security.md"), "## Threat model")) {
+		named := spans(row[len(row)-1])
+		if len(named) == 0 {
+			t.Errorf("no test holds %q", row[0])
+		}
+		for _, name := range named {
+			if !there[name] {
+				t.Errorf("there is no %s", name)
 			}
 		}
 	}

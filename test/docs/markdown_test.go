@@ -38,10 +38,16 @@ func read(t *testing.T, path string) string {
 // source is the product's code in one text, with the parts of split strings put together.
 func source(t *testing.T, dirs ...string) string {
 	t.Helper()
+	return splitString.ReplaceAllString(code(t, false, dirs...), "")
+}
+
+// code is the text of all files of tests, or of all others.
+func code(t *testing.T, ofTests bool, dirs ...string) string {
+	t.Helper()
 	var all strings.Builder
 	for _, dir := range dirs {
 		err := filepath.WalkDir(filepath.Join(root(t), dir), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") != ofTests {
 				return err
 			}
 			content, err := os.ReadFile(path)
@@ -52,7 +58,7 @@ func source(t *testing.T, dirs ...string) string {
 			t.Fatal(err)
 		}
 	}
-	return splitString.ReplaceAllString(all.String(), "")
+	return all.String()
 }
 
 var (

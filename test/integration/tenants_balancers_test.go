@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,6 +70,48 @@ func TestABalancerThatIsBeingDeleted(t *testing.T) {
 	edit(w, onNodes, letGo)
 	w.pointHeldBy("addr.198-51-100-1.tcp.8443", "")
 	w.pointHeldBy("node.tcp.8080", "")
+}
+
+// TestForwardedPortsNeedAVerdict changes Services while no replica answers. kube-proxy forwards the ports of those that list an
+// address as soon as they are stored.
+func TestForwardedPortsNeedAVerdict(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: append([]string{"--default-load-balancer"}, shortLease...)}))
+	w.create(namespace("verdict"))
+	w.unguarded(source("verdict-nodes", v1beta1.SourceNodeIP))
+	w.node("verdict", "10.0.0.1")
+	open := balancer("verdict/open", from("verdict-nodes"), ports(port("http", 8080)))
+	byDefault := balancer("verdict/by-default", from("verdict-nodes"), ports(port("http", 8081)))
+	byDefault.Spec.LoadBalancerClass = nil
+	others := balancer("verdict/others", ports(port("http", 8082)))
+	others.Spec.LoadBalancerClass = new("example.com/other")
+	w.create(open, byDefault, others)
+	w.balances(open, "10.0.0.1 VIP TCP/8080")
+	w.balances(byDefault, "10.0.0.1 VIP TCP/8081")
+	if err := w.Replicas[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	kubelet := ports(port("http", 10250))
+	for _, svc := range []*corev1.Service{open, byDefault} {
+		w.get(svc)
+		if err := tryEdit(w, svc, kubelet); err == nil || !strings.Contains(err.Error(), "service-ports.nginx-stream.jeffthecoder.xyz") {
+			t.Errorf("ports of %s: %v", svc.Name, err)
+		}
+		edit(w, svc, annotated("note", "anything else waits for nobody"))
+		edit(w, svc, func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = portOf(9090) })
+	}
+	edit(w, others, kubelet)
+	if _, err := w.StartReplica(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, svc := range []*corev1.Service{open, byDefault} {
+		w.eventually("a verdict", func() error {
+			if err := tryEdit(w, svc, kubelet); !apierrors.IsInvalid(err) {
+				return fmt.Errorf("want a refusal, got %w", err)
+			}
+			return nil
+		})
+	}
 }
 
 // TestNobodyDisownsAStatus has a Service forget that Portcullis has written its status, while somebody else waits for the
