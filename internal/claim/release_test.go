@@ -118,6 +118,40 @@ func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
 	}
 }
 
+// TestReleaseGivesBack releases the claim of a stream that took over an entry of a ConfigMap: it is the ConfigMap's again, and
+// goes only when the entry is settled.
+func TestReleaseGivesBack(t *testing.T) {
+	in := ConfigMapHolder("edge", "tcp-services")
+	c := held(tcp(80), alice, "a1", 1, start)
+	m := storeWith(c)
+	l := ledgerAt(m, start.Add(time.Hour))
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := func() *v1beta1.EdgeClaim { return m.stored[tcp(80).Name()].DeepCopy() }
+	must(l.Remember(t.Context(), stored(), &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80"}))
+	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
+	_, released, err := l.Release(t.Context(), stored(), nobody, "a1")
+	must(err)
+	entry, from, left := Adopted(stored())
+	if !released || HolderOf(stored()) != in || stored().Spec.Renewed != nil || !left || from != in || entry.Entry != "shop/web:80" {
+		t.Errorf("released=%v, the claim is %+v", released, stored().Spec)
+	}
+	must(l.Identify(t.Context(), stored(), "m2"))
+	must(l.Remember(t.Context(), stored(), nil))
+	if got := stored().Spec; got.Holder.UID != "m2" || got.Adopted != nil {
+		t.Errorf("the claim is %+v", got)
+	}
+	_, released, err = l.Release(t.Context(), stored(), nobody, "")
+	must(err)
+	if !released || len(m.stored) != 0 {
+		t.Errorf("released=%v, %d claims are left", released, len(m.stored))
+	}
+}
+
 func TestGraceLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		promised time.Time

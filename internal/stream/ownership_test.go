@@ -187,3 +187,26 @@ func BenchmarkEntries(b *testing.B) {
 func key(protocol v1beta1.Protocol, port int32) PortKey {
 	return PortKey{Protocol: protocol, Port: port}
 }
+
+// TestAppliedAlone tells a ConfigMap that only Portcullis has written from one that somebody else has a part in.
+func TestAppliedAlone(t *testing.T) {
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation}
+	}
+	ours := entry(FieldManager, metav1.ManagedFieldsOperationApply)
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    bool
+	}{
+		"nobody":                  {nil, false},
+		"Portcullis":              {[]metav1.ManagedFieldsEntry{ours}, true},
+		"Portcullis and others":   {[]metav1.ManagedFieldsEntry{ours, entry("kubectl", metav1.ManagedFieldsOperationApply)}, false},
+		"somebody under its name": {[]metav1.ManagedFieldsEntry{entry(FieldManager, metav1.ManagedFieldsOperationUpdate)}, false},
+		"what it gave back":       {[]metav1.ManagedFieldsEntry{ours, entry(ReturnManager, metav1.ManagedFieldsOperationApply)}, false},
+	} {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.entries}}
+		if got := AppliedAlone(cm); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

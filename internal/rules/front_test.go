@@ -1,0 +1,98 @@
+package rules
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// ourClass has a Service be Portcullis' to serve.
+func ourClass(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new(v1beta1.LoadBalancerClass) }
+
+// TestFront asks for ports of a proxy behind shop/web, which holds TCP/443 of an address, or of the nodes, that it shares
+// with somebody who holds TCP/7000.
+func TestFront(t *testing.T) {
+	ip := netip.MustParseAddr("192.0.2.1")
+	onAddress := func(port int32) claim.Coordinate { return claim.AddressPort(ip, "TCP", port) }
+	onNodes := func(port int32) claim.Coordinate { return claim.NodePort("TCP", port) }
+	theirs := claim.ServiceHolder("team", "theirs")
+	shares := func(of func(int32) claim.Coordinate) map[claim.Coordinate]*v1beta1.EdgeClaim {
+		return both(claims(web, of(443)), claims(theirs, of(7000)))
+	}
+	for name, tc := range map[string]struct {
+		claims map[claim.Coordinate]*v1beta1.EdgeClaim
+		change serviceChange
+		port   claim.Coordinate
+		points int
+		// says is a part of the refusal, empty for none.
+		says string
+		free bool
+	}{
+		"a free port":              {claims: shares(onAddress), port: tcp(7001), points: 1, free: true},
+		"its own port":             {claims: shares(onAddress), port: tcp(443), points: 1, free: true},
+		"the other protocol":       {claims: shares(onAddress), port: claim.Stream("public", v1beta1.UDP, 7000), points: 1, free: true},
+		"a port of somebody":       {claims: shares(onAddress), port: tcp(7000), points: 1, says: "held by Service team/theirs since"},
+		"a port of the nodes":      {claims: shares(onNodes), port: tcp(7000), points: 1, says: "on the nodes, which also serve Service shop/web"},
+		"what the nodes reserve":   {claims: shares(onNodes), port: tcp(22), points: 1, says: "the nodes reserve this port"},
+		"a free port of the nodes": {claims: shares(onNodes), port: tcp(7001), points: 1, free: true},
+		"of both":                  {claims: both(shares(onAddress), shares(onNodes)), port: tcp(7001), points: 2, free: true},
+		"a whole address":          {claims: claims(web, claim.Address(ip)), port: tcp(7000), free: true},
+		"no load balancer": {claims: shares(onAddress), port: tcp(7000), free: true,
+			change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := asking(ourClass)
+			if tc.change != nil {
+				tc.change(proxy)
+			}
+			w := &world{claims: tc.claims, services: map[string]*corev1.Service{"shop/web": proxy}}
+			class := &v1beta1.StreamIngressClass{}
+			class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
+			front, err := FrontOf(t.Context(), w, class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := front.Points(tc.port.Protocol(), tc.port.Port()); len(got) != tc.points {
+				t.Errorf("it takes %v, want %d", got, tc.points)
+			}
+			problems, err := front.Hindrance(t.Context(), w, tc.port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := problems.ErrorList().ToAggregate(); (said != nil) != (tc.says != "") || said != nil && !strings.Contains(said.Error(), tc.says) {
+				t.Errorf("got %v, want %q", said, tc.says)
+			}
+			var ports stream.PortSet
+			ports.AddRange(1, 65535)
+			if err := front.Free(t.Context(), w, tc.port.Protocol(), &ports); err != nil || ports.Has(tc.port.Port()) != tc.free {
+				t.Errorf("among those that are free: %v, %v", ports.Has(tc.port.Port()), err)
+			}
+		})
+	}
+}
+
+// TestFrontThatCannotBeSeen has each question about it fail: that is an error, and no port is free for it.
+func TestFrontThatCannotBeSeen(t *testing.T) {
+	shared := claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 443)
+	class := &v1beta1.StreamIngressClass{}
+	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
+	for _, question := range []string{"Service", "Held", "Claim", "ClaimedPorts"} {
+		w := &world{claims: claims(web, shared), services: map[string]*corev1.Service{"shop/web": asking(ourClass)}, failing: question}
+		front, err := FrontOf(t.Context(), w, class)
+		if err == nil {
+			_, err = front.Hindrance(t.Context(), w, tcp(80))
+		}
+		if err == nil {
+			err = front.Free(t.Context(), w, v1beta1.TCP, &stream.PortSet{})
+		}
+		if err == nil {
+			t.Errorf("%s fails, and nothing is said", question)
+		}
+	}
+}
