@@ -62,7 +62,23 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 	} else {
 		j.problems = v.conflicts(problems)
 	}
-	return j, nil
+	if before == nil || len(j.problems) > 0 || !isForwarded(before, svc) {
+		return j, nil
+	}
+	return j, v.judgeForwarded(ctx, j)
+}
+
+// judgeForwarded judges ports that are forwarded as soon as they are stored, at addresses that the Service has, and may
+// no longer ask for.
+func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) error {
+	lots, problems, err := rules.Forwarded(ctx, cluster.Fresh{View: v.view}, j.balance, v.ledger.GraceLeft)
+	j.problems = v.conflicts(problems)
+	for _, lot := range lots {
+		if !slices.ContainsFunc(j.lots, func(other loadbalancer.Lot) bool { return !other.Drawn && other.Address == lot.Address }) {
+			j.lots = append(j.lots, lot)
+		}
+	}
+	return err
 }
 
 // isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim. A claim that the
@@ -103,9 +119,6 @@ func waits(problems rules.Problems) admission.Warnings {
 // promiseLots claims what a Service is to have and does not hold yet. What is drawn is left to the reconciler: any will
 // do.
 func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (rules.Problems, error) {
-	if j.balance.Service.DeletionTimestamp != nil {
-		return nil, nil // it has all of them
-	}
 	var points []claim.Coordinate
 	lots := map[claim.Coordinate]loadbalancer.Lot{}
 	for _, lot := range j.lots {
@@ -131,12 +144,16 @@ func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Servi
 	return nil, err
 }
 
-// stays says whether a stored Service, nil for none, holds a point and wants it, so that nobody releases it.
+// stays says whether a stored Service, nil for none, holds a point and wants it, so that nobody releases it. One that is being
+// deleted wants what its status lists.
 func (v *serviceValidator) stays(
 	ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate,
 ) (bool, error) {
 	if stored == nil || !v.view.Balances(stored) || !slices.Contains(held, at) {
 		return false, nil
+	}
+	if stored.DeletionTimestamp != nil {
+		return rules.Lists(stored, held, at), nil
 	}
 	ask, problems := rules.AsksForAddresses(stored)
 	if len(problems) > 0 {

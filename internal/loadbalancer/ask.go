@@ -52,13 +52,15 @@ var (
 	SharingPath = annotationsPath.Key(v1beta1.AnnotationSharing)
 	// TypePath is the field that asks for just any address.
 	TypePath = field.NewPath("spec", "type")
+	// PortsPath is the field that lists the ports.
+	PortsPath = field.NewPath("spec", "ports")
 
 	addressesPath      = annotationsPath.Key(v1beta1.AnnotationAddresses)
 	loadBalancerIPPath = field.NewPath("spec", "loadBalancerIP")
 )
 
 // PortPath is the number of one of the ports.
-func PortPath(i int) *field.Path { return field.NewPath("spec", "ports").Index(i).Child("port") }
+func PortPath(i int) *field.Path { return PortsPath.Index(i).Child("port") }
 
 // IsOurs says whether a Service is Portcullis' to serve. byDefault says whether those without a class are.
 func IsOurs(svc *corev1.Service, byDefault bool) bool {

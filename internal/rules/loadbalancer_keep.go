@@ -2,10 +2,13 @@ package rules
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
@@ -38,10 +41,8 @@ func Keep(b *Balance, pools []*addresspool.Pool) []loadbalancer.Lot {
 	if len(lots) > 0 || !slices.ContainsFunc(b.Held, b.isOwnNodePort) {
 		return lots
 	}
-	for _, pool := range pools {
-		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
-			return []loadbalancer.Lot{loadbalancer.NodeLot(pool, b.Ports)}
-		}
+	if lot, ok := b.lotOfNodes(pools); ok {
+		return []loadbalancer.Lot{lot}
 	}
 	return nil
 }
@@ -72,6 +73,16 @@ func (b *Balance) lotOf(ip netip.Addr, pools []*addresspool.Pool) (loadbalancer.
 			sharing = v1beta1.SharingNone
 		}
 		return loadbalancer.AddressLot(pool, ip, sharing, b.Ports), true
+	}
+	return loadbalancer.Lot{}, false
+}
+
+// lotOfNodes is the ports of the nodes as the first of the pools gives them that does.
+func (b *Balance) lotOfNodes(pools []*addresspool.Pool) (loadbalancer.Lot, bool) {
+	for _, pool := range pools {
+		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
+			return loadbalancer.NodeLot(pool, b.Ports), true
+		}
 	}
 	return loadbalancer.Lot{}, false
 }
@@ -117,6 +128,41 @@ func Stands(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer
 		return len(lot.Missing(b.Held)) > 0 ||
 			lot.Address.IsValid() && !slices.Contains(listed, lot.Address) || len(listed) == 0
 	}), nil
+}
+
+// Forwarded are the lots of what the status of a Service lists, with all ports that the Service is to have: kube-proxy
+// forwards them there as soon as they are stored, also where the Service asks for something else by now, and waits for it.
+// Problems are the ports that it can't have there. graceLeft says how long a claim is kept if its holder is gone.
+func Forwarded(
+	ctx context.Context, v LoadBalancerView, b *Balance, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) ([]loadbalancer.Lot, Problems, error) {
+	pools, err := Serving(ctx, v, b.Service)
+	if err != nil {
+		return nil, nil, err
+	}
+	var lots []loadbalancer.Lot
+	for _, ip := range loadbalancer.Listed(b.Service.Status.LoadBalancer.Ingress) {
+		lot, ok := b.lotOf(ip, pools)
+		if !ok && !slices.ContainsFunc(b.Held, func(at claim.Coordinate) bool { return at.Address() == ip }) {
+			lot, ok = b.lotOfNodes(pools)
+		}
+		if !ok {
+			return nil, notGivenAnyLonger(ip), nil
+		}
+		if !slices.ContainsFunc(lots, func(other loadbalancer.Lot) bool { return other.Address == lot.Address }) {
+			lots = append(lots, lot)
+		}
+	}
+	if b.Service.DeletionTimestamp != nil {
+		return lots, b.beyond(lots), nil
+	}
+	problems, err := (&allotment{view: v, Balance: b, graceLeft: graceLeft}).hindrances(ctx, lots)
+	return lots, problems, err
+}
+
+func notGivenAnyLonger(ip netip.Addr) Problems {
+	return one(v1beta1.ReasonNoAddressPool, field.Forbidden(loadbalancer.PortsPath, fmt.Sprintf(
+		"the Service is forwarded at %s, which no AddressPool gives it any longer; change its ports when its status no longer lists that", ip)))
 }
 
 // WantsPoint says whether a Service wants a point that it holds: its status lists it, whoever has written that, or a pool

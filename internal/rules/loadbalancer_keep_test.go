@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
 // points are coordinates by the names of their claims.
@@ -123,6 +124,44 @@ func TestStands(t *testing.T) {
 	if got, err := Stands(t.Context(), edgeWith(pool("a", "192.0.2.1", forTeam("b"))), balanceOf(t, asking(servedAt("192.0.2.1")), at("192.0.2.1"))); err != nil ||
 		len(got) > 0 {
 		t.Error("an address stands whose pool serves other namespaces:", lotTexts(got), err)
+	}
+}
+
+// TestForwarded has a Service keep what it lists while it asks for something else, and its ports change.
+func TestForwarded(t *testing.T) {
+	moves := forPool("none")
+	for name, tc := range map[string]struct {
+		keeping
+		problem string
+	}{
+		"nothing":                                {keeping: keeping{svc: asking(moves), held: []string{one4}}},
+		"a whole address has all ports":          {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("192.0.2.1")), held: []string{one4}, want: []string{"a " + one4}}},
+		"a port more of an address":              {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}},
+		"a port more of the nodes":               {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("10.0.0.1", "10.0.0.2")), held: []string{node80}, want: []string{"nodes " + node80 + " " + node443}}},
+		"of an address and of the nodes":         {keeping: keeping{svc: asking(moves, servedAt("198.51.100.1", "10.0.0.1")), held: []string{shared443, node443}, want: []string{"s " + shared80, "nodes " + node80}}},
+		"a port that another has":                {keeping: keeping{svc: asking(moves, onPorts(90), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s addr.198-51-100-1.tcp.90"}}, problem: "PortConflict"},
+		"a port that the nodes reserve":          {keeping: keeping{svc: asking(moves, onPorts(22), servedAt("10.0.0.1")), held: []string{node80}, want: []string{"nodes node.tcp.22"}}, problem: "PortReserved"},
+		"any port of what no pool gives":         {keeping: keeping{svc: asking(moves, servedAt("203.0.113.1")), held: []string{nowhere}}, problem: "NoAddressPool"},
+		"a port more, while it is being deleted": {keeping: keeping{svc: asking(moves, leaving, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}, problem: "BeingDeleted"},
+		"what it has, while it is being deleted": {keeping: keeping{svc: asking(moves, leaving, servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := keepers().taken("x", points(t, "addr.198-51-100-1.tcp.90")...), balanceOf(t, tc.svc, points(t, tc.held...)...)
+			ask := func() ([]loadbalancer.Lot, Problems, error) { return Forwarded(t.Context(), w, b, w.graceLeft) }
+			got, problems, err := ask()
+			if diff := cmp.Diff(tc.want, lotTexts(got)); err != nil || diff != "" {
+				t.Error(err, diff)
+			}
+			if tc.problem == "" && len(problems) > 0 || tc.problem != "" && (len(problems) != 1 || problems[0].Reason != tc.problem) {
+				t.Errorf("problems %v, want %q", verdicts(problems), tc.problem)
+			}
+			for question := range maps.Clone(w.asked) {
+				w.failing = question
+				if _, _, err := ask(); !errors.Is(err, errAway) {
+					t.Errorf("when %s fails it says %v", question, err)
+				}
+			}
+		})
 	}
 }
 

@@ -114,6 +114,48 @@ func TestForwardedPortsNeedAVerdict(t *testing.T) {
 	}
 }
 
+// TestABalancerThatIsAboutToMove asks for what it has to wait for, or for another address, and is forwarded where it is until
+// it has that: its ports are judged there.
+func TestABalancerThatIsAboutToMove(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("move-a"), namespace("move-b"))
+	w.unguarded(addressPool("move", []string{"198.51.100.1/32"}, sharesPorts, forAll, onRequest),
+		addressPool("empty", []string{"198.51.100.2/32"}, forAll, onRequest), source("move-nodes", v1beta1.SourceNodeIP))
+	w.node("move", "10.0.0.1")
+	victim := balancer("move-a/web", inPool("move"), ports(port("https", 443)))
+	waits := balancer("move-b/waits", inPool("move"), ports(port("http", 8443)))
+	onNodes := balancer("move-b/nodes", from("move-nodes"), ports(port("http", 8080)))
+	w.create(balancer("move-a/full", inPool("empty")), victim, waits, onNodes)
+	w.balances(victim, "198.51.100.1 VIP TCP/443")
+	w.balances(waits, "198.51.100.1 VIP TCP/8443")
+	w.balances(onNodes, "10.0.0.1 VIP TCP/8080")
+	w.balances(balancer("move-a/full"), "198.51.100.2 VIP TCP/80")
+	for _, change := range []struct {
+		to *corev1.Service
+		by balancerOption
+	}{{waits, inPool("empty")}, {onNodes, annotated(v1beta1.AnnotationSharing, "None")}} {
+		edit(w, change.to, change.by) // that has to wait, as nothing is free
+	}
+
+	t.Log("a port of another's, and one that the nodes need, is refused where it would be forwarded at once")
+	mustContain(t, w.refusal(tryEdit(w, waits, ports(port("https", 443)))).Error(), "held by Service move-a/web")
+	mustContain(t, w.refusal(tryEdit(w, onNodes, ports(port("kubelet", 10250)))).Error(), "the nodes reserve this port")
+	mustContain(t, w.refusal(tryEdit(w, waits, func(svc *corev1.Service) { // also together with where it is to go
+		ports(port("https", 443))(svc)
+		from("move-nodes")(svc)
+		inPool("move-nodes")(svc)
+	})).Error(), "held by Service move-a/web")
+	w.balances(victim, "198.51.100.1 VIP TCP/443")
+
+	t.Log("one that is free is claimed before it is stored")
+	edit(w, waits, ports(port("http", 8444)))
+	w.pointHeldBy("addr.198-51-100-1.tcp.8444", "Service move-b/waits")
+	w.balances(waits, "198.51.100.1 VIP TCP/8444")
+	edit(w, onNodes, ports(port("http", 8081)))
+	w.balances(onNodes, "10.0.0.1 VIP TCP/8081")
+}
+
 // TestNobodyDisownsAStatus has a Service forget that Portcullis has written its status, while somebody else waits for the
 // address.
 func TestNobodyDisownsAStatus(t *testing.T) {
