@@ -15,10 +15,11 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// The model is a small world around the real Ledger: an API server that stores claims and streams, two replicas whose
-// clocks differ and whose caches lag, and requests that are interleaved at every single read and write. A request can
-// be abandoned between the promise and the storing, can be stored late, can lose against another and try again. One
-// seed makes one history.
+// The model is a small world around the real Ledger: an API server that stores claims and objects which ask for points, two
+// replicas whose clocks differ and whose caches lag, and requests that are interleaved at every single read and write. A
+// request can be abandoned between the promise and the storing, can be stored late, can lose against another and try
+// again. An object that is deleted can live on behind a finalizer, and be changed. A write can fail, and may have taken
+// effect all the same. One seed makes one history.
 
 const (
 	// requestLife is how long an API request can live.
@@ -41,20 +42,38 @@ type world struct {
 	gone map[Holder][]types.UID
 
 	// looked at by the reconciler are these now; it looks at an object with one worker at a time.
-	looked  map[Holder]bool
-	running []*process
-	current *process
-	trace   []string
-	verbose bool
+	looked map[Holder]bool
+	// reliable: no write fails any more.
+	reliable bool
+	running  []*process
+	current  *process
+	trace    []string
+	verbose  bool
 }
 
-// object is a stream as the API server stores it.
+// object is what asks for a point, as the API server stores it.
 type object struct {
 	uid                 types.UID
 	generation, version int64
 	at                  Coordinate
 	// admitted says that this point was promised to it, or claimed for it; an object that got past admission has no promise.
 	admitted bool
+	// listed is the point in its status, which is open to it. It is the point that it came from for a while after it has moved.
+	listed Coordinate
+	// deleted says that it is being deleted, and lives on behind a finalizer.
+	deleted bool
+}
+
+// has are the points that it was told yes for, and those that are open to it.
+func (o *object) has() []Coordinate {
+	var points []Coordinate
+	if o.admitted {
+		points = append(points, o.at)
+	}
+	if !o.listed.IsZero() && (!o.admitted || o.listed != o.at) {
+		points = append(points, o.listed)
+	}
+	return points
 }
 
 // replica is one process that answers admission requests. Its caches show what was there when they were last synced.
@@ -133,19 +152,20 @@ func (w *world) next() int {
 
 // wrong checks what must be true at every moment.
 func (w *world) wrong() string {
-	yes := map[Holder]Coordinate{}
+	yes := map[Coordinate]Holder{}
 	for holder, o := range w.stored {
-		if !o.admitted {
-			continue
-		}
-		for other, at := range yes {
-			if collide(o.at, at) {
-				return fmt.Sprintf("%s: both %s and %s were told yes", o.at, min(holder.String(), other.String()), max(holder.String(), other.String()))
+		for _, at := range o.has() {
+			for other, by := range yes {
+				if by != holder && collide(other, at) {
+					return fmt.Sprintf("%s: both %s and %s were told yes", at, min(holder.String(), by.String()), max(holder.String(), by.String()))
+				}
+			}
+			if c := w.claims.stored[at.Name()]; !w.twiceOnly && (c == nil || HolderOf(c) != holder) {
+				return fmt.Sprintf("%s: %s was told yes and has lost its claim", at, holder)
 			}
 		}
-		yes[holder] = o.at
-		if c := w.claims.stored[o.at.Name()]; !w.twiceOnly && (c == nil || HolderOf(c) != holder) {
-			return fmt.Sprintf("%s: %s was told yes and has lost its claim", o.at, holder)
+		for _, at := range o.has() {
+			yes[at] = holder
 		}
 	}
 	return ""
@@ -158,6 +178,7 @@ func collide(a, b Coordinate) bool {
 
 // orphans lets every grace pass, has every claim looked at once more, and says which is left without an owner.
 func (w *world) orphans() string {
+	w.reliable = true
 	w.now = w.now.Add(2*DefaultGrace + 2*maxSkew)
 	for _, name := range slices.Sorted(maps.Keys(w.claims.stored)) {
 		w.sync(w.replicas[0])
@@ -220,7 +241,7 @@ func (w *world) note(format string, args ...any) {
 // ledger is the real one, on a replica.
 func (w *world) ledger(r *replica) *Ledger {
 	l := &Ledger{
-		Store: &w.claims, Grace: DefaultGrace, Clock: skewed{w, r},
+		Store: unreliable{&w.claims, w}, Grace: DefaultGrace, Clock: skewed{w, r},
 		Seen:   func(_ context.Context, by Claimant) bool { return slices.Contains(w.uids[:r.uids], by.UID) },
 		Cached: func(name string) *v1beta1.EdgeClaim { return r.claims[name] },
 	}

@@ -16,7 +16,7 @@ import (
 
 // histories is how many histories are played for each protocol; a broken one has to be found out within them. For more
 // of them: go test ./internal/claim -args -histories=10000000
-var histories = flag.Uint64("histories", 20_000, "histories to play for each protocol")
+var histories = flag.Uint64("histories", 40_000, "histories to play for each protocol")
 
 // variant is the protocol, or a broken one.
 type variant struct {
@@ -24,6 +24,11 @@ type variant struct {
 	breaks func(*Ledger)
 	// looksFirst has a release read the holder before it reads the claim.
 	looksFirst bool
+	// deletedPass: nobody judges what an object that is being deleted asks for. deletedGo: it counts as gone.
+	deletedPass, deletedGo bool
+	// statusForgotten: a release does not look at what the status of the holder lists. statusAny: a status is written whatever
+	// the object is by now. trustsStatus: what it listed before is released without a look at whether the write has failed.
+	statusForgotten, statusAny, trustsStatus bool
 	// twiceOnly looks for two objects that were told yes, and lets lost claims pass.
 	twiceOnly bool
 }
@@ -94,6 +99,16 @@ func TestEveryPartOfTheProtocolIsNeeded(t *testing.T) {
 			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store, atPorts: true} }}, twice},
 		"looking for the whole address of a port before that is claimed, both are had": {
 			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store} }}, twice},
+		"what asks for something else while it is being deleted has to be judged": {
+			variant{deletedPass: true}, twice},
+		"what is being deleted is not gone": {
+			variant{deletedGo: true}, twice},
+		"what a status lists is forwarded, whatever its object asks for": {
+			variant{statusForgotten: true}, twice},
+		"a status that is written for what the object was lists a point that it has lost": {
+			variant{statusAny: true}, twice},
+		"a status that could not be written lists what it listed": {
+			variant{trustsStatus: true}, twice},
 		"looking at the holder before reading the claim misses a stream stored between": {
 			variant{looksFirst: true}, lost},
 	} {

@@ -2,122 +2,14 @@ package claim
 
 import (
 	"context"
-	"fmt"
-	"net/netip"
+	"errors"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
-
-// script lists what begins in a history: requests at random, or a few that are known for trouble, in this order
-// or another.
-func (w *world) script() []func(*replica) {
-	a, b, at, to := StreamHolder("ns", "a"), StreamHolder("ns", "b"), Stream("c", v1beta1.TCP, 1), Stream("c", v1beta1.TCP, 2)
-	if w.rng.IntN(2) == 0 { // an address, and one of its ports
-		at = Address(netip.AddrFrom4([4]byte{192, 0, 2, 1}))
-		to = AddressPort(at.Address(), "TCP", 1)
-	}
-	var script []func(*replica)
-	switch w.rng.IntN(7) {
-	case 0: // two creations of one name
-		script = []func(*replica){w.creates(a, at), w.creates(a, at), w.deletes(a), w.looks(at), w.creates(b, at), w.creates(b, at)}
-	case 1: // deleted and created anew
-		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
-		script = []func(*replica){w.reconciles(a), w.deletes(a), w.creates(a, at), w.deletes(a), w.looks(at), w.looks(at), w.creates(b, at)}
-	case 2: // moved to and fro
-		w.store(a, &object{uid: w.uid(), generation: 1, at: to})
-		script = []func(*replica){w.moves(a, at), w.moves(a, to), w.moves(a, at), w.edits(a), w.looks(at), w.creates(b, at)}
-	case 3: // a point, and another that may not be had beside it
-		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
-		script = []func(*replica){w.creates(a, at), w.creates(b, to), w.reconciles(a), w.reconciles(b), w.bypasses(b, to), w.moves(b, to), w.looks(to)}
-	default:
-		for range 12 {
-			script = append(script, w.anything(a, b, at, to))
-		}
-	}
-	if w.rng.IntN(2) == 0 {
-		return script
-	}
-	w.rng.Shuffle(len(script), func(i, j int) { script[i], script[j] = script[j], script[i] })
-	return script
-}
-
-// anything is one request of any kind, or a look of the reconciler at a claim.
-func (w *world) anything(a, b Holder, at, to Coordinate) func(*replica) {
-	if w.rng.IntN(2) == 0 {
-		a = b
-	}
-	if w.rng.IntN(3) == 0 {
-		at = to
-	}
-	switch n := w.rng.IntN(100); {
-	case n < 30:
-		return w.creates(a, at)
-	case n < 45:
-		return w.moves(a, at)
-	case n < 50:
-		return w.edits(a)
-	case n < 65:
-		return w.deletes(a)
-	case n < 70:
-		return w.bypasses(a, at)
-	case n < 75:
-		return w.reconciles(a)
-	default:
-		return w.looks(at)
-	}
-}
-
-func (w *world) creates(h Holder, at Coordinate) func(*replica) {
-	return func(r *replica) {
-		w.start(fmt.Sprintf("create %s at %s", h, at.Point()), func() { w.create(r, h, at) })
-	}
-}
-
-func (w *world) bypasses(h Holder, at Coordinate) func(*replica) {
-	return func(*replica) {
-		w.start(fmt.Sprintf("create %s at %s past admission", h, at.Point()), func() { w.store(h, &object{uid: w.uid(), generation: 1, at: at}) })
-	}
-}
-
-func (w *world) moves(h Holder, to Coordinate) func(*replica) {
-	patch := w.rng.IntN(3) > 0
-	return func(r *replica) {
-		w.start(fmt.Sprintf("move %s to %s, patch=%v", h, to.Point(), patch), func() { w.update(r, h, to, patch) })
-	}
-}
-
-func (w *world) edits(h Holder) func(*replica) {
-	return func(r *replica) { w.start(fmt.Sprintf("edit %s", h), func() { w.update(r, h, Coordinate{}, true) }) }
-}
-
-func (w *world) deletes(h Holder) func(*replica) {
-	return func(*replica) { w.start(fmt.Sprintf("delete %s", h), func() { w.delete(h) }) }
-}
-
-func (w *world) reconciles(h Holder) func(*replica) {
-	return func(r *replica) { w.start(fmt.Sprintf("reconcile %s", h), func() { w.reconcile(r, h) }) }
-}
-
-func (w *world) looks(at Coordinate) func(*replica) {
-	return func(r *replica) {
-		w.start(fmt.Sprintf("look at %s", at), func() { w.release(r, at.Name(), w.hint(at)) })
-	}
-}
-
-// hint is, most often, the UID of an object that held a point and was deleted, as late as may be.
-func (w *world) hint(at Coordinate) types.UID {
-	c := w.claims.stored[at.Name()]
-	if c == nil || w.rng.IntN(4) == 0 {
-		return ""
-	}
-	if known := w.gone[HolderOf(c)]; len(known) > 0 {
-		return known[w.rng.IntN(len(known))]
-	}
-	return ""
-}
 
 // create is an API request that creates a stream.
 func (w *world) create(r *replica, h Holder, at Coordinate) {
@@ -164,13 +56,8 @@ func (w *world) update(r *replica, h Holder, to Coordinate, patch bool) {
 		if !to.IsZero() {
 			next.at = to
 		}
-		if next.at != before.at {
-			next.admitted = true
-			if err := w.ledger(r).Promise(context.Background(), to, Claimant{Holder: h, UID: next.uid, Generation: next.generation}, nil); err != nil {
-				w.note("refused: %v", err)
-				return
-			}
-			w.note("promised to %s generation %d", next.uid, next.generation)
+		if next.at != before.at && !w.admits(r, h, before, &next) {
+			return
 		}
 		w.pause()
 		if w.abandoned() || w.now.Sub(began) >= requestLife {
@@ -192,6 +79,35 @@ func (w *world) update(r *replica, h Holder, to Coordinate, patch bool) {
 	}
 }
 
+// admits judges an object that moves to another point. One that is being deleted gets nothing that it does not have.
+func (w *world) admits(r *replica, h Holder, before, next *object) bool {
+	if before.deleted && w.deletedPass {
+		return true
+	}
+	if before.deleted && !slices.Contains(before.has(), next.at) {
+		w.note("refused: it is being deleted")
+		return false
+	}
+	next.admitted = true
+	if err := w.ledger(r).Promise(context.Background(), next.at, Claimant{Holder: h, UID: next.uid, Generation: next.generation}, nil); err != nil {
+		w.note("refused: %v", err)
+		return false
+	}
+	w.note("promised to %s generation %d", next.uid, next.generation)
+	return true
+}
+
+// finalize is the deletion of an object that lives on.
+func (w *world) finalize(h Holder) {
+	if o := w.stored[h]; o != nil && !o.deleted {
+		w.versions++
+		next := *o
+		next.deleted, next.version = true, w.versions
+		w.stored[h] = &next
+		w.note("%s is being deleted", o.uid)
+	}
+}
+
 func (w *world) delete(h Holder) {
 	if o := w.stored[h]; o != nil {
 		delete(w.stored, h)
@@ -200,10 +116,11 @@ func (w *world) delete(h Holder) {
 	}
 }
 
-// reconcile claims for a stream that got past admission, and opens the point to it.
+// reconcile claims for an object what it asks for, which it may have got past admission, and then opens the point to it, by its
+// status. One that is being deleted keeps what it has.
 func (w *world) reconcile(r *replica, h Holder) {
 	o := w.stored[h]
-	if o == nil || w.looked[h] {
+	if o == nil || w.looked[h] || o.deleted {
 		return
 	}
 	w.looked[h] = true
@@ -216,9 +133,37 @@ func (w *world) reconcile(r *replica, h Holder) {
 	}
 	ok, err := w.ledger(r).Confirm(context.Background(), o.at, Claimant{Holder: h, UID: o.uid, Generation: o.generation})
 	w.note("confirmed for %s: %t %v", o.uid, ok, err)
-	if ok && w.stored[h] == o {
-		o.admitted = true
+	if !ok {
+		return
 	}
+	err = w.writeStatus(h, o)
+	w.note("listed %s for %s: %v", o.at, o.uid, err)
+	if c := w.claims.stored[o.listed.Name()]; w.trustsStatus && c != nil && HolderOf(c) == h && o.listed != o.at {
+		_ = w.ledger(r).Store.Delete(context.Background(), c.DeepCopy())
+	}
+}
+
+// writeStatus lists the point that an object asks for. The write fails if the object is another by now, and may fail without a
+// reason, before or after it has taken effect.
+func (w *world) writeStatus(h Holder, o *object) error {
+	w.pause()
+	fate := w.fate(6)
+	if fate == failsBefore {
+		return errAway
+	}
+	now := w.stored[h]
+	if now == nil || now.uid != o.uid || now.version != o.version && !w.statusAny {
+		return errors.New("conflict")
+	}
+	w.versions++
+	next := *now
+	next.listed, next.version = o.at, w.versions
+	next.admitted = now.admitted || now.at == o.at
+	w.stored[h] = &next
+	if fate == failsAfter {
+		return errAway
+	}
+	return nil
 }
 
 // release is a look of the reconciler at a claim, as its cache has it or as it is stored.
@@ -248,7 +193,11 @@ func (w *world) sighting(c *v1beta1.EdgeClaim) Sighting {
 	if o == nil {
 		return Sighting{}
 	}
-	return Sighting{Exists: true, UID: o.uid, Generation: o.generation, Wants: o.at.Name() == c.Name}
+	if o.deleted && w.deletedGo {
+		return Sighting{}
+	}
+	wants := o.at.Name() == c.Name || o.listed.Name() == c.Name && !w.statusForgotten
+	return Sighting{Exists: true, UID: o.uid, Generation: o.generation, Wants: wants}
 }
 
 // abandoned says, sometimes, that a request ends after its promise without being stored.
