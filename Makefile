@@ -49,6 +49,14 @@ test: ## Run every test, against a real kube-apiserver and etcd, and say how it 
 	@go build -C tools -o ../bin/gotest ./gotest && assets=$$($(ASSETS)) && \
 		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=45m $(TEST_ARGS) . test/certmanager tools
 
+# How long it lasts, and what its acts follow from; left out, another seed each time.
+FOR ?= 20m
+SEED ?= 0
+.PHONY: adversary
+adversary: ## Let three hostile tenants do at random what `edit` lets them do, and watch (FOR=20m SEED=... ADVERSARY_ARGS=-rate=20).
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go test ./test/adversary -count=1 -timeout=0 -v \
+		-run=TestNobodyTakesWhatIsHeld -for=$(FOR) -seed=$(SEED) $(ADVERSARY_ARGS)
+
 .PHONY: build
 build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
 	@echo "Building bin/portcullis $(VERSION) (a few minutes the first time) ..."
