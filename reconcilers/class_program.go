@@ -178,7 +178,7 @@ func (r *classReconciler) claimFront(ctx context.Context, s *scene, plan *stream
 	if err != nil || front == nil {
 		return err
 	}
-	by := claim.Claimant{Holder: front.Holder(), UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	by := front.Claimant()
 	missing := plan.Missing[:0:0]
 	for _, port := range plan.Missing {
 		var held *claim.HeldError

@@ -178,7 +178,7 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
 // that holds nothing. What the managed fields say of who wrote them is the tenant's to write.
 func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
-	return svc.Spec.LoadBalancerClass == nil && len(svc.Status.LoadBalancer.Ingress) > 0 && len(held) == 0
+	return svc.Spec.LoadBalancerClass == nil && len(held) == 0 && loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress)
 }
 
 // letGo clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
@@ -200,7 +200,7 @@ func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service)
 			}
 		}
 		if ours {
-			return r.clearIngress(ctx, svc)
+			return r.keepListed(ctx, svc, nil)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +14,17 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// writeIngress writes the whole of status.loadBalancer of a Service, as it was read. One that is gone is no error. One
-// that has no room left for it loses its managed fields: a tenant can fill them, and nobody else's port may stay listed
-// for that.
+// writeIngress writes the whole of status.loadBalancer of a Service, as it was read. One that is gone is no error.
+//
+// A tenant can change its Service all the time, so that each write of what was read comes too late, and can fill it, so that
+// there is no room for more. What may not be listed any longer is taken out for all that.
 func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	if len(ingress) == 0 {
-		return r.clearIngress(ctx, svc)
+		return r.keepListed(ctx, svc, nil)
 	}
 	balancer := corev1ac.LoadBalancerStatus()
 	for i := range ingress {
@@ -31,9 +34,11 @@ func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.S
 		WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
 	err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
 	if isTooLarge(err) {
-		err = r.patchStatus(ctx, svc,
-			operation{"test", "/metadata/resourceVersion", svc.ResourceVersion},
-			operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}}, resetManagedFields)
+		err = r.patchStatus(ctx, svc, resetManagedFields,
+			operation{"test", "/metadata/resourceVersion", svc.ResourceVersion}, operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}})
+	}
+	if kept, takes := stillListed(svc.Status.LoadBalancer.Ingress, ingress); takes && (apierrors.IsConflict(err) || isTooLarge(err)) {
+		return r.keepListed(ctx, svc, kept)
 	}
 	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -41,21 +46,31 @@ func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.S
 	return nil
 }
 
-// clearIngress takes all addresses out of the status of a Service, whoever wrote them there: leaving them out of what is
-// applied would not. It depends on nothing of the Service but its ports, as they may be what it must not be forwarded:
-// whoever changes the rest all the time can't keep it from being cleared.
-func (r *loadBalancerReconciler) clearIngress(ctx context.Context, svc *corev1.Service) error {
-	empty := []operation{
-		{"test", "/metadata/uid", svc.UID},
-		{"test", "/spec/ports", svc.Spec.Ports},
-		{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{}},
+// stillListed is what of a status stands in the next one, too; takes says that something does not.
+func stillListed(before, next []corev1.LoadBalancerIngress) (kept []corev1.LoadBalancerIngress, takes bool) {
+	listed := loadbalancer.Listed(next)
+	for _, i := range before {
+		if one := loadbalancer.Listed([]corev1.LoadBalancerIngress{i}); len(one) == 0 || slices.Contains(listed, one[0]) {
+			kept = append(kept, i)
+		}
 	}
-	err := r.patchStatus(ctx, svc, empty...)
+	return kept, len(kept) < len(before)
+}
+
+// keepListed takes all but a part out of the status of a Service, whoever wrote it there: leaving it out of what is applied
+// would not. It depends on nothing of the Service but its UID. If it has changed in the meantime, too much is taken out for a
+// moment, and is back with the next look.
+func (r *loadBalancerReconciler) keepListed(ctx context.Context, svc *corev1.Service, kept []corev1.LoadBalancerIngress) error {
+	part := []operation{
+		{"test", "/metadata/uid", svc.UID},
+		{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: kept}},
+	}
+	err := r.patchStatus(ctx, svc, part...)
 	if isTooLarge(err) {
-		err = r.patchStatus(ctx, svc, append(empty, resetManagedFields)...)
+		err = r.patchStatus(ctx, svc, append(part, resetManagedFields)...)
 	}
 	if ignoreNotFound(err) != nil {
-		return fmt.Errorf("clearing the status: %w", err)
+		return fmt.Errorf("taking addresses out of the status: %w", err)
 	}
 	return nil
 }

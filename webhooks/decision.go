@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -60,12 +61,28 @@ func tell(logger logr.Logger, err error) {
 
 // isNew says whether an object can be created: the API server asks admission before it looks whether there is one of that
 // name, and nothing may be claimed for what is never stored. read is of the object's kind.
+//
+// Only a create (POST) fails for a name that exists. Server-side apply creates as well, and becomes a change when somebody else was
+// faster.
 func isNew(ctx context.Context, view *cluster.View, obj, read client.Object, resource schema.GroupResource) error {
+	if !isCreate(ctx) {
+		return nil
+	}
 	exists, err := view.Exists(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, read)
 	if exists {
 		return apierrors.NewAlreadyExists(resource, obj.GetName())
 	}
 	return err
+}
+
+// isCreate says whether the request can only create.
+func isCreate(ctx context.Context) bool {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return false
+	}
+	var options metav1.TypeMeta
+	return json.Unmarshal(req.Options.Raw, &options) == nil && options.Kind == "CreateOptions"
 }
 
 // unavailable makes sure that an error carries an API status, so that clients know that they may try again.

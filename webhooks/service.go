@@ -123,6 +123,9 @@ func (v *serviceValidator) answer(
 // can be told before.
 func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
 	if before == nil {
+		if err := ready(v.view); err != nil {
+			return d, err
+		}
 		if err := isNew(ctx, v.view, svc, &corev1.Service{}, corev1.Resource("services")); err != nil {
 			return d, err
 		}

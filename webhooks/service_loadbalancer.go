@@ -85,7 +85,7 @@ func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) err
 // cache does not show yet is looked for live, or else its ports could be changed at once to any.
 func (v *serviceValidator) isAnothers(ctx context.Context, j *balancing) (_ bool, err error) {
 	svc := j.balance.Service
-	if svc.Spec.LoadBalancerClass != nil || len(j.balance.Held) > 0 || len(svc.Status.LoadBalancer.Ingress) == 0 {
+	if svc.Spec.LoadBalancerClass != nil || len(j.balance.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
 	held, err := v.view.HeldLive(ctx, j.by.Holder)

@@ -149,7 +149,7 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 // Service's, and stay as long as somebody has a claim on the port, which is there by now.
 func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (rules.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
-		err := v.claimPoint(ctx, front, point)
+		err := v.ledger.Promise(ctx, point, front.Claimant(), nil)
 		var held *claim.HeldError
 		if errors.As(err, &held) {
 			cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
@@ -160,20 +160,6 @@ func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at
 		}
 	}
 	return nil, nil
-}
-
-// claimPoint makes a claim, or renews one: that of an earlier stream may be about to be released.
-func (v *streamValidator) claimPoint(ctx context.Context, front *rules.Front, point claim.Coordinate) error {
-	by := claim.Claimant{Holder: front.Holder(), UID: front.Service.UID, Generation: claim.Version(front.Service.ResourceVersion)}
-	held, err := v.view.Claim(ctx, point.Name())
-	if err != nil {
-		return err
-	}
-	if held != nil {
-		return v.ledger.Promise(ctx, point, by, nil)
-	}
-	_, err = v.ledger.Claim(ctx, point, by, nil)
-	return err
 }
 
 // draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be

@@ -91,7 +91,7 @@ const sideBySide = 8
 // claimed before the others: who asks for the same as somebody else has claimed nothing when it is refused. What has been claimed
 // of others is released like all that is promised and never stored.
 func (l *Ledger) PromiseAll(ctx context.Context, points []Coordinate, by Claimant, mayTake MayTake) (failed Coordinate, err error) {
-	drop, err := l.Promises.Open(ctx, by, len(points))
+	drop, err := l.Promises.Open(ctx, by, points...)
 	if err != nil || len(points) == 0 {
 		return Coordinate{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 )
@@ -20,7 +22,7 @@ const MostUnsettled = 100
 const (
 	// settlesWithin is how long a request waits for others of its namespace to settle, before it is told to try again.
 	settlesWithin = time.Second
-	looksEvery    = 20 * time.Millisecond
+	looksEvery    = 50 * time.Millisecond
 )
 
 // Promises counts what a replica has promised of late, by namespace. It only ever makes requests wait: what it forgets when
@@ -31,79 +33,111 @@ type Promises struct {
 	Clock  clock.PassiveClock
 	// Grace is how long a promise is counted at most.
 	Grace time.Duration
-	// Most is how many points a namespace may have open. A single request may have more, when no other is open.
+	// Most is how many points a namespace may have open. A single request may have more, when nothing else is open.
 	Most int
 
 	mu   sync.Mutex
-	open map[string][]*opened
+	open map[string]*unsettled
 }
 
-// opened is what one request was promised.
-type opened struct {
+// unsettled is what objects of a namespace were promised that are not known to be stored with it.
+type unsettled struct {
+	mu sync.Mutex
+	// looked is when the objects were looked for last.
+	looked  time.Time
+	objects map[types.UID]*promised
+}
+
+// promised is what an object was promised, by its latest change.
+type promised struct {
 	by     Claimant
-	points int
+	points sets.Set[Coordinate]
 	since  time.Time
 }
 
 // Open counts points as promised to a claimant, once there is room for them beside what its namespace has open. It returns
 // what takes them off again, for a request that is refused. An error is one of the API, to try again.
-func (p *Promises) Open(ctx context.Context, by Claimant, points int) (drop func(), err error) {
-	if p == nil || by.Namespace == "" || points == 0 {
+func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) (drop func(), err error) {
+	if p == nil || by.Namespace == "" || len(points) == 0 {
 		return func() {}, nil
 	}
-	next := &opened{by: by, points: points, since: p.Clock.Now()}
-	others := 0
-	err = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, true, func(ctx context.Context) (bool, error) {
-		others = p.add(ctx, next)
-		return others == 0, nil
+	u := p.of(by.Namespace)
+	var added []Coordinate
+	open := 0
+	err = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, true, func(ctx context.Context) (fits bool, _ error) {
+		added, open, fits = u.add(ctx, p, by, points)
+		return fits, nil
 	})
 	if err != nil {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
-			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Namespace, others, p.Most), 1)
+			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Namespace, open, p.Most), 1)
 	}
-	return func() { p.drop(next) }, nil
+	return func() { u.drop(by.UID, added) }, nil
 }
 
-// add counts a promise, or says how many points of others there are that leave no room for it.
-func (p *Promises) add(ctx context.Context, next *opened) (others int) {
+func (p *Promises) of(namespace string) *unsettled {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var open []*opened
-	for _, o := range p.open[next.by.Namespace] {
-		if p.Clock.Since(o.since) >= p.Grace || p.Stored(ctx, o.by) {
-			continue
-		}
-		open = append(open, o)
-		if o.by.UID != next.by.UID {
-			others += o.points
-		}
+	if p.open == nil {
+		p.open = map[string]*unsettled{}
 	}
-	if fits := others == 0 || others+next.points <= p.Most; fits {
-		others, open = 0, append(open, next)
+	u := p.open[namespace]
+	if u == nil {
+		u = &unsettled{objects: map[types.UID]*promised{}}
+		p.open[namespace] = u
 	}
-	p.keep(next.by.Namespace, open)
-	return others
+	return u
 }
 
-func (p *Promises) drop(gone *opened) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var open []*opened
-	for _, o := range p.open[gone.by.Namespace] {
-		if o != gone {
-			open = append(open, o)
-		}
+// add counts points, if there is room for them. It returns those that were not counted before, or how many points leave no
+// room.
+func (u *unsettled) add(ctx context.Context, p *Promises, by Claimant, points []Coordinate) (added []Coordinate, open int, fits bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count()+len(points) > p.Most {
+		u.settle(ctx, p)
 	}
-	p.keep(gone.by.Namespace, open)
+	own := u.objects[by.UID]
+	if own == nil {
+		own = &promised{by: by, points: sets.New[Coordinate]()}
+	}
+	added = sets.New(points...).Difference(own.points).UnsortedList()
+	if open := u.count(); open > 0 && len(added) > 0 && open+len(added) > p.Most {
+		return nil, open, false
+	}
+	own.by.Generation, own.since = max(own.by.Generation, by.Generation), p.Clock.Now()
+	own.points.Insert(added...)
+	u.objects[by.UID] = own
+	return added, 0, true
 }
 
-func (p *Promises) keep(namespace string, open []*opened) {
-	switch {
-	case len(open) == 0:
-		delete(p.open, namespace)
-	case p.open == nil:
-		p.open = map[string][]*opened{namespace: open}
-	default:
-		p.open[namespace] = open
+func (u *unsettled) count() (points int) {
+	for _, o := range u.objects {
+		points += o.points.Len()
+	}
+	return points
+}
+
+// settle forgets the objects that are stored by now, and those that can't be any longer. Many wait for it at a time, one look is
+// for all of them.
+func (u *unsettled) settle(ctx context.Context, p *Promises) {
+	if now := time.Now(); now.Sub(u.looked) >= looksEvery/2 {
+		u.looked = now
+		for uid, o := range u.objects {
+			if p.Clock.Since(o.since) >= p.Grace || p.Stored(ctx, o.by) {
+				delete(u.objects, uid)
+			}
+		}
+	}
+}
+
+// drop takes points off.
+func (u *unsettled) drop(uid types.UID, points []Coordinate) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if o := u.objects[uid]; o != nil {
+		if o.points.Delete(points...); o.points.Len() == 0 {
+			delete(u.objects, uid)
+		}
 	}
 }

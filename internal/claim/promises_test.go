@@ -17,15 +17,16 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		by     Claimant
-		points int
+		points int32
 		before func(p *Promises, clock *clocktesting.FakePassiveClock, drop func())
 		fits   bool
 	}{
 		"one more":                               {by: someone("c"), points: 1, fits: true},
 		"two more":                               {by: someone("c"), points: 2},
 		"none":                                   {by: someone("c"), fits: true},
-		"more, for an object that has some":      {by: someone("a"), points: 2, fits: true},
-		"as many as ever, for one of those":      {by: someone("a"), points: 4},
+		"the same, for an object that has them":  {by: someone("b"), points: 2, fits: true},
+		"one more, for an object that has some":  {by: someone("b"), points: 3, fits: true},
+		"two more, for an object that has some":  {by: someone("b"), points: 4},
 		"of another namespace":                   {by: Claimant{Holder: StreamHolder("other", "a"), UID: "o"}, points: 4, fits: true},
 		"of no namespace":                        {by: Claimant{Holder: Holder{Kind: "Node", Name: "a"}, UID: "n"}, points: 9, fits: true},
 		"once one of those is stored":            {by: someone("c"), points: 3, before: stores("b"), fits: true},
@@ -41,8 +42,8 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(start)
 			p := &Promises{Stored: func(context.Context, Claimant) bool { return false }, Clock: clock, Grace: DefaultGrace, Most: 4}
 			var drop func()
-			for by, points := range map[types.UID]int{"a": 1, "b": 2} {
-				undo, err := p.Open(t.Context(), someone(by), points)
+			for by, points := range map[types.UID]int32{"a": 1, "b": 2} {
+				undo, err := p.Open(t.Context(), someone(by), some(points)...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,7 +56,7 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // it looks once
-			_, err := p.Open(ctx, tc.by, tc.points)
+			_, err := p.Open(ctx, tc.by, some(tc.points)...)
 			if fits := err == nil; fits != tc.fits {
 				t.Fatalf("got %v", err)
 			}
@@ -64,6 +65,14 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 			}
 		})
 	}
+}
+
+// some are the first of the points that all ask for.
+func some(n int32) (points []Coordinate) {
+	for i := range n {
+		points = append(points, tcp(80+i))
+	}
+	return points
 }
 
 func stores(uids ...types.UID) func(*Promises, *clocktesting.FakePassiveClock, func()) {
@@ -87,12 +96,12 @@ func TestARequestWaitsForRoom(t *testing.T) {
 		return looks > 2
 	}}
 	for _, uid := range []types.UID{"a", "b"} {
-		if _, err := p.Open(t.Context(), Claimant{Holder: StreamHolder("shop", string(uid)), UID: uid}, 1); err != nil {
+		if _, err := p.Open(t.Context(), Claimant{Holder: StreamHolder("shop", string(uid)), UID: uid}, tcp(80)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if looks != 3 || len(p.open["shop"]) != 1 {
-		t.Errorf("looked %d times, and %d are open", looks, len(p.open["shop"]))
+	if got := p.open["shop"].count(); looks != 3 || got != 1 {
+		t.Errorf("looked %d times, and %d are open", looks, got)
 	}
 }
 
@@ -104,7 +113,7 @@ func TestPromisesAreForgotten(t *testing.T) {
 	if err := l.Promise(t.Context(), tcp(80), by, nil); !IsHeld(err) {
 		t.Fatalf("got %v", err)
 	}
-	if len(l.Promises.open) != 0 {
-		t.Errorf("still open: %v", l.Promises.open)
+	if got := l.Promises.open["shop"].count(); got != 0 {
+		t.Errorf("%d are still open", got)
 	}
 }

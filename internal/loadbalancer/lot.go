@@ -2,7 +2,8 @@ package loadbalancer
 
 import (
 	"net/netip"
-	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
@@ -44,9 +45,10 @@ func NodeLot(pool *addresspool.Pool, ports []Port) Lot {
 
 // Missing are the points of a lot that are not among those held.
 func (l Lot) Missing(held []claim.Coordinate) []claim.Coordinate {
+	has := sets.New(held...)
 	var missing []claim.Coordinate
 	for _, at := range l.Points {
-		if !slices.Contains(held, at) {
+		if !has.Has(at) {
 			missing = append(missing, at)
 		}
 	}

@@ -38,6 +38,11 @@ func portStatus(ports []Port, refused map[Port]string) []corev1.PortStatus {
 	return status
 }
 
+// IsAddressed says whether a status gives an address or a host name at all, whatever that may be.
+func IsAddressed(ingress []corev1.LoadBalancerIngress) bool {
+	return slices.ContainsFunc(ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" || i.Hostname != "" })
+}
+
 // Listed are the addresses in a status.
 func Listed(ingress []corev1.LoadBalancerIngress) []netip.Addr {
 	var listed []netip.Addr

@@ -78,6 +78,11 @@ func (f *Front) Holder() claim.Holder {
 	return claim.ServiceHolder(f.Service.Namespace, f.Service.Name)
 }
 
+// Claimant is the Service as it is now. Its claims are settled at once: they stay while somebody has a claim on the port.
+func (f *Front) Claimant() claim.Claimant {
+	return claim.Claimant{Holder: f.Holder(), UID: f.Service.UID, Generation: claim.Version(f.Service.ResourceVersion)}
+}
+
 // Points are what a port of the proxy takes of the addresses and the nodes.
 func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate {
 	if f == nil {

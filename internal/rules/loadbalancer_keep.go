@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -19,17 +20,22 @@ import (
 // Keep finds what a Service keeps of what it holds: what one of the pools gives it. Of several addresses of one family
 // it keeps the one that its status lists, else one of which it holds everything.
 func Keep(b *Balance, pools []*addresspool.Pool) []loadbalancer.Lot {
-	best := map[corev1.IPFamily]loadbalancer.Lot{}
+	best, ranks := map[corev1.IPFamily]loadbalancer.Lot{}, map[corev1.IPFamily]int{}
 	listed := loadbalancer.Listed(b.Service.Status.LoadBalancer.Ingress)
+	seen := sets.New[netip.Addr]() // an address is held by each of its ports
 	for _, at := range b.Held {
 		ip := at.Address()
-		if !at.IsAddress() || !b.mayHave(ip) {
+		if !at.IsAddress() || seen.Has(ip) || !b.mayHave(ip) {
 			continue
 		}
+		seen.Insert(ip)
 		lot, ok := b.lotOf(ip, pools)
-		family := addresspool.FamilyOf(ip)
-		if other, known := best[family]; ok && (!known || b.rank(lot, listed) < b.rank(other, listed)) {
-			best[family] = lot
+		if !ok {
+			continue
+		}
+		family, rank := addresspool.FamilyOf(ip), b.rank(lot, listed)
+		if other, known := ranks[family]; !known || rank < other {
+			best[family], ranks[family] = lot, rank
 		}
 	}
 	var lots []loadbalancer.Lot

@@ -2,12 +2,20 @@ package stream
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // metadata are the addresses at which clouds tell machines their credentials, as far as they are not link-local: AWS and
-// Google Cloud on IPv6 (their documentations of the instance metadata service).
-var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254")}
+// Google Cloud on IPv6, Alibaba Cloud, Azure (its WireServer) and Oracle Cloud, each by its documentation of the instance
+// metadata service.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+}
+
+// thisNetwork is no destination (RFC 1122, section 3.2.1.3); some systems take it for the machine itself.
+var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
 // embedding are the IPv6 prefixes of which an address stands for an IPv4 address, with the byte at which that begins.
 var embedding = []struct {
@@ -29,21 +37,26 @@ func OutsideHost(host, domain string) string {
 		return outsideName(host, domain)
 	}
 	ip = ip.Unmap()
+	if why := outsideAddress(ip); why != "" {
+		return why
+	}
 	for _, e := range embedding {
 		if e.prefix.Contains(ip) {
-			ip = netip.AddrFrom4([4]byte(ip.AsSlice()[e.at : e.at+4]))
-			break
-		}
-	}
-	if !ip.IsGlobalUnicast() {
-		return "must be a unicast address that is not loopback or link-local"
-	}
-	for _, m := range metadata {
-		if ip == m {
-			return "is where the machine itself is told its credentials"
+			return outsideAddress(netip.AddrFrom4([4]byte(ip.AsSlice()[e.at : e.at+4])))
 		}
 	}
 	return ""
+}
+
+func outsideAddress(ip netip.Addr) string {
+	switch {
+	case !ip.IsGlobalUnicast() || thisNetwork.Contains(ip):
+		return "must be a unicast address that is not loopback or link-local"
+	case slices.Contains(metadata, ip):
+		return "is where the machine itself is told its credentials"
+	default:
+		return ""
+	}
 }
 
 func outsideName(host, domain string) string {
