@@ -26,18 +26,19 @@ import (
 )
 
 // classReconciler tells the proxy of each class which streams it serves. The unit of work is the class: its ConfigMaps
-// and its Service are computed whole from what exists now.
+// are computed whole from what exists now. Its Service is left to serviceReconciler.
 type classReconciler struct {
 	base
-	pacer     *pacer
-	probe     *refusals
-	leftovers *leftovers
+	pacer    *pacer
+	services *serviceReconciler
+	reports  *classReports
 }
 
 func setupClass(mgr manager.Manager, b base) error {
-	r := &classReconciler{
-		base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{}),
-		leftovers: newLeftovers(clock.RealClock{}, b.ledger.Grace),
+	reports := newClassReports()
+	r := &classReconciler{base: b, pacer: newPacer(clock.RealClock{}), services: newServiceReconciler(b, reports), reports: reports}
+	if err := r.services.setup(mgr); err != nil {
+		return err
 	}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
 		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
@@ -73,30 +74,18 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	if class == nil {
-		r.pacer.forget(req.Name)
-		forgetClassMetrics(req.Name)
-		claims, err := r.view.Claims(ctx, req.Name)
-		if err == nil {
-			err = r.giveBack(ctx, req.Name, nil, claims)
-		}
-		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: paceFirst}, nil
-		}
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		again, err := r.letGo(ctx, req.Name, nil)
-		return reconcile.Result{RequeueAfter: again}, err
+		return r.close(ctx, req.Name)
 	}
 	taken, err := r.targetConflict(ctx, class)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(taken) > 0 {
+		r.services.entered.drop(req.Name)
 		return later(r.reportConflict(ctx, class, taken))
 	}
 	began := time.Now()
-	report, err := r.program(ctx, class)
+	report, entered, err := r.program(ctx, class)
 	r.pacer.done(req.Name, report.wrote, time.Since(began))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: paceFirst}, nil // somebody else has written, the cache will show it
@@ -104,50 +93,74 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.report(ctx, class, report); err != nil {
-		return later(err)
+	r.services.entered.set(class, entered)
+	if whole, complete := r.reports.ofConfigMaps(class, report); complete {
+		if err := r.reportClass(ctx, class, whole); err != nil {
+			return later(err)
+		}
 	}
 	keep, err := r.letGo(ctx, class.Name, class)
 	report.retry(keep)
 	return reconcile.Result{RequeueAfter: report.again()}, err
 }
 
-// program enters what is foreign into the ledger, and writes what the streams of the class need.
-func (r *classReconciler) program(ctx context.Context, class *v1beta1.StreamIngressClass) (classReport, error) {
-	var report classReport
+// close takes back what was written for a class that is deleted.
+func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Result, error) {
+	r.pacer.forget(name)
+	r.reports.forget(name)
+	r.services.entered.drop(name)
+	forgetClassMetrics(name)
+	claims, err := r.view.Claims(ctx, name)
+	if err == nil {
+		err = r.giveBack(ctx, name, nil, claims)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: paceFirst}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again, err := r.letGo(ctx, name, nil)
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// program enters what is foreign into the ledger, and writes the entries that the streams of the class need. It returns the
+// ports whose entries the ConfigMaps have then.
+func (r *classReconciler) program(
+	ctx context.Context, class *v1beta1.StreamIngressClass,
+) (report classReport, entered map[stream.PortKey]bool, err error) {
 	s, err := r.lookAt(ctx, class)
 	if err != nil {
-		return report, err
+		return report, nil, err
 	}
 	if err := r.giveBack(ctx, class.Name, class, s.claims); err != nil {
-		return report, err
+		return report, nil, err
 	}
 	if err := r.enterForeign(ctx, s); err != nil {
-		return report, err
+		return report, nil, err
 	}
 	granted, err := r.grantedStreams(ctx, s)
 	if err != nil {
-		return report, err
+		return report, nil, err
 	}
-	open := map[stream.PortKey]bool{}
+	entered = map[stream.PortKey]bool{}
 	for _, cm := range s.configMaps {
 		wanted, err := r.wantedEntries(ctx, cm, granted)
 		if err != nil {
-			return report, err
+			return report, nil, err
 		}
 		if err := r.rememberReplaced(ctx, s, cm, wanted); err != nil {
-			return report, err
+			return report, nil, err
 		}
 		written, err := r.programConfigMap(ctx, class, cm, wanted, &report)
 		if err != nil {
-			return report, err
+			return report, nil, err
 		}
 		for _, port := range written {
-			open[stream.PortKey{Protocol: cm.protocol, Port: port}] = true
+			entered[stream.PortKey{Protocol: cm.protocol, Port: port}] = true
 		}
 	}
-	err = r.programService(ctx, s, open, &report)
-	return report, err
+	return report, entered, nil
 }
 
 // enterForeign makes sure that everything on the proxy that Portcullis has not made has a claim, so that one rule
@@ -201,12 +214,13 @@ func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.Str
 	})
 }
 
-// asked tells the pacer of the classes that something is asked of.
+// asked tells the pacers of the classes that something is asked of.
 func (r *classReconciler) asked(find handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := find(ctx, obj)
 		for _, req := range requests {
 			r.pacer.ask(req.Name)
+			r.services.pacer.ask(req.Name)
 		}
 		return requests
 	}

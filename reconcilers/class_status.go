@@ -19,12 +19,16 @@ import (
 // maxRefused is how many refused ports the status of a class lists.
 const maxRefused = 128
 
-// classReport is what became of programming a class.
+// classReport is what became of the ConfigMaps of a class, of its Service, or of both.
 type classReport struct {
 	wrote          bool
-	serviceMissing bool
 	configMapError error
-	refused        []v1beta1.RefusedPort
+	serviceMissing bool
+	// serviceError is why the Service could not be written, when that says nothing about the ports, and waiting is how many
+	// were to be opened.
+	serviceError error
+	waiting      int
+	refused      []v1beta1.RefusedPort
 	// retryAfter is when to look again for another reason than what was refused, 0 for never.
 	retryAfter time.Duration
 }
@@ -50,8 +54,8 @@ func (r *classReport) again() time.Duration {
 	return r.retryAfter
 }
 
-// report writes the status of a class, if it changed.
-func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngressClass, report classReport) error {
+// reportClass writes the status of a class, if it changed.
+func (b base) reportClass(ctx context.Context, class *v1beta1.StreamIngressClass, report classReport) error {
 	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	switch {
 	case report.configMapError != nil:
@@ -61,6 +65,9 @@ func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngre
 		programmed.Reason = first.Reason
 		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
 			len(report.refused), first.Protocol, first.Port, first.Message)
+	case report.serviceError != nil:
+		programmed.Reason = v1beta1.ReasonPending
+		programmed.Message = fmt.Sprintf("%d port(s) have yet to be opened: %s", report.waiting, report.serviceError)
 	case report.serviceMissing:
 		programmed.Reason = v1beta1.ReasonServiceNotFound
 		programmed.Message = fmt.Sprintf("there is no Service %s/%s; the ConfigMaps are kept up to date",
@@ -71,7 +78,7 @@ func (r *classReconciler) report(ctx context.Context, class *v1beta1.StreamIngre
 	}
 	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
-	return r.writeStatus(ctx, class, report.refused, accepted, programmed)
+	return b.writeStatus(ctx, class, report.refused, accepted, programmed)
 }
 
 // reportConflict says that another class writes where this one would.
@@ -83,7 +90,7 @@ func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.Str
 			Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
 }
 
-func (r *classReconciler) writeStatus(
+func (b base) writeStatus(
 	ctx context.Context, class *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition,
 ) error {
 	next := class.DeepCopy()
@@ -101,11 +108,11 @@ func (r *classReconciler) writeStatus(
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
 	}
-	if err := r.writer.Status().Patch(ctx, next, ofVersion(class), client.FieldOwner(stream.FieldManager)); err != nil {
+	if err := b.writer.Status().Patch(ctx, next, ofVersion(class), client.FieldOwner(stream.FieldManager)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for _, c := range changed {
-		r.tell(next, c)
+		b.tell(next, c)
 	}
 	return nil
 }

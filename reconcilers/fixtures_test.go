@@ -89,6 +89,7 @@ func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeI
 	return base{
 		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
 		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+		leftovers: newLeftovers(clock.RealClock{}, claim.DefaultGrace),
 	}, informers
 }
 

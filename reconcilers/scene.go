@@ -16,12 +16,9 @@ import (
 
 // scene is everything that the proxy of a class depends on, as it is now.
 type scene struct {
-	class      *v1beta1.StreamIngressClass
+	*proxy
 	configMaps []configMap
-	// service is nil where there is none.
-	service *corev1.Service
-	front   stream.Front
-	claims  map[claim.Coordinate]*v1beta1.EdgeClaim
+	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
 }
 
 // configMap is the ConfigMap of one protocol.
@@ -35,7 +32,7 @@ type configMap struct {
 
 // lookAt gathers the scene of a class.
 func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*scene, error) {
-	s := &scene{class: class}
+	s := &scene{}
 	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 		ref := class.ConfigMap(protocol)
 		if ref == nil {
@@ -54,15 +51,8 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 		s.configMaps = append(s.configMaps, cm)
 	}
 	var err error
-	if ref := class.Spec.Service; ref != nil {
-		if s.service, err = b.view.ProxyService(ctx, *ref); err != nil {
-			return nil, err
-		}
-	}
-	if s.service != nil {
-		if s.front, err = b.view.Ports(s.service); err != nil {
-			return nil, err
-		}
+	if s.proxy, err = b.proxyOf(ctx, class); err != nil {
+		return nil, err
 	}
 	s.claims, err = b.view.Claims(ctx, class.Name)
 	return s, err

@@ -45,6 +45,8 @@ type base struct {
 	turns *turns
 	// recent are the claims for them that were made here, and that the cache may not show yet.
 	recent *recentClaims
+	// leftovers are what a former installation has opened.
+	leftovers *leftovers
 }
 
 // Setup adds all reconcilers to the manager.
@@ -54,6 +56,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
 		told: newBulletin(), balanced: newBulletin(),
 		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace),
 	}
 	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{

@@ -54,12 +54,12 @@ func (r whileInstalled[request]) Reconcile(ctx context.Context, req request) (re
 
 // mayClose says for how long what Portcullis has applied to an object is kept although nobody asks for it, 0 for no
 // longer. With an error nothing is to be closed, and the reconciliation ends.
-func (r *classReconciler) mayClose(ctx context.Context, obj metav1.Object) (keep time.Duration, err error) {
-	since, err := r.kinds.Check(ctx)
+func (b base) mayClose(ctx context.Context, obj metav1.Object) (keep time.Duration, err error) {
+	since, err := b.kinds.Check(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return r.leftovers.keep(obj, since), nil
+	return b.leftovers.keep(obj, since), nil
 }
 
 // leftovers are the objects that Portcullis last wrote to before it was installed, that is, by a former installation. What

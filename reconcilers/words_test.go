@@ -33,7 +33,7 @@ func TestWordsFit(t *testing.T) {
 		"a class whose ConfigMap can't be written": {class, func(b base, obj client.Object) error {
 			r := classReport{configMapError: errors.New(long)}
 			r.refuse(tcpPorts(80)[0], v1beta1.ReasonPortRefused, long)
-			return (&classReconciler{base: b}).report(t.Context(), obj.(*v1beta1.StreamIngressClass), r)
+			return b.reportClass(t.Context(), obj.(*v1beta1.StreamIngressClass), r)
 		}},
 		"a pool that is refused": {pool, func(b base, obj client.Object) error {
 			verdict := addresspool.Verdict{Flaws: problems.ErrorList()}

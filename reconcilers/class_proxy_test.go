@@ -5,9 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -53,35 +51,12 @@ func TestCircumstances(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := func(change func(*corev1.Service, *stream.Front)) string {
 				class, _, svc := public()
-				s := &scene{class: class, service: svc, front: stream.Front{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
-				change(s.service, &s.front)
-				return circumstances(s)
+				p := &proxy{class: class, service: svc, front: stream.Front{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
+				change(p.service, &p.front)
+				return circumstances(p)
 			}
 			if got := at(tc.change) != at(func(*corev1.Service, *stream.Front) {}); got != tc.new {
 				t.Errorf("the circumstances are new: %v", got)
-			}
-		})
-	}
-}
-
-func TestNames(t *testing.T) {
-	class, cm, svc := public()
-	swapped, other := &corev1.Service{}, cm.DeepCopy()
-	swapped.Namespace, swapped.Name, other.Namespace = cm.Namespace, cm.Name, "other"
-	for name, tc := range map[string]struct {
-		class *v1beta1.StreamIngressClass
-		obj   client.Object
-		want  bool
-	}{
-		"its ConfigMap":                     {class, cm, true},
-		"its Service":                       {class, svc, true},
-		"a Service of its ConfigMap's name": {class, swapped, false},
-		"a ConfigMap in another namespace":  {class, other, false},
-		"no class":                          {nil, cm, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := names(tc.class, tc.obj); got != tc.want {
-				t.Errorf("got %v", got)
 			}
 		})
 	}
