@@ -53,7 +53,7 @@ func (r *classReports) note(class *v1beta1.StreamIngressClass, part func(*classP
 	whole.configMapError = p.configMaps.configMapError
 	whole.refused = slices.Concat(p.configMaps.refused, p.service.refused)
 	slices.SortStableFunc(whole.refused, func(a, b v1beta1.RefusedPort) int {
-		return stream.ComparePorts(stream.PortKey{Protocol: a.Protocol, Port: a.Port}, stream.PortKey{Protocol: b.Protocol, Port: b.Port})
+		return stream.ComparePorts(portOf(a), portOf(b))
 	})
 	return whole, true
 }

@@ -46,6 +46,11 @@ func (r *classReport) refuse(port stream.PortKey, reason, message string) {
 	})
 }
 
+// portOf is the port that was refused.
+func portOf(r v1beta1.RefusedPort) stream.PortKey {
+	return stream.PortKey{Protocol: r.Protocol, Port: r.Port}
+}
+
 // again is when to look at the class again, 0 for never: to try what the API server has refused, or as retry says.
 func (r *classReport) again() time.Duration {
 	if len(r.refused) > 0 || r.configMapError != nil {

@@ -151,19 +151,25 @@ func aboutToBeTold(class *v1beta1.StreamIngressClass) string {
 	return fmt.Sprintf("the proxy of class %s is about to be told", class.Name)
 }
 
-// refusalOf finds out why a port could not be programmed, nil when nothing is known. The status of a class lists only
-// some of the refused ports; where it is full, what it says of the class holds for the others.
+// refusalOf finds out why a port could not be programmed, nil when nothing is known. The status of a class lists only the first
+// of the refused ports; where it is full, what it says of the last one holds for those after it. That says neither which port
+// nor how many, so that all their streams need not be told anew when one comes or goes.
 func refusalOf(class *v1beta1.StreamIngressClass, port stream.PortKey) *v1beta1.RefusedPort {
-	for i := range class.Status.Refused {
-		if r := &class.Status.Refused[i]; r.Port == port.Port && r.Protocol == port.Protocol {
-			return r
+	refused := class.Status.Refused
+	for i := range refused {
+		if portOf(refused[i]) == port {
+			return &refused[i]
 		}
 	}
-	programmed := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionProgrammed)
-	if len(class.Status.Refused) < maxRefused || programmed == nil {
+	if len(refused) < maxRefused {
 		return nil
 	}
-	return &v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: programmed.Reason, Message: programmed.Message}
+	last := refused[len(refused)-1]
+	if stream.ComparePorts(port, portOf(last)) < 0 {
+		return nil
+	}
+	return &v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: last.Reason, Message: fmt.Sprintf(
+		"class %s has more than %d ports that were refused, such as this one: %s", class.Name, maxRefused, last.Message)}
 }
 
 // conditions are the conditions of a stream, in the order in which they build on each other.

@@ -262,21 +262,29 @@ func TestProgrammed(t *testing.T) {
 func TestRefusalOf(t *testing.T) {
 	port := tcpPorts(5432)[0]
 	mine := v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: 5432, Reason: "PortRefused", Message: "mine"}
-	others := make([]v1beta1.RefusedPort, maxRefused)
-	ofClass := []metav1.Condition{condition("Programmed", metav1.ConditionFalse, "PortRefused", "129 port(s) could not be programmed")}
+	below := func(last int32) v1beta1.StreamIngressClassStatus {
+		status := v1beta1.StreamIngressClassStatus{}
+		for n := range int32(maxRefused) {
+			status.Refused = append(status.Refused, v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: last - maxRefused + 1 + n, Reason: "PortRefused", Message: "range is full"})
+		}
+		return status
+	}
+	almostFull := below(5000)
+	almostFull.Refused = almostFull.Refused[1:]
 	for name, tc := range map[string]struct {
 		status v1beta1.StreamIngressClassStatus
 		want   *v1beta1.RefusedPort
 	}{
-		"none":                           {v1beta1.StreamIngressClassStatus{}, nil},
-		"this one":                       {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.TCP, Port: 1}, mine}}, &mine},
-		"the other protocol":             {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.UDP, Port: 5432}}}, nil},
-		"more than a status lists":       {v1beta1.StreamIngressClassStatus{Refused: others, Conditions: ofClass}, &v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: 5432, Reason: "PortRefused", Message: "129 port(s) could not be programmed"}},
-		"almost as many, and not it":     {v1beta1.StreamIngressClassStatus{Refused: others[1:], Conditions: ofClass}, nil},
-		"a full list without conditions": {v1beta1.StreamIngressClassStatus{Refused: others}, nil},
+		"none":               {v1beta1.StreamIngressClassStatus{}, nil},
+		"this one":           {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.TCP, Port: 1}, mine}}, &mine},
+		"the other protocol": {v1beta1.StreamIngressClassStatus{Refused: []v1beta1.RefusedPort{{Protocol: v1beta1.UDP, Port: 5432}}}, nil},
+		"more than a status lists": {below(5431), &v1beta1.RefusedPort{Protocol: v1beta1.TCP, Port: 5432, Reason: "PortRefused",
+			Message: "class public has more than 128 ports that were refused, such as this one: range is full"}},
+		"more than a status lists, and all of them higher": {below(6000), nil},
+		"almost as many, and not it":                       {almostFull, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, refusalOf(&v1beta1.StreamIngressClass{Status: tc.status}, port)); diff != "" {
+			if diff := cmp.Diff(tc.want, refusalOf(&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}, Status: tc.status}, port)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -197,7 +197,7 @@ type StreamIngressClassStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// refused lists ports that hold their claim and could not be programmed, at most 128 of them.
+	// refused lists ports that hold their claim and could not be programmed, in ascending order, at most 128 of them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128

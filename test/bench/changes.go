@@ -170,5 +170,5 @@ func (s *stage) crowd(string) error {
 			{Name: "creates per second", Value: took.Rate(), Unit: "1/s"},
 		},
 	})
-	return s.allOpen(namespaces)
+	return s.all(namespaces, isOpen)
 }

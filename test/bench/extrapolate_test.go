@@ -11,7 +11,7 @@ func TestExtrapolate(t *testing.T) {
 	grow := func(a, b float64) (steps []step) {
 		for k := 100; k <= 1000; k += 100 {
 			seconds := a*float64(k) + b*float64(k)*float64(k)
-			steps = append(steps, step{began.Add(time.Duration(seconds * float64(time.Second))), k})
+			steps = append(steps, step{at: began.Add(time.Duration(seconds * float64(time.Second))), done: k})
 		}
 		return steps
 	}
@@ -23,8 +23,8 @@ func TestExtrapolate(t *testing.T) {
 		"each write takes longer":     {grow(0.01, 0.00001), 1100},
 		"it seems to get faster":      {grow(0.01, -0.000001), 91},
 		"nothing was seen":            {nil, 0},
-		"only the start was seen":     {[]step{{began, 0}}, 0},
-		"only one step, so no growth": {[]step{{began.Add(time.Second), 100}, {began.Add(2 * time.Second), 200}}, 100},
+		"only the start was seen":     {[]step{{at: began}}, 0},
+		"only one step, so no growth": {[]step{{at: began.Add(time.Second), done: 100}, {at: began.Add(2 * time.Second), done: 200}}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := extrapolate(tc.steps, began, 10000).Seconds()

@@ -51,7 +51,7 @@ func (s *stage) bursts() (class string, err error) {
 		}
 		profiled, computed := s.b.profile(class), s.computing()
 		o, err := s.converge(burst{
-			class: class, streams: n, firstPort: 10000, withService: true, user: harness.User, reports: true, limit: 10 * time.Minute,
+			class: class, streams: n, firstPort: 10000, withService: true, user: harness.User, reports: isOpen, limit: 10 * time.Minute,
 		})
 		profiled()
 		used = computed(n)

@@ -22,9 +22,9 @@ type outcome struct {
 	// created are the creates; all of them were done at lastCreate, counted from the first.
 	created    *sample.Sample
 	lastCreate time.Duration
-	// programmed is when all ports were in the ConfigMap and on the Service, counted from the first create, and reported
-	// when all streams said so; 0 when that was not waited for.
-	programmed, reported time.Duration
+	// entered is when all ports were in the ConfigMap, counted from the first create, programmed when they were on the
+	// Service, too, and reported when all streams said so, or why not; 0 when that was not waited for.
+	entered, programmed, reported time.Duration
 	// brokenOff is how many ports were programmed when the time was over, and programmed is what all would have taken, as
 	// far as that can be computed; 0 when all were programmed.
 	brokenOff int
@@ -55,8 +55,8 @@ type burst struct {
 	withService bool
 	// user is whose writes are counted.
 	user string
-	// reports says to wait until all streams say that they are programmed.
-	reports bool
+	// reports says of a stream whether its status is what is waited for, nil when it is not waited for.
+	reports func(*v1beta1.StreamIngress) bool
 	// limit is how long to wait until all are programmed.
 	limit time.Duration
 }
@@ -101,8 +101,11 @@ func (s *stage) converge(b burst) (*outcome, error) {
 	default:
 		o.programmed = at.Sub(began)
 	}
-	if b.reports {
-		if err := s.allOpen(namespaces); err != nil {
+	if at, ok := reached(seen.history(), b.streams, func(s step) int { return s.entries }); ok {
+		o.entered = at.Sub(began)
+	}
+	if b.reports != nil {
+		if err := s.all(namespaces, b.reports); err != nil {
 			return nil, err
 		}
 		o.reported = time.Since(began)
@@ -120,29 +123,33 @@ func (s *stage) settle(o *outcome, b burst, before int, bytesBefore float64) (er
 	return err
 }
 
-// allOpen waits until all streams of some namespaces say that they are programmed. It looks now and then: to list them all
-// keeps the API server from what is waited for.
-func (s *stage) allOpen(namespaces []string) error {
+// all waits until all streams of some namespaces are as they should be. It looks now and then: to list them all keeps the API
+// server from what is waited for.
+func (s *stage) all(namespaces []string, is func(*v1beta1.StreamIngress) bool) error {
 	for _, ns := range namespaces {
-		if err := s.untilEvery(250*time.Millisecond, func() (bool, error) { return s.open(ns) }); err != nil {
-			return fmt.Errorf("not all streams in %s are programmed: %w", ns, err)
+		if err := s.untilEvery(250*time.Millisecond, func() (bool, error) { return s.allIn(ns, is) }); err != nil {
+			return fmt.Errorf("not all streams in %s are as they should be: %w", ns, err)
 		}
 	}
 	return nil
 }
 
-// open says whether all streams of a namespace are programmed.
-func (s *stage) open(namespace string) (bool, error) {
+func (s *stage) allIn(namespace string, is func(*v1beta1.StreamIngress) bool) (bool, error) {
 	var streams v1beta1.StreamIngressList
 	if err := s.Client.List(s.b.ctx, &streams, client.InNamespace(namespace)); err != nil {
 		return false, err
 	}
 	for i := range streams.Items {
-		if !meta.IsStatusConditionTrue(streams.Items[i].Status.Conditions, v1beta1.ConditionProgrammed) {
+		if !is(&streams.Items[i]) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// isOpen says whether a stream says that it is programmed.
+func isOpen(si *v1beta1.StreamIngress) bool {
+	return meta.IsStatusConditionTrue(si.Status.Conditions, v1beta1.ConditionProgrammed)
 }
 
 // reportProgress says every few seconds how far something is, until the function that it returns is called.

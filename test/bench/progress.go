@@ -25,10 +25,10 @@ type progress struct {
 	changed     chan struct{}
 }
 
-// step is how far it was at a time: so many ports were in the ConfigMap and on the Service.
+// step is how far it was at a time: so many ports were in the ConfigMap, and so many of them done.
 type step struct {
-	at   time.Time
-	done int
+	at            time.Time
+	entries, done int
 }
 
 // follow begins to follow the proxy of a class. The caller calls stop.
@@ -71,7 +71,7 @@ func (p *progress) note(obj runtime.Object) {
 	case *corev1.Service:
 		p.ports = len(obj.Spec.Ports) - 1
 	}
-	p.steps = append(p.steps, step{time.Now(), p.now()})
+	p.steps = append(p.steps, step{time.Now(), p.entries, p.now()})
 	select {
 	case p.changed <- struct{}{}:
 	default: // somebody has been told already
@@ -100,12 +100,10 @@ func (p *progress) history() []step {
 	return slices.Clone(p.steps)
 }
 
-// reached is when so many were done first, false when they are not.
-func (p *progress) reached(n int) (time.Time, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.steps {
-		if s.done >= n {
+// reached is when there were so many first, false when there are not.
+func reached(steps []step, n int, of func(step) int) (time.Time, bool) {
+	for _, s := range steps {
+		if of(s) >= n {
 			return s.at, true
 		}
 	}
@@ -119,7 +117,7 @@ var errTooLong = errors.New("it takes too long")
 func (p *progress) wait(ctx context.Context, n int, limit time.Duration) (time.Time, error) {
 	timeout := time.After(limit)
 	for {
-		if at, ok := p.reached(n); ok {
+		if at, ok := reached(p.history(), n, func(s step) int { return s.done }); ok {
 			return at, nil
 		}
 		select {

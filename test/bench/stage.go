@@ -57,8 +57,8 @@ func lastWords(h *harness.Harness, err error) error {
 func edge(class string) string { return "edge-" + class }
 
 // class makes a class, and waits until it serves.
-func (s *stage) class(name string, withService bool) error {
-	if err := s.makeClass(name, withService); err != nil {
+func (s *stage) class(name string, withService bool, change ...func(*corev1.Service)) error {
+	if err := s.makeClass(name, withService, change...); err != nil {
 		return err
 	}
 	class := &v1beta1.StreamIngressClass{}
@@ -68,8 +68,9 @@ func (s *stage) class(name string, withService bool) error {
 	})
 }
 
-// makeClass makes a class with a ConfigMap of its own. With a Service, its ports are opened, too.
-func (s *stage) makeClass(name string, withService bool) error {
+// makeClass makes a class with a ConfigMap of its own. With a Service, whose ports are opened, too, change says how it differs
+// from one inside the cluster.
+func (s *stage) makeClass(name string, withService bool, change ...func(*corev1.Service)) error {
 	at := edge(name)
 	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: at, Name: "tcp-services"}
@@ -77,10 +78,14 @@ func (s *stage) makeClass(name string, withService bool) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at}}}
 	if withService {
 		class.Spec.Service = &v1beta1.ObjectReference{Namespace: at, Name: "proxy"}
-		objects = append(objects, &corev1.Service{
+		proxy := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: at, Name: "proxy"},
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
-		})
+		}
+		for _, differ := range change {
+			differ(proxy)
+		}
+		objects = append(objects, proxy)
 	}
 	for _, object := range append(objects, class) {
 		if err := s.Client.Create(s.b.ctx, object); err != nil {

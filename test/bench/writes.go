@@ -16,6 +16,8 @@ type tally struct {
 	granted map[string]int
 	// conflicts are the writes that were refused because somebody else had written in between.
 	conflicts int
+	// refused are the other writes that were refused, by resource.
+	refused map[string]int
 	// mostStatus is the most that the status of one object was written.
 	mostStatus int
 }
@@ -25,14 +27,17 @@ const ownNamespace = "portcullis-system"
 
 // count counts what a user has written elsewhere than to ownNamespace.
 func count(writes []controlplane.Write, user string) tally {
-	t := tally{granted: map[string]int{}}
+	t := tally{granted: map[string]int{}, refused: map[string]int{}}
 	statuses := map[string]int{}
 	for _, w := range writes {
 		switch {
 		case w.User != user || w.Namespace == ownNamespace:
 		case w.Code == http.StatusConflict:
 			t.conflicts++
-		case w.Code < http.StatusBadRequest:
+		case w.Code >= http.StatusBadRequest:
+			resource, _, _ := strings.Cut(w.Resource, ".")
+			t.refused[resource]++
+		default:
 			resource, _, _ := strings.Cut(w.Resource, ".")
 			if strings.HasSuffix(w.Resource, "/status") {
 				key := w.Namespace + "/" + w.Name
