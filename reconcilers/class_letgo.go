@@ -29,7 +29,8 @@ func (r *classReconciler) letGo(ctx context.Context, name string, class *v1beta1
 	var errs []error
 	for i := range configMaps.Items {
 		cm := &configMaps.Items[i]
-		keep, err := r.letGoOf(ctx, class, cm, corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion))
+		nothing := corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion)
+		keep, err := r.letGoOf(ctx, class, cm, nothing)
 		again, errs = max(again, keep), append(errs, err)
 	}
 	return again, errors.Join(errs...)
@@ -45,7 +46,8 @@ func (r *serviceReconciler) letGo(ctx context.Context, name string, class *v1bet
 	var errs []error
 	for i := range services.Items {
 		svc := &services.Items[i]
-		keep, err := r.letGoOf(ctx, class, svc, corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion))
+		nothing := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion)
+		keep, err := r.letGoOf(ctx, class, svc, nothing)
 		again, errs = max(again, keep), append(errs, err)
 	}
 	return again, errors.Join(errs...)

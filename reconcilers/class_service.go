@@ -119,7 +119,8 @@ func (r *serviceReconciler) program(
 		return report, nil
 	}
 	report.waiting = len(plan.Missing)
-	return report, r.open(ctx, p, plan, !labeled || len(plan.Stale) > 0, &report)
+	err = r.open(ctx, p, plan, !labeled || len(plan.Stale) > 0, &report)
+	return report, err
 }
 
 // planPorts computes which ports to open on the Service of a class. Those that nobody asks for any longer go if they may

@@ -50,13 +50,14 @@ func (e *closingError) Unwrap() error { return e.error }
 // applies at least once. An error is one that says nothing about the ports, or a closingError.
 func (s *search) run(plan stream.PortPlan, force bool) error {
 	s.good = slices.Clone(plan.Standing)
-	missing, err := plan.Missing, error(nil)
+	missing := plan.Missing
 	atOnce := force && len(missing) > 0 && len(missing) <= s.room
 	if atOnce {
+		var err error
 		if missing, err = s.claimed(missing); err != nil {
 			return err
 		}
-		if err := s.try(missing); err == nil || !isRefusal(err) {
+		if err = s.try(missing); err == nil || !isRefusal(err) {
 			return err
 		}
 	}

@@ -22,9 +22,9 @@ func (b *bench) nodePorts() error {
 		section := report.Section{
 			Title: "Services with node ports",
 			About: fmt.Sprintf("Bursts by %d clients, for a class whose Service is of type LoadBalancer, so that the API server allocates a "+
-				"node port for each port, one after the other. Compared is a class whose Service has none. Then all but %d of the 2768 node ports "+
-				"that there are by default are taken, and another burst comes. Settled is when every stream's status says that it is programmed, or "+
-				"in the words of the API server why it is not.", crowd, n/2),
+				"node port for each port, one after the other. Compared is a class whose Service has none. Then all but %d of the 2768 "+
+				"node ports that there are by default are taken, and another burst comes. Settled is when every stream's status says "+
+				"that it is programmed, or in the words of the API server why it is not.", crowd, n/2),
 		}
 		plain, err := s.nodePortBurst("plain", n, nil)
 		if err != nil {
@@ -55,7 +55,10 @@ func (b *bench) nodePorts() error {
 				Against(than, after(plain, plain.entered)),
 			report.Figure{Name: name("too few node ports, last create to settled"), Value: after(full, full.reported), Unit: "s"}.
 				AtMost(5, "the statuses of all streams are written by then, which the API server has to store one by one"),
-			{Name: name("too few node ports, writes of the Service that were refused"), Value: float64(full.writes.refused["services"]), Unit: "writes"},
+			{
+				Name:  name("too few node ports, writes of the Service that were refused"),
+				Value: float64(full.writes.refused["services"]), Unit: "writes",
+			},
 		}
 		s.b.add(section)
 		return nil

@@ -113,7 +113,8 @@ func TestConfigMapsWaitForNoService(t *testing.T) {
 	w.create(namespace("slow"))
 	held := w.hold(slow.namespace)
 	const attempts = 3
-	for attempt := int32(0); attempt < attempts; {
+	attempt, waited := int32(0), true
+	for attempt < attempts && waited {
 		s := sti(fmt.Sprintf("slow/first-%d", attempt), of("slow"), tcp(1000+attempt))
 		w.create(s)
 		var number int
@@ -138,12 +139,11 @@ func TestConfigMapsWaitForNoService(t *testing.T) {
 		slow.leads(TCP, 2000+attempt, "no port: slow/web:80")
 		w.programmed(beside)
 		other.leads(TCP, 3000+attempt, "slow/web:80")
-		if held.isWaiting(number) {
-			break
-		}
-		if attempt++; attempt == attempts {
-			t.Error("streams waited until a Service was written")
-		}
+		waited = !held.isWaiting(number)
+		attempt++
+	}
+	if waited {
+		t.Error("streams waited until a Service was written")
 	}
 	held.let()
 	slow.leads(TCP, 1000, "slow/web:80")
