@@ -82,6 +82,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	if len(taken) > 0 {
 		r.services.entered.drop(req.Name)
+		r.reports.forget(req.Name)
 		return later(r.reportConflict(ctx, class, taken))
 	}
 	began := time.Now()
