@@ -59,7 +59,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 			}
 			return logger.WithValues("holder", req.Holder.String())
 		}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.

@@ -53,7 +53,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.allClasses), r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch

@@ -82,6 +82,12 @@ func baseWith(t testing.TB, c client.Client) base {
 func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeInformers) {
 	t.Helper()
 	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
+	return baseTold(t, informers, seen, stored), informers
+}
+
+// baseTold is what reconcilers need, with informers of the test.
+func baseTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) base {
+	t.Helper()
 	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +96,7 @@ func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeI
 		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
 		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
 		leftovers: newLeftovers(clock.RealClock{}, claim.DefaultGrace),
-	}, informers
+	}
 }
 
 // allKinds is an API server where all kinds are installed.

@@ -34,7 +34,7 @@ func setupForeignIngress(mgr manager.Manager, b base) error {
 		For(&networkingv1.Ingress{}, builder.WithPredicates(servingChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // Reconcile claims what one Ingress serves and nobody holds. Several may serve one point: the first holds it, and the

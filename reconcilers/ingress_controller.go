@@ -35,7 +35,7 @@ func setupIngress(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch

@@ -48,7 +48,7 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch

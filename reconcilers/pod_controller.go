@@ -51,7 +51,7 @@ func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
 	return build.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 16,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
-	}).Complete(installed(b, r))
+	}).Complete(guarded(b, r))
 }
 
 const (

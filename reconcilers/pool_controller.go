@@ -35,7 +35,7 @@ func setupPool(mgr manager.Manager, b base) error {
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onView)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // onView looks at the pool of an address that is claimed or released, and at all pools when one of them changes.

@@ -42,7 +42,7 @@ func setupStream(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.streamsInto), r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(b, r))
+		Complete(guarded(b, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch

@@ -2,16 +2,13 @@ package reconcilers
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -23,34 +20,6 @@ import (
 // installation has opened is therefore kept for a while.
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=addresspools.nginx-stream.jeffthecoder.xyz;edgeclaims.nginx-stream.jeffthecoder.xyz;streamingressclasses.nginx-stream.jeffthecoder.xyz;streamingresses.nginx-stream.jeffthecoder.xyz,verbs=get
-
-// uninstalledRetry is how long everything is left as it is before it is asked again whether Portcullis is being
-// uninstalled. Nothing else tells that it is installed again.
-const uninstalledRetry = 10 * time.Second
-
-// whileInstalled lets a reconciler rest while Portcullis is being uninstalled: what fails then, as kinds and roles are
-// gone, is no error.
-type whileInstalled[request comparable] struct {
-	reconcile.TypedReconciler[request]
-	kinds *cluster.Kinds
-}
-
-func installed[request comparable](b base, r reconcile.TypedReconciler[request]) reconcile.TypedReconciler[request] {
-	return whileInstalled[request]{r, b.kinds}
-}
-
-// Reconcile implements reconcile.TypedReconciler.
-func (r whileInstalled[request]) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
-	result, err := r.TypedReconciler.Reconcile(ctx, req)
-	if err == nil || ctx.Err() != nil {
-		return result, err
-	}
-	var uninstalling *cluster.UninstallingError
-	if _, why := r.kinds.Check(ctx); errors.As(why, &uninstalling) {
-		return reconcile.Result{RequeueAfter: uninstalledRetry}, nil
-	}
-	return result, err
-}
 
 // mayClose says for how long what Portcullis has applied to an object is kept although nobody asks for it, 0 for no
 // longer. With an error nothing is to be closed, and the reconciliation ends.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
@@ -83,6 +85,14 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 // Synced says whether everything that decisions are made from has been read. Before that, every port would look free.
 func (v *View) Synced() bool {
 	return v.warm() && v.Occupancy.Synced() && v.Addresses.Synced() && v.pools.synced()
+}
+
+// syncPoll is how often AwaitSync looks.
+const syncPoll = 10 * time.Millisecond
+
+// AwaitSync returns when Synced, or with the error of ctx when that is done before.
+func (v *View) AwaitSync(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return v.Synced(), nil })
 }
 
 // get reads one object into obj; found is false when there is none.
