@@ -44,6 +44,27 @@ func Render(ctx context.Context, dir string) ([]*unstructured.Unstructured, erro
 	return Decode(bytes.NewReader(out))
 }
 
+// RenderText returns the objects of a kustomization that is written into dir. Each %s in its text is the path of config/ from
+// there.
+func RenderText(ctx context.Context, dir, text string) ([]*unstructured.Unstructured, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	config, err := filepath.Rel(dir, filepath.Join(root, "config"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.ReplaceAll(text, "%s", config)), 0o600); err != nil {
+		return nil, err
+	}
+	here, err := filepath.Rel(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	return Render(ctx, here)
+}
+
 // ReadFile returns the objects of a YAML file.
 func ReadFile(path string) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)

@@ -18,8 +18,8 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// runbook runs the commands that docs/operations.md gives behind the comment "tested: <name>", as an operator would.
-func (w *world) runbook(name string) {
+// tested is the block of a language that docs/operations.md gives behind the comment "tested: <name>".
+func (w *world) tested(name, language string) string {
 	w.t.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
@@ -29,11 +29,18 @@ func (w *world) runbook(name string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "<!-- tested: "+name+" -->\n```console")
+	_, rest, found := strings.Cut(string(text), "<!-- tested: "+name+" -->\n```"+language)
 	if !found {
-		w.t.Fatalf("docs/operations.md has no commands for %s", name)
+		w.t.Fatalf("docs/operations.md has no %s for %s", language, name)
 	}
 	block, _, _ := strings.Cut(rest, "```")
+	return block
+}
+
+// runbook runs the commands that docs/operations.md gives behind the comment "tested: <name>", as an operator would.
+func (w *world) runbook(name string) {
+	w.t.Helper()
+	block := w.tested(name, "console")
 	programs, err := assets()
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,9 +1,6 @@
 package monitoring
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,24 +18,8 @@ import (
 // kustomization.
 func rendered(t *testing.T, more string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	root, err := controlplane.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	there, err := filepath.Rel(dir, filepath.Join(root, "config"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf("resources: [%s/overlays/standalone]\ncomponents: [%[1]s/prometheus, %[1]s/grafana]\n", there) + more
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Rel(root, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := controlplane.Render(t.Context(), here)
+	list, err := controlplane.RenderText(t.Context(), t.TempDir(),
+		"resources: [%s/overlays/standalone]\ncomponents: [%s/prometheus, %s/grafana]\n"+more)
 	if err != nil {
 		t.Fatal(err)
 	}
