@@ -49,8 +49,8 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
-		Watches(&corev1.ConfigMap{}, r.onTarget(claim.ConfigMapHolder)).
-		Watches(&corev1.Service{}, r.onTarget(claim.ServiceHolder)).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b, onHolder(claim.ConfigMapHolder, predicate.Funcs{}))).
+		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest]()}).
 		WithLogConstructor(func(req *claimRequest) logr.Logger {
@@ -144,11 +144,6 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 
 func (r *claimReconciler) onStream() handler.TypedEventHandler[client.Object, claimRequest] {
 	return onHolder(claim.StreamHolder, streamChanged())
-}
-
-// onTarget looks at what a ConfigMap or a Service holds.
-func (r *claimReconciler) onTarget(holder holderOf) handler.TypedEventHandler[client.Object, claimRequest] {
-	return onHolder(holder, predicate.Funcs{})
 }
 
 // holderOf is an object of one kind as holder.

@@ -48,8 +48,9 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfService), builder.WithPredicates(serviceChanged())).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
+		WatchesRawSource(onTarget[*corev1.Service](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(portsChanged())).
 		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
 			handler.EnqueueRequestsFromMapFunc(r.allClasses), r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
@@ -100,9 +101,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 			return later(err)
 		}
 	}
-	keep, err := r.letGo(ctx, class.Name, class)
-	report.retry(keep)
-	return reconcile.Result{RequeueAfter: report.again()}, err
+	return reconcile.Result{RequeueAfter: report.again()}, nil
 }
 
 // close takes back what was written for a class that is deleted.
@@ -118,11 +117,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: paceFirst}, nil
 	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	again, err := r.letGo(ctx, name, nil)
-	return reconcile.Result{RequeueAfter: again}, err
+	return reconcile.Result{}, err
 }
 
 // program enters what is foreign into the ledger, and writes the entries that the streams of the class need. It returns the
@@ -244,30 +239,18 @@ func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{forName(at.Class())}
 }
 
-// classesOfTarget finds the classes that write to an object, or did.
+// classesOfTarget finds the classes that name an object.
 func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	if name := obj.GetLabels()[v1beta1.LabelClass]; name != "" {
-		requests = append(requests, forName(name))
-	}
-	classes, err := r.view.Classes(ctx)
-	if err != nil {
-		return requests
-	}
-	here := v1beta1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	for i := range classes {
-		for _, ref := range []*v1beta1.ObjectReference{classes[i].Spec.TCPConfigMap, classes[i].Spec.UDPConfigMap, classes[i].Spec.Service} {
-			if ref != nil && *ref == here {
-				requests = append(requests, forName(classes[i].Name))
-			}
-		}
+	for _, class := range r.naming(ctx, obj) {
+		requests = append(requests, forName(class.Name))
 	}
 	return requests
 }
 
-// classesOfService finds the classes that a Service stands in front of, and those of streams that name its ports.
-func (r *classReconciler) classesOfService(ctx context.Context, obj client.Object) []reconcile.Request {
-	requests := r.classesOfTarget(ctx, obj)
+// classesOfUpstream finds the classes of the streams to a Service: some may name its ports.
+func (r *classReconciler) classesOfUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
 	for _, si := range r.streamsTo(ctx, client.ObjectKeyFromObject(obj)) {
 		requests = append(requests, r.classOfStream(ctx, &si)...)
 	}

@@ -45,7 +45,7 @@ func (r *serviceReconciler) setup(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-service").
 		WatchesRawSource(r.entered).
 		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(installed(r.base, r))
+		Complete(guarded(r.base, r))
 }
 
 // Reconcile opens the ports of one class on its Service.
@@ -60,8 +60,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if class == nil {
 		r.pacer.forget(req.Name)
 		r.probe.forget(req.Name)
-		again, err := r.letGo(ctx, req.Name, nil)
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{}, nil
 	}
 	wanted, known := r.entered.of(class)
 	if !known {
@@ -82,9 +81,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	keep, err := r.letGo(ctx, class.Name, class)
-	report.retry(keep)
-	return reconcile.Result{RequeueAfter: report.again()}, err
+	return reconcile.Result{RequeueAfter: report.again()}, nil
 }
 
 // program opens the wanted ports on the Service of a class, if that changes anything. A port that the API server refuses

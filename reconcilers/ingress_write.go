@@ -38,7 +38,7 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 	switch {
 	case err == nil:
 		return nil, nil
-	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+	case errors.Is(err, errStale), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		return nil, errStale
 	case isRefusal(err) && !apierrors.IsNotFound(err):
 		return rules.Problems{{Reason: v1beta1.ReasonIngressRefused,
@@ -71,10 +71,14 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if equality.Semantic.DeepEqual(existing.Spec, want) && exposure.IsMarked(existing, svc) {
 		return nil
 	}
-	next := existing.DeepCopy()
+	whole := &networkingv1.Ingress{}
+	if err := r.readWhole(ctx, existing, whole); err != nil {
+		return err
+	}
+	next := whole.DeepCopy()
 	next.Spec = want
 	exposure.Mark(next, svc)
-	if err := r.change(ctx, existing, next); err != nil {
+	if err := r.change(ctx, whole, next); err != nil {
 		return fmt.Errorf("changing the Ingress: %w", err)
 	}
 	r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressUpdated, "the Ingress was set to what the annotation says: "+w.String())
@@ -99,14 +103,32 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		}
 		return nil
 	}
-	next := existing.DeepCopy()
-	w.FillCertificate(&next.Spec)
-	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing.Spec, next.Spec) && exposure.IsMarked(existing, svc) {
+	seen := existing.DeepCopy()
+	w.FillCertificate(&seen.Spec)
+	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing.Spec, seen.Spec) && exposure.IsMarked(existing, svc) {
 		return nil
 	}
+	whole := &cmv1.Certificate{}
+	if err := r.readWhole(ctx, existing, whole); err != nil {
+		return err
+	}
+	next := whole.DeepCopy()
+	w.FillCertificate(&next.Spec)
 	exposure.Mark(next, svc)
-	if err := r.change(ctx, existing, next); err != nil {
+	if err := r.change(ctx, whole, next); err != nil {
 		return fmt.Errorf("changing the Certificate: %w", err)
+	}
+	return nil
+}
+
+// readWhole reads an object live that is to be changed: the cache leaves out what a change must not. It has to be the version
+// that was judged.
+func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Object) error {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen), whole); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if whole.GetUID() != seen.GetUID() || whole.GetResourceVersion() != seen.GetResourceVersion() {
+		return errStale
 	}
 	return nil
 }

@@ -39,14 +39,14 @@ type base struct {
 	events events.EventRecorder
 	// kinds know whether an absent object was deleted or has vanished with its kind.
 	kinds *cluster.Kinds
+	// leftovers are what a former installation has written to.
+	leftovers *leftovers
 	// told is what was told about the Services that ask for an Ingress, balanced about those of type LoadBalancer.
 	told, balanced *bulletin
 	// turns are those at Services of type LoadBalancer.
 	turns *turns
 	// recent are the claims for them that were made here, and that the cache may not show yet.
 	recent *recentClaims
-	// leftovers are what a former installation has opened.
-	leftovers *leftovers
 }
 
 // Setup adds all reconcilers to the manager.
@@ -54,13 +54,12 @@ func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
-		told: newBulletin(), balanced: newBulletin(),
+		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace), told: newBulletin(), balanced: newBulletin(),
 		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
-		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace),
 	}
 	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{
-		setupClass, setupStream, setupClaim, setupIngress, setupForeignIngress, setupPool, setupLoadBalancer,
+		setupClass, setupFormer, setupStream, setupClaim, setupIngress, setupForeignIngress, setupPool, setupLoadBalancer,
 	} {
 		if err := add(mgr, b); err != nil {
 			return err

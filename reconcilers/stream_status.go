@@ -108,7 +108,7 @@ func (r *streamReconciler) opened(
 	if ref == nil {
 		return yes, nil
 	}
-	svc, err := r.view.Service(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+	svc, err := r.view.Front(ctx, *ref)
 	if err != nil {
 		return metav1.Condition{}, err
 	}

@@ -17,7 +17,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -48,13 +47,11 @@ func verdictChanged() predicate.Predicate {
 	}}
 }
 
-// serviceChanged leaves out changes of a Service that concern no proxy.
-func serviceChanged() predicate.Predicate {
+// portsChanged leaves out changes of a Service that concern no stream to it.
+func portsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-		return !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) || before.UID != after.UID ||
-			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
-			after.Labels[v1beta1.LabelClass] != "" && !equality.Semantic.DeepEqual(before.ManagedFields, after.ManagedFields)
+		return !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) || before.UID != after.UID
 	}}
 }
 
@@ -99,6 +96,11 @@ func add(q queue, requests []reconcile.Request) {
 // streamsOfClass finds the streams that a class serves, and those that name none.
 func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(requestsFor(r.streams(ctx, cluster.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, cluster.IndexClass, ""))...)
+}
+
+// streamsOfUpstream finds the streams to a Service.
+func (r *streamReconciler) streamsOfUpstream(ctx context.Context, svc client.Object) []reconcile.Request {
+	return requestsFor(r.streamsTo(ctx, client.ObjectKeyFromObject(svc)))
 }
 
 // streamsIn finds the streams of a namespace.
@@ -147,113 +149,4 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 			}
 		},
 	}
-}
-
-// onConfigMap looks at the streams whose entries changed.
-func (r *streamReconciler) onConfigMap() handler.EventHandler {
-	changed := func(ctx context.Context, q queue, obj client.Object, before, after map[string]string) {
-		look := func(key string) {
-			if port, ok := stream.ParseKey(key); ok {
-				r.addPort(ctx, q, obj.GetLabels()[v1beta1.LabelClass], stream.PortKey{Protocol: v1beta1.TCP, Port: port})
-				r.addPort(ctx, q, obj.GetLabels()[v1beta1.LabelClass], stream.PortKey{Protocol: v1beta1.UDP, Port: port})
-			}
-		}
-		for key, value := range before {
-			if after[key] != value {
-				look(key)
-			}
-		}
-		for key := range after {
-			if _, known := before[key]; !known {
-				look(key)
-			}
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			changed(ctx, q, e.Object, nil, e.Object.(*corev1.ConfigMap).Data)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			changed(ctx, q, e.ObjectNew, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
-		},
-	}
-}
-
-// addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
-// the port was given a moment ago, so that it is not yet found by its port.
-func (r *streamReconciler) addPort(ctx context.Context, q queue, class string, port stream.PortKey) {
-	add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
-	c, err := r.view.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
-	}
-	if c == nil {
-		return
-	}
-	if h := claim.HolderOf(c); h.IsStream() {
-		q.Add(reconcile.Request{NamespacedName: h.Key()})
-	}
-}
-
-// onService looks at the streams to a Service, and at those whose ports on the Service of a class changed.
-func (r *streamReconciler) onService() handler.EventHandler {
-	front := func(ctx context.Context, q queue, before, after *corev1.Service) {
-		class := after.Labels[v1beta1.LabelClass]
-		if class == "" {
-			class = before.Labels[v1beta1.LabelClass]
-		}
-		if class == "" {
-			return
-		}
-		if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) ||
-			len(after.Spec.Ports) == 0 || len(before.Spec.Ports) == 0 {
-			add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class)))
-			return
-		}
-		for port := range differing(before, after) {
-			r.addPort(ctx, q, class, port)
-		}
-	}
-	upstream := func(ctx context.Context, q queue, svc *corev1.Service) {
-		add(q, requestsFor(r.streamsTo(ctx, client.ObjectKeyFromObject(svc))))
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			svc := e.Object.(*corev1.Service)
-			upstream(ctx, q, svc)
-			front(ctx, q, &corev1.Service{}, svc)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			if !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) {
-				upstream(ctx, q, after)
-			}
-			front(ctx, q, before, after)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			svc := e.Object.(*corev1.Service)
-			upstream(ctx, q, svc)
-			front(ctx, q, svc, &corev1.Service{})
-		},
-	}
-}
-
-// differing are the ports that only one of two versions of a Service has.
-func differing(before, after *corev1.Service) map[stream.PortKey]bool {
-	ports := map[stream.PortKey]bool{}
-	for _, p := range before.Spec.Ports {
-		ports[stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}] = true
-	}
-	for _, p := range after.Spec.Ports {
-		key := stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}
-		if ports[key] {
-			delete(ports, key)
-		} else {
-			ports[key] = true
-		}
-	}
-	return ports
 }

@@ -44,26 +44,33 @@ func TestStreamPredicates(t *testing.T) {
 	}
 }
 
-func TestServiceChanged(t *testing.T) {
+// TestServicePredicates changes one thing about a Service after the other: one that streams lead to, and one in front of a
+// proxy.
+func TestServicePredicates(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*corev1.Service)
-		want   bool
+		change          func(*corev1.Service)
+		upstream, front bool
 	}{
-		"nothing":              {func(*corev1.Service) {}, false},
-		"a port":               {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true},
-		"a port goes":          {func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }, true},
-		"who owns what":        {func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}} }, true},
-		"the label of a class": {func(s *corev1.Service) { s.Labels = nil }, true},
-		"another life":         {func(s *corev1.Service) { s.UID = "other" }, true},
-		"an annotation":        {func(s *corev1.Service) { s.Annotations = map[string]string{"a": "b"} }, false},
-		"the status":           {func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }, false},
+		"nothing":              {func(*corev1.Service) {}, false, false},
+		"a port":               {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true, true},
+		"a port goes":          {func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }, true, true},
+		"who owns what":        {func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}} }, false, true},
+		"the label of a class": {func(s *corev1.Service) { s.Labels = nil }, false, true},
+		"another label":        {func(s *corev1.Service) { s.Labels["a"] = "b" }, false, false},
+		"another life":         {func(s *corev1.Service) { s.UID = "other" }, true, true},
+		"an annotation":        {func(s *corev1.Service) { s.Annotations = map[string]string{"a": "b"} }, false, false},
+		"the status":           {func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, before := public()
 			_, _, after := public()
 			tc.change(after)
-			if got := serviceChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
-				t.Errorf("got %v", got)
+			e := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+			if got := portsChanged().Update(e); got != tc.upstream {
+				t.Errorf("it concerns the streams to it: %v", got)
+			}
+			if got := frontChanged().Update(e); got != tc.front {
+				t.Errorf("it concerns the proxy: %v", got)
 			}
 		})
 	}

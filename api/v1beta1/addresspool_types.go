@@ -75,7 +75,8 @@ type AddressPoolSpec struct {
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
-	// serviceSelector selects the Services that may be served, by their labels. Left out or empty: all.
+	// serviceSelector selects the Services that may be served, by their labels, which may take 4 KiB together: with more, no
+	// selector selects a Service. Left out or empty: all.
 	// +optional
 	ServiceSelector *metav1.LabelSelector `json:"serviceSelector,omitempty"`
 

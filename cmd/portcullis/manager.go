@@ -144,6 +144,13 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	view.Expose(cluster.Exposing{Defaults: o.exposure, Mapper: mgr.GetRESTMapper()})
 	view.Balance(o.balancing)
 	view.Within(o.clusterDomain)
+	targets, err := cluster.TargetInformers(mgr)
+	if err != nil {
+		return err
+	}
+	if err := view.WatchTargets(ctx, targets); err != nil {
+		return err
+	}
 	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)

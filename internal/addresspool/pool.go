@@ -41,7 +41,21 @@ func New(pool *v1beta1.AddressPool) (*Pool, field.ErrorList) {
 	return p, errs
 }
 
-// Serves says whether the pool's selectors let it serve a Service with these labels in a namespace with those.
+// MaxLabelBytes is how much the labels of a Service may take, keys and values together, for a serviceSelector to select it.
+// A tenant can write far more, and of those no replica keeps all.
+const MaxLabelBytes = 4 << 10
+
+// LabelBytes is how much labels take.
+func LabelBytes(of labels.Set) (n int) {
+	for key, value := range of {
+		n += len(key) + len(value)
+	}
+	return n
+}
+
+// Serves says whether the pool's selectors let it serve a Service with these labels in a namespace with those. Only a pool
+// without a serviceSelector serves a Service whose labels take more than MaxLabelBytes.
 func (p *Pool) Serves(service, namespace labels.Set) bool {
-	return p.services.Matches(service) && p.namespaces.Matches(namespace)
+	selected := p.services.Empty() || LabelBytes(service) <= MaxLabelBytes && p.services.Matches(service)
+	return selected && p.namespaces.Matches(namespace)
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -16,8 +15,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // The indexes of the cache.
@@ -38,9 +35,10 @@ const (
 // EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
-// CacheOptions say what is cached: ConfigMaps only where a class has labeled them, namespaces as metadata, and
-// Services without what nobody reads. Of Pods, PodToIPs, nodes and EndpointSlices only what is used is kept. Cached
-// objects are shared and must not be changed.
+// CacheOptions say what is cached of each kind: what is read, and no more of it than can mean something, as metadata.go
+// explains. What classes name is not held here, but by targets; of ConfigMaps, only the metadata of those that bear the label
+// of a class is. Cached objects are shared and must not be changed. Nor may one be written back whole: what was left out would
+// be lost.
 func CacheOptions() cache.Options {
 	shared := true
 	labeled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
@@ -49,106 +47,19 @@ func CacheOptions() cache.Options {
 	}
 	return cache.Options{
 		DefaultUnsafeDisableDeepCopy: &shared,
+		DefaultTransform:             slim,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:          {Label: labels.NewSelector().Add(*labeled), Transform: slimConfigMap},
+			ConfigMapObject():            {Label: labels.NewSelector().Add(*labeled)},
 			&corev1.Service{}:            {Transform: slimService},
 			&discoveryv1.EndpointSlice{}: {Transform: slimEndpointSlice},
 			&corev1.Node{}:               {Transform: slimNode},
-			NamespaceObject():            {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.StreamIngress{}:     {Transform: slimStream},
 			&v1beta1.EdgeClaim{}:         {Transform: slimClaim},
-			&v1beta1.AddressPool{}:       {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                {Transform: slimPod},
 			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
-			&networkingv1.Ingress{}:      {Transform: cache.TransformStripManagedFields()},
-			&networkingv1.IngressClass{}: {Transform: cache.TransformStripManagedFields()},
+			&networkingv1.Ingress{}:      {Transform: slimIngress},
 		},
 	}
-}
-
-// slimConfigMap drops the data of ConfigMaps that bear the label but that Portcullis has not written to: anybody may set
-// a label, on as many and as large ConfigMaps as they like.
-func slimConfigMap(obj any) (any, error) {
-	if cm, ok := obj.(*corev1.ConfigMap); ok && !Applied(cm) {
-		cm.Data, cm.BinaryData, cm.ManagedFields = nil, nil, nil
-		delete(cm.Annotations, corev1.LastAppliedConfigAnnotation)
-	}
-	return obj, nil
-}
-
-// Applied says whether Portcullis has applied anything to an object.
-func Applied(obj metav1.Object) bool {
-	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == stream.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply
-	})
-}
-
-// slimService drops the managed fields of Services that no class writes to; those of the others tell who owns a port. Of
-// Services that ask for nothing, which most do, it drops labels
-// and selector, too.
-func slimService(obj any) (any, error) {
-	svc, ok := obj.(*corev1.Service)
-	if !ok || svc.Labels[v1beta1.LabelClass] != "" {
-		return obj, nil
-	}
-	svc.ManagedFields = nil
-	delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
-	// What has an owner may be the Service of an outside upstream, which is set right field by field.
-	if _, asked := exposure.Asked(svc); !asked && svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(svc.OwnerReferences) == 0 {
-		svc.Labels, svc.Spec.Selector = nil, nil
-	}
-	share(&svc.Namespace)
-	share(&svc.Spec.Type)
-	share(&svc.Spec.SessionAffinity)
-	for i := range svc.Spec.IPFamilies {
-		share(&svc.Spec.IPFamilies[i])
-	}
-	for i := range svc.Spec.Ports {
-		share(&svc.Spec.Ports[i].Name)
-		share(&svc.Spec.Ports[i].Protocol)
-	}
-	return svc, nil
-}
-
-// slimStream drops what nobody reads of a StreamIngress, and shares what many of them have in common.
-func slimStream(obj any) (any, error) {
-	s, ok := obj.(*v1beta1.StreamIngress)
-	if !ok {
-		return obj, nil
-	}
-	s.ManagedFields = nil
-	delete(s.Annotations, corev1.LastAppliedConfigAnnotation)
-	shareMeta(&s.TypeMeta, &s.ObjectMeta)
-	share(&s.Spec.ClassName)
-	share(&s.Spec.Protocol)
-	share(&s.Spec.Upstream.Namespace)
-	share(&s.Spec.Upstream.Service)
-	share(&s.Status.ClassName)
-	for i := range s.Status.Addresses {
-		share(&s.Status.Addresses[i])
-	}
-	for i := range s.Status.Conditions {
-		c := &s.Status.Conditions[i]
-		share(&c.Type)
-		share(&c.Status)
-		share(&c.Reason)
-	}
-	return s, nil
-}
-
-// slimClaim drops what nobody reads of an EdgeClaim, and shares what many of them have in common.
-func slimClaim(obj any) (any, error) {
-	c, ok := obj.(*v1beta1.EdgeClaim)
-	if !ok {
-		return obj, nil
-	}
-	c.ManagedFields = nil
-	shareMeta(&c.TypeMeta, &c.ObjectMeta)
-	share(&c.Spec.Scope)
-	share(&c.Spec.Holder.Group)
-	share(&c.Spec.Holder.Kind)
-	share(&c.Spec.Holder.Namespace)
-	return c, nil
 }
 
 // AddIndexes adds the indexes to a cache.
@@ -183,8 +94,7 @@ func Warm(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
 	var informers []cache.Informer
 	for _, obj := range []client.Object{
 		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
-		&corev1.ConfigMap{}, &corev1.Service{}, NamespaceObject(), &networkingv1.Ingress{}, &networkingv1.IngressClass{},
-		&v1beta1.AddressPool{},
+		&corev1.Service{}, NamespaceObject(), &networkingv1.Ingress{}, &networkingv1.IngressClass{}, &v1beta1.AddressPool{},
 	} {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {

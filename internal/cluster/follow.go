@@ -15,7 +15,7 @@ import (
 // follow has the events of a kind told as a cache comes to know of them. What is returned says whether all that was there
 // at the start has been told.
 func follow(
-	ctx context.Context, c cache.Cache, kind client.Object, told toolscache.ResourceEventHandlerFuncs,
+	ctx context.Context, c cache.Informers, kind client.Object, told toolscache.ResourceEventHandlerFuncs,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {

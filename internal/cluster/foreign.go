@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,27 +15,36 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// ConfigMap reads a ConfigMap of a class, nil when there is none. Only those that a class has written to are cached with
-// their data, so any other is read live.
+// ConfigMap reads a ConfigMap of a class, nil when there is none: as it is watched, or live while it is not.
 func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
-	cm := &corev1.ConfigMap{}
-	found, err := v.get(ctx, keyOf(ref), cm)
-	if err == nil && (!found || !Applied(cm)) {
-		cm = &corev1.ConfigMap{}
-		err = v.live.Get(ctx, keyOf(ref), cm)
+	if watched := v.targets.get(Target{configMaps, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.ConfigMap), nil
 	}
-	if err != nil {
+	cm := &corev1.ConfigMap{}
+	if err := v.live.Get(ctx, keyOf(ref), cm); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cm, nil
 }
 
-// ProxyService reads the Service of a class with its managed fields, nil when there is none. The cache keeps those
-// only of labeled Services, so one that no class has written to yet is read live.
+// Front reads the Service of a class, nil when there is none: as it is watched, or as the cache of all Services has it, which
+// leaves out the managed fields, while it is not.
+func (v *View) Front(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.Service), nil
+	}
+	return v.Service(ctx, keyOf(ref))
+}
+
+// ProxyService reads the Service of a class with its managed fields, nil when there is none: as it is watched, or live while
+// it is not.
 func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.Service), nil
+	}
 	svc, err := v.Service(ctx, keyOf(ref))
-	if err != nil || svc == nil || svc.Labels[v1beta1.LabelClass] != "" {
-		return svc, err
+	if err != nil || svc == nil {
+		return nil, err
 	}
 	svc = &corev1.Service{}
 	if err := v.live.Get(ctx, keyOf(ref), svc); err != nil {
@@ -62,11 +70,7 @@ func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, p
 	if class.Spec.Service == nil {
 		return rules.Foreign{}, false, nil
 	}
-	svc, err := v.Service(ctx, keyOf(*class.Spec.Service))
-	if err != nil || svc == nil {
-		return rules.Foreign{}, false, err
-	}
-	return v.foreignPort(ctx, *class.Spec.Service, svc, port)
+	return v.foreignPort(ctx, *class.Spec.Service, port)
 }
 
 func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (rules.Foreign, bool, error) {
@@ -81,17 +85,10 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
 }
 
-func (v *View) foreignPort(
-	ctx context.Context, ref v1beta1.ObjectReference, svc *corev1.Service, port stream.PortKey,
-) (rules.Foreign, bool, error) {
-	if svc.Labels[v1beta1.LabelClass] == "" {
-		if !opens(svc, port) {
-			return rules.Foreign{}, false, nil
-		}
-		var err error
-		if svc, err = v.ProxyService(ctx, ref); err != nil || svc == nil {
-			return rules.Foreign{}, false, err
-		}
+func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (rules.Foreign, bool, error) {
+	svc, err := v.ProxyService(ctx, ref)
+	if err != nil || svc == nil {
+		return rules.Foreign{}, false, err
 	}
 	front, err := v.Ports(svc)
 	if err != nil {
@@ -99,14 +96,6 @@ func (v *View) foreignPort(
 	}
 	_, foreign := front.Foreign[port]
 	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref.Namespace, ref.Name), svc.UID)}, foreign, nil
-}
-
-// opens says whether a Service has a port. It looks at one port after the other, so it is for Services that no class has
-// written to: those have few.
-func opens(svc *corev1.Service, port stream.PortKey) bool {
-	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return p.Port == port.Port && v1beta1.Protocol(p.Protocol) == port.Protocol
-	})
 }
 
 func stored(h claim.Holder, uid types.UID) claim.Claimant { return claim.Claimant{Holder: h, UID: uid} }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,8 +39,8 @@ var edge = &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{
 	Service:      &v1beta1.ObjectReference{Namespace: "edge", Name: "beside"},
 }}
 
-// TestForeign asks what stands at a port that Portcullis has not made: on objects that bear the label of a class, whose
-// managed fields are cached, and on those that no class has written to yet.
+// TestForeign asks what stands at a port that Portcullis has not made: on objects that are watched, and on those that are not
+// watched yet, of which the cache has no managed fields.
 func TestForeign(t *testing.T) {
 	cm := claim.Claimant{Holder: claim.ConfigMapHolder(edge.Spec.TCPConfigMap.Namespace, edge.Spec.TCPConfigMap.Name), UID: "uid-of-it"}
 	svc := claim.Claimant{Holder: claim.ServiceHolder(edge.Spec.Service.Namespace, edge.Spec.Service.Name), UID: "uid-of-it"}
@@ -51,10 +52,10 @@ func TestForeign(t *testing.T) {
 		{Protocol: v1beta1.TCP, Port: 1}:    nil,
 		{Protocol: v1beta1.UDP, Port: 80}:   nil,
 	} {
-		for how, label := range map[string]string{"labeled": "public", "not labeled": ""} {
-			t.Run(name.String()+" on objects that are "+how, func(t *testing.T) {
+		for _, watched := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s on objects, watched: %v", name, watched), func(t *testing.T) {
 				configMap, service := storedAs(t, "configmap-beside.json", &corev1.ConfigMap{}), storedAs(t, "service-beside.json", &corev1.Service{})
-				v := seesOnly(t, label, configMap, service)
+				v := seesOnly(t, watched, configMap, service)
 				got, ok, err := v.Foreign(t.Context(), edge, name)
 				if err != nil || ok != (want != nil) {
 					t.Fatalf("got %v, %v, %v", got, ok, err)
@@ -69,24 +70,29 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// seesOnly is a view of two objects whose cache has them as it would: the ConfigMap only with the label of a class, and
-// the Service without its managed fields when it has none.
-func seesOnly(t *testing.T, label string, cm *corev1.ConfigMap, svc *corev1.Service) *View {
+// seesOnly is a view of two objects that the class edge names. When they are watched, nothing is read live.
+func seesOnly(t *testing.T, watched bool, cm *corev1.ConfigMap, svc *corev1.Service) *View {
 	t.Helper()
-	live := clientOf(t, cm, svc).Build()
 	cachedService := svc.DeepCopy()
-	inCache := []client.Object{cachedService}
-	if label != "" {
-		cachedService.Labels = map[string]string{v1beta1.LabelClass: label}
-		inCache = append(inCache, cm)
-	}
 	if _, err := slimService(cachedService); err != nil {
 		t.Fatal(err)
 	}
-	c := clientOf(t, inCache...).Build()
-	v, err := NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, live)
-	if err != nil {
-		t.Fatal(err)
+	seen, live := clientOf(t, cachedService).Build(), clientOf(t, cm, svc).Build()
+	if watched {
+		live = nil
+	}
+	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
+	v, err := NewView(t.Context(), cached{informers, seen}, live)
+	if err != nil || !watched {
+		return v
+	}
+	w := watchers{}
+	w.at(Target{configMaps, client.ObjectKeyFromObject(cm)}).Add(cm)
+	w.at(Target{services, client.ObjectKeyFromObject(svc)}).Add(svc)
+	classes := watchTargets(t, v, informers, w)
+	classes.Add(edge)
+	for at := range w {
+		await(t, "the watch of "+at.Name, func() bool { return v.targets.get(at) != nil })
 	}
 	return v
 }

@@ -45,16 +45,21 @@ func slimNode(obj any) (any, error) {
 	return slim, nil
 }
 
-// slimEndpointSlice keeps of an EndpointSlice that is not our own on which nodes there are endpoints that are ready.
+// slimEndpointSlice keeps of an EndpointSlice on which nodes there are endpoints that are ready, and of our own what it says.
 func slimEndpointSlice(obj any) (any, error) {
 	slice, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok || slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager {
+	if !ok {
 		return obj, nil
 	}
 	slim := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion,
 		Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
 	}}
+	share(&slim.Namespace)
+	if slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager {
+		slimOwnSlice(slim, slice)
+		return slim, nil
+	}
 	seen := map[string]bool{}
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
@@ -62,9 +67,25 @@ func slimEndpointSlice(obj any) (any, error) {
 			continue
 		}
 		seen[*e.NodeName] = true
+		share(e.NodeName)
 		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
 	}
 	return slim, nil
+}
+
+// slimOwnSlice keeps of an EndpointSlice with the label of ours what is compared with what it should say: one endpoint with one
+// address, and one port. Anybody can set a label, so of more only the second is kept.
+func slimOwnSlice(slim, slice *discoveryv1.EndpointSlice) {
+	slim.Labels[discoveryv1.LabelManagedBy] = EndpointSliceManager
+	slim.OwnerReferences, slim.AddressType = controllerOf(&slice.ObjectMeta), slice.AddressType
+	for _, e := range slice.Endpoints[:min(2, len(slice.Endpoints))] {
+		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{
+			NodeName: e.NodeName, Conditions: e.Conditions, Addresses: slices.Clone(e.Addresses[:min(2, len(e.Addresses))]),
+		})
+	}
+	for _, p := range slice.Ports[:min(2, len(slice.Ports))] {
+		slim.Ports = append(slim.Ports, discoveryv1.EndpointPort{Port: p.Port, Protocol: p.Protocol})
+	}
 }
 
 // addNodeIndexes adds the index of EndpointSlices to a cache.

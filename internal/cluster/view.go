@@ -37,6 +37,7 @@ type View struct {
 	// Addresses knows which addresses have a claim.
 	Addresses *Addresses
 	pools     *poolBook
+	targets   *targets
 	live      client.Reader
 	informers cache.Informers
 	warm      func() bool
@@ -78,7 +79,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	return &View{
 		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, live: live, informers: cached, warm: warm,
-		departures: departures,
+		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }
 
@@ -143,10 +144,15 @@ func classesOf(ctx context.Context, reader client.Reader) ([]v1beta1.StreamIngre
 }
 
 // NamespaceObject is what is cached of namespaces: their metadata.
-func NamespaceObject() *metav1.PartialObjectMetadata {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return ns
+func NamespaceObject() *metav1.PartialObjectMetadata { return metadataOf("Namespace") }
+
+// ConfigMapObject is what is cached of the ConfigMaps that bear the label of a class: their metadata.
+func ConfigMapObject() *metav1.PartialObjectMetadata { return metadataOf(configMapKind) }
+
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return obj
 }
 
 // NamespaceLabels implements rules.View.
@@ -207,11 +213,19 @@ func anyPermits(grants []gatewayv1beta1.ReferenceGrant, from, service string) bo
 
 func permits(spec gatewayv1beta1.ReferenceGrantSpec, from, service string) bool {
 	comes := slices.ContainsFunc(spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool {
-		return f.Group == v1beta1.GroupName && f.Kind == "StreamIngress" && string(f.Namespace) == from
+		return fromStreams(f) && string(f.Namespace) == from
 	})
 	return comes && slices.ContainsFunc(spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool {
-		return t.Group == corev1.GroupName && t.Kind == "Service" && (t.Name == nil || string(*t.Name) == service)
+		return toServices(t) && (t.Name == nil || string(*t.Name) == service)
 	})
+}
+
+func fromStreams(f gatewayv1beta1.ReferenceGrantFrom) bool {
+	return f.Group == v1beta1.GroupName && f.Kind == "StreamIngress"
+}
+
+func toServices(t gatewayv1beta1.ReferenceGrantTo) bool {
+	return t.Group == corev1.GroupName && t.Kind == "Service"
 }
 
 // Claim reads a claim from the cache, nil when there is none there.

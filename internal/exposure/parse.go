@@ -9,11 +9,14 @@ import (
 )
 
 const (
-	// maxLength is how long a value may be, in bytes. It is more than the largest value that says something needs.
-	maxLength = 16 << 10
+	// MaxLength is how long a value may be, in bytes. It is more than the largest value that says something needs.
+	MaxLength = 16 << 10
 	// maxHosts and maxPaths bound how many hosts and paths there may be, maxPoints how many pairs of them: each pair is a
 	// claim, and admission has to be quick.
 	maxHosts, maxPaths, maxPoints = 16, 16, 32
+
+	// maxFlaws bounds how many wrong fields are told: each is told with the whole value.
+	maxFlaws = 8
 
 	// space is what may stand around fields and names.
 	space = " \t\r\n"
@@ -31,9 +34,9 @@ type part struct {
 // Parse reads the value of the annotation. Each error names the field, what is wrong with it, and where, and shows what
 // would be right.
 func Parse(value string) (Exposure, field.ErrorList) {
-	if len(value) > maxLength {
+	if len(value) > MaxLength {
 		return Exposure{}, field.ErrorList{field.Invalid(AnnotationPath(), value[:32]+"...",
-			fmt.Sprintf("is %d bytes long, and may have %d; a correct value is %q", len(value), maxLength, example))}
+			fmt.Sprintf("is longer than %d bytes, which is the most; a correct value is %q", MaxLength, example))}
 	}
 	e := Exposure{}
 	var found []string
@@ -71,6 +74,9 @@ func (e *Exposure) read(value string) (found []string) {
 		if wrong != "" {
 			found = append(found, wrong)
 		}
+	}
+	if more := len(found) - maxFlaws; more > 0 {
+		found = append(found[:maxFlaws], fmt.Sprintf("%d fields more are wrong", more))
 	}
 	if len(found) > 0 {
 		return found

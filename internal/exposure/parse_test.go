@@ -1,6 +1,7 @@
 package exposure_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,6 +68,15 @@ func TestRefusedValuesSayWhatIsWrong(t *testing.T) {
 		if !strings.Contains(c.Says, "for example") && !strings.Contains(c.Says, "a correct value is") {
 			t.Errorf("%q: nothing right is shown: %s", c.Value, c.Says)
 		}
+	}
+}
+
+// TestWhatIsSaidOfAValueIsBounded has as many wrong fields as a value has room for. Each is told with the whole value.
+func TestWhatIsSaidOfAValueIsBounded(t *testing.T) {
+	const told = 8
+	_, errs := exposure.Parse(strings.Repeat(",", exposure.MaxLength))
+	if last := errs[len(errs)-1].Detail; len(errs) != told+1 || last != fmt.Sprintf("%d fields more are wrong", exposure.MaxLength+1-told) {
+		t.Errorf("%d errors are told, the last is %s", len(errs), last)
 	}
 }
 

@@ -102,6 +102,9 @@ func Read(svc *corev1.Service) (Ask, field.ErrorList) {
 	return ask, errs
 }
 
+// MaxLength is how long what asks for addresses may be, in bytes. It is more than the longest two addresses need.
+const MaxLength = 1 << 10
+
 // readAddresses reads the annotation that asks for addresses, or the older field for one.
 func (a *Ask) readAddresses(svc *corev1.Service) field.ErrorList {
 	text, asked := svc.Annotations[v1beta1.AnnotationAddresses]
@@ -112,6 +115,10 @@ func (a *Ask) readAddresses(svc *corev1.Service) field.ErrorList {
 			return nil
 		}
 		a.AddressesPath, text = loadBalancerIPPath, one
+	}
+	if len(text) > MaxLength {
+		return a.unreadable(text[:32]+"...", fmt.Sprintf("is longer than %d bytes, which is the most: "+
+			"write an IP address, or one of each IP family, for example 192.0.2.7 or 192.0.2.7,2001:db8::7", MaxLength))
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)

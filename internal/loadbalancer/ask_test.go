@@ -43,8 +43,11 @@ func TestRead(t *testing.T) {
 		"two of one family": {svc: asking(v1beta1.AnnotationAddresses, "192.0.2.7,192.0.2.8"), refused: "at most one IPv4 address"},
 		"no address":        {svc: asking(v1beta1.AnnotationAddresses, "everywhere"), refused: "is not an IP address"},
 		"an empty one":      {svc: asking(v1beta1.AnnotationAddresses, ""), refused: "is not an IP address"},
-		"a zone":            {svc: asking(v1beta1.AnnotationAddresses, "fe80::1%eth0"), refused: "write fe80::1"},
-		"a mapped address":  {svc: asking(v1beta1.AnnotationAddresses, "::ffff:192.0.2.7"), refused: "write 192.0.2.7"},
+		"too long a value": {
+			svc: asking(v1beta1.AnnotationAddresses, "192.0.2.7"+strings.Repeat(" ", MaxLength)), refused: "is longer than 1024 bytes",
+		},
+		"a zone":           {svc: asking(v1beta1.AnnotationAddresses, "fe80::1%eth0"), refused: "write fe80::1"},
+		"a mapped address": {svc: asking(v1beta1.AnnotationAddresses, "::ffff:192.0.2.7"), refused: "write 192.0.2.7"},
 		"the older field": {
 			svc:       func() *corev1.Service { s := asking(); s.Spec.LoadBalancerIP = "192.0.2.7"; return s }(),
 			addresses: []string{"192.0.2.7"},

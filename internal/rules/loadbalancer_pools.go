@@ -168,6 +168,8 @@ func mismatch(pool *addresspool.Pool, b *Balance, namespace labels.Set) (reason,
 		switch {
 		case pool.Spec.ServiceSelector == nil:
 			which = fmt.Sprintf("its namespaceSelector does not select namespace %q", b.Service.Namespace)
+		case addresspool.LabelBytes(b.Service.Labels) > addresspool.MaxLabelBytes:
+			which = fmt.Sprintf("its serviceSelector selects no Service whose labels take more than %d bytes", addresspool.MaxLabelBytes)
 		case pool.Spec.NamespaceSelector == nil:
 			which = "its serviceSelector does not select it"
 		}

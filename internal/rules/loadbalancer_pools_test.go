@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"fmt"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -32,6 +35,8 @@ func TestPoolThatIsAskedFor(t *testing.T) {
 			why: notAllowed("other-team", `does not serve this Service: its namespaceSelector does not select namespace "shop"`)},
 		"it serves other Services": {in: w, svc: asking(forPool("other-tier")),
 			why: notAllowed("other-tier", "does not serve this Service: its serviceSelector does not select it")},
+		"it serves Services with few labels": {in: w, svc: asking(forPool("other-tier"), withLabels(100)), why: notAllowed("other-tier",
+			"does not serve this Service: its serviceSelector selects no Service whose labels take more than 4096 bytes")},
 		"it serves others by both": {in: w, svc: asking(forPool("strict")),
 			why: notAllowed("strict", "does not serve this Service: its serviceSelector and namespaceSelector do not select it")},
 		"it does not share": {in: w, svc: asking(forPool("a"), forSharing("Ports")), why: refused(v1beta1.ReasonSharingMismatch,
@@ -47,6 +52,16 @@ func TestPoolThatIsAskedFor(t *testing.T) {
 			why: refused(v1beta1.ReasonAddressNotInPool, addressesPath+`: Invalid value: "192.0.2.1": is not an address of AddressPool own, `+
 				"which has the cluster IPs of each Service: leave the addresses out")},
 	})
+}
+
+// withLabels gives a Service so many labels of 50 bytes.
+func withLabels(n int) serviceChange {
+	return func(svc *corev1.Service) {
+		svc.Labels = map[string]string{}
+		for i := range n {
+			svc.Labels[fmt.Sprintf("%050d", i)] = ""
+		}
+	}
 }
 
 func TestAddressThatIsAskedFor(t *testing.T) {

@@ -179,6 +179,10 @@ func (i *installation) reinstall(flags ...string) *harness.Replica {
 	must(i.world, controlplane.Apply(i.t.Context(), i.Config(), "install", objects...))
 	next, err := i.StartReplica(i.t.Context(), flags...)
 	must(i.world, err)
+	// A leader that has not begun to look for what to let go of when the kinds vanish does not begin any more.
+	i.eventually("the leader to look for what no class names", func() error {
+		return is(strings.Contains(next.LogTail(1<<24), `"msg":"Starting workers","controller":"formertarget"`), true)
+	})
 	i.again(i.class, i.pool, i.nodes, i.kept)
 	return next
 }

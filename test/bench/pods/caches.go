@@ -28,6 +28,7 @@ func (p *Population) CachedBytes(ctx context.Context, config *rest.Config) (slim
 			delete(options.ByObject, obj)
 		}
 	}
+	options.DefaultTransform = nil
 	plain, err = p.fill(ctx, config, options)
 	return slim, plain, err
 }

@@ -1,0 +1,168 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// TestNobodyFillsTheMemory writes as much as goes onto objects of every kind that is cached: a quarter of a MiB of
+// annotations, another of labels, and what follows from them in the managed fields. A replica keeps next to nothing of it.
+func TestNobodyFillsTheMemory(t *testing.T) {
+	t.Parallel()
+	ports, err := controlplane.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := "127.0.0.1:" + strconv.Itoa(ports[0])
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--pprof-bind-address=" + profiles}}))
+	e := w.newEdge("memory")
+	w.create(namespace("memory", podToIPLabel), addressPool("memory", []string{"192.0.2.0/24"}))
+	seen := func(n int32) {
+		t.Helper()
+		name := fmt.Sprintf("memory/last-%d", n)
+		last := balancer(name, from("memory"))
+		w.create(ingressFor(name, fmt.Sprintf("last-%d.example.com", n)), last, sti(name, of("memory"), tcp(n), to(last.Name, 80)))
+		w.programmed(sti(name))
+		w.eventually(name+" to be served", func() error {
+			w.get(last)
+			return is(statusOf(last) != "", true)
+		})
+	}
+	write := func(begin, end int) {
+		t.Helper()
+		for i := begin; i < end; i++ {
+			w.create(
+				heavy(configMap(fmt.Sprintf("memory/config-%d", i), nil)),
+				heavy(service(fmt.Sprintf("memory/service-%d", i), port("http", 80))),
+				heavy(balancer(fmt.Sprintf("memory/balancer-%d", i))),
+				heavy(ingressFor(fmt.Sprintf("memory/ingress-%d", i), fmt.Sprintf("ingress-%d.example.com", i))),
+				heavy(sti(fmt.Sprintf("memory/stream-%d", i), of("memory"), tcp(int32(100+i)), to("service-0", 80))),
+				heavy(pod(fmt.Sprintf("memory/pod-%d", i))),
+				heavy(grant(fmt.Sprintf("memory/grant-%d", i), "elsewhere")),
+				heavy(endpointSlice(fmt.Sprintf("memory/slice-%d", i))),
+			)
+		}
+		seen(int32(end))
+	}
+	// The first ones make the buffers of all watches as large as they get.
+	const few, many, kinds = 1, 20, 8
+	write(0, few)
+	before := w.heap(profiles)
+	write(few, many)
+	const bound = 8 << 20
+	w.eventually("the memory to be as it was, but for next to nothing", func() error {
+		if grown := w.heap(profiles) - before; grown > bound {
+			return fmt.Errorf("%d objects with half a MiB each take %.1f MiB", kinds*(many-few), float64(grown)/(1<<20))
+		}
+		return nil
+	})
+	t.Logf("%d objects take %.1f MiB", kinds*(many-few), float64(w.heap(profiles)-before)/(1<<20))
+	e.leads(TCP, 100, "memory/service-0:80")
+}
+
+// heap is how much of the heap of the first replica is in use when its garbage has been collected, in bytes.
+func (w *world) heap(profiles string) int64 {
+	w.t.Helper()
+	if _, err := controlplane.Get(w.t.Context(), http.DefaultClient, "http://"+profiles+"/debug/pprof/heap?gc=1"); err != nil {
+		w.t.Fatal(err)
+	}
+	return int64(metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)["go_memstats_heap_alloc_bytes"])
+}
+
+// heavy writes onto an object what a tenant can write, and that nobody asks for.
+func heavy[T client.Object](obj T) T {
+	labels := map[string]string{v1beta1.LabelClass: "memory", discoveryv1.LabelManagedBy: "portcullis." + v1beta1.GroupName}
+	for i := range 2000 {
+		labels[fmt.Sprintf("example.com/%050d", i)] = strings.Repeat("x", 63)
+	}
+	obj.SetLabels(labels)
+	obj.SetAnnotations(map[string]string{"example.com/junk": strings.Repeat("x", 250<<10)})
+	return obj
+}
+
+// ingressFor is an Ingress for all of a host.
+func ingressFor(key, host string) *networkingv1.Ingress {
+	i := &networkingv1.Ingress{}
+	i.Namespace, i.Name, _ = strings.Cut(key, "/")
+	i.Spec.Rules = []networkingv1.IngressRule{{Host: host}}
+	return i
+}
+
+// endpointSlice is an EndpointSlice without endpoints.
+func endpointSlice(key string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
+	s.Namespace, s.Name, _ = strings.Cut(key, "/")
+	return s
+}
+
+// TestALabelWakesNobody touches Services that bear the label of a class which does not name them: no stream and no class is
+// looked at again.
+func TestALabelWakesNobody(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w.newEdge("label")
+	w.create(namespace("label"))
+	const streams, touches = 20, 100
+	for i := range streams {
+		w.create(sti(fmt.Sprintf("label/stream-%d", i), of("label"), tcp(int32(1000+i))))
+	}
+	for i := range streams {
+		w.programmed(sti(fmt.Sprintf("label/stream-%d", i)))
+	}
+	label := map[string]string{v1beta1.LabelClass: "label"}
+	external, served := service("label/external"), service("label/served", port("http", 80))
+	external.Spec.Type, external.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.com"
+	external.Labels, served.Labels = label, label
+	w.create(external, served)
+	looks := func() (n float64) {
+		values := metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)
+		for _, controller := range []string{"streamingress", "streamingressclass"} {
+			for _, result := range []string{"success", "requeue", "requeue_after", "error"} {
+				n += values[fmt.Sprintf("controller_runtime_reconcile_total{controller=%q,result=%q}", controller, result)]
+			}
+		}
+		return n
+	}
+	w.idle(looks)
+	before := looks()
+	for i := range touches {
+		edit(w, external, func(s *corev1.Service) { s.Annotations = map[string]string{"example.com/touched": strconv.Itoa(i)} })
+		edit(w, served, func(s *corev1.Service) { s.Annotations = map[string]string{"example.com/touched": strconv.Itoa(i)} })
+	}
+	w.delete(external, served)
+	// What comes after them is seen after them.
+	last := sti("label/last", of("label"), tcp(2000), to("last", 80))
+	w.create(service("label/last", port("http", 80)), last)
+	w.has(last, v1beta1.ConditionResolvedRefs, "True ResolvedRefs")
+	w.programmed(last)
+	// The last stream and its Service take a few looks.
+	if n := looks() - before; n > streams {
+		t.Errorf("%d touches of Services that bear the label of a class have streams and classes looked at %v times", touches, n)
+	}
+}
+
+// idle waits until nothing is counted any longer for two looks in a row.
+func (w *world) idle(count func() float64) {
+	w.t.Helper()
+	last := -1.0
+	w.eventually("the reconcilers to have nothing to do", func() error {
+		if n := count(); n != last {
+			last = n
+			return errors.New("they still have")
+		}
+		return nil
+	})
+}
