@@ -38,6 +38,7 @@ type AddressPool struct {
 // +kubebuilder:validation:XValidation:rule="self.source == 'Addresses' || !has(self.avoidBuggyIPs) || !self.avoidBuggyIPs",message="may only be set for the source Addresses",fieldPath=".avoidBuggyIPs"
 // +kubebuilder:validation:XValidation:rule="self.source == 'Addresses' || !has(self.sharing) || self.sharing == (self.source == 'NodeIP' ? 'Ports' : 'None')",message="node addresses are always shared by ports, and cluster IPs never are: leave it out",fieldPath=".sharing"
 // +kubebuilder:validation:XValidation:rule="(has(self.sharing) ? self.sharing : self.source == 'NodeIP' ? 'Ports' : 'None') == (has(oldSelf.sharing) ? oldSelf.sharing : oldSelf.source == 'NodeIP' ? 'Ports' : 'None')",message="can't be changed: make another pool",fieldPath=".sharing"
+// +kubebuilder:validation:XValidation:rule="self.source != 'ClusterIP' || !has(self.maxPerNamespace)",message="may not be set for the source ClusterIP: each Service has cluster IPs of its own",fieldPath=".maxPerNamespace"
 type AddressPoolSpec struct {
 	// source of the addresses: Addresses, those listed; NodeIP, those of the nodes that are ready; ClusterIP, the
 	// Service's own cluster IPs, for networks that route them. It can't be changed.
@@ -83,6 +84,15 @@ type AddressPoolSpec struct {
 	// namespaceSelector selects the namespaces whose Services may be served, by their labels. Left out or empty: all.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// maxPerNamespace is how much of the pool the Services of one namespace get: addresses, or, where these are shared,
+	// ports of them, of each address one. Ports of the nodes count for every pool of the source NodeIP, as all of these
+	// give the same ones. Services that have more when the limit comes keep it, and may change each port for another. The
+	// Service that a StreamIngressClass names neither counts nor is limited. Requests at the same moment may exceed it by
+	// a few. Left out: as much as there is.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`
 
 	// nodeSelector selects the nodes of the source NodeIP, by their labels. Left out or empty: all.
 	// +optional

@@ -20,6 +20,9 @@ const (
 	ReasonPortNotAllowed = "PortNotAllowed"
 	// ReasonNoFreePort: the class's autoAssign range has no free port left for this namespace.
 	ReasonNoFreePort = "NoFreePort"
+	// ReasonNamespaceLimitReached: the namespace has as many ports, or addresses, as an allow rule of the class, or an
+	// AddressPool, gives to one namespace.
+	ReasonNamespaceLimitReached = "NamespaceLimitReached"
 	// ReasonAutoAssignDisabled: listen was left out, and the class has no autoAssign range.
 	ReasonAutoAssignDisabled = "AutoAssignDisabled"
 	// ReasonProtocolNotSupported: the class has no ConfigMap for this protocol.

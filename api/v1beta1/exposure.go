@@ -17,6 +17,8 @@ const (
 	ReasonServicePortNotFound = "ServicePortNotFound"
 	// ReasonHostConflict: host and path are held by another object.
 	ReasonHostConflict = "HostConflict"
+	// ReasonTooManyPoints: the annotation asks for more pairs of host and path than one Service gets.
+	ReasonTooManyPoints = "TooManyPoints"
 	// ReasonIngressNameTaken: an Ingress of the Service's name exists that the Service does not own.
 	ReasonIngressNameTaken = "IngressNameTaken"
 	// ReasonCertificateNameTaken: a Certificate of the Service's name exists that the Service does not own.

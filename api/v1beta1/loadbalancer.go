@@ -35,6 +35,8 @@ const (
 	ReasonSharingMismatch = "SharingMismatch"
 	// ReasonNoFreeAddress: no pool that may serve the Service has a free address.
 	ReasonNoFreeAddress = "NoFreeAddress"
+	// ReasonTooManyPorts: the Service has more ports than one Service gets where addresses are shared.
+	ReasonTooManyPorts = "TooManyPorts"
 	// ReasonNoReadyNode: no node can take the Service's traffic.
 	ReasonNoReadyNode = "NoReadyNode"
 	// ReasonForeignLoadBalancer: the status of a Service without a class was written by another controller.

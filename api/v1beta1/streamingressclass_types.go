@@ -59,7 +59,8 @@ type StreamIngressClassSpec struct {
 	Reserved []PortRange `json:"reserved,omitempty"`
 
 	// allow gives ports to namespaces. With at least one rule, a namespace gets only the ports that a rule gives it;
-	// without any, every namespace gets every port.
+	// without any, every namespace gets every port. Of several rules that give a port to a namespace, the first in the
+	// list is the one that does.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -182,6 +183,13 @@ type PortAllowance struct {
 	// namespaceSelector selects the namespaces by their labels. Left out or empty: all.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// maxPerNamespace is how many ports the rule gives to the streams of one namespace, TCP and UDP ports together. Of
+	// several rules that give a port, only the first in the list counts it, and when that one gives no more, a later one
+	// does not give it either. Streams that have more when the limit comes keep them, and may move each to another port.
+	// Requests at the same moment may exceed it by a few. Left out: as many as there are.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`
 }
 
 // StreamIngressClassStatus says whether the proxy could be told.

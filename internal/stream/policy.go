@@ -26,17 +26,52 @@ func Reserved(class *v1beta1.StreamIngressClass, port int32) bool {
 	})
 }
 
+// Rules are the allow rules of a class for one namespace, each at its place in the list; nil stands for those that are not
+// for it.
+type Rules []*v1beta1.PortAllowance
+
+// RulesFor are the allow rules of a class for a namespace with these labels. A selector that can't be read selects
+// nothing: admission refuses it, and if it was bypassed, nobody gets more than a readable rule gives.
+func RulesFor(class *v1beta1.StreamIngressClass, namespace labels.Set) Rules {
+	rules := make(Rules, len(class.Spec.Allow))
+	for i := range class.Spec.Allow {
+		rule := &class.Spec.Allow[i]
+		if rule.NamespaceSelector != nil {
+			selector, err := metav1.LabelSelectorAsSelector(rule.NamespaceSelector)
+			if err != nil || !selector.Matches(namespace) {
+				continue
+			}
+		}
+		rules[i] = rule
+	}
+	return rules
+}
+
+// Giving is the place of the rule that gives a port, the first of several; -1 when none does.
+func (r Rules) Giving(protocol v1beta1.Protocol, port int32) int {
+	return slices.IndexFunc(r, func(rule *v1beta1.PortAllowance) bool {
+		if rule == nil || !speaksOf(rule, protocol) {
+			return false
+		}
+		from, to := AllowedEnds(rule)
+		return from <= port && port <= to
+	})
+}
+
 // Permitted is the set of ports that the class's policy gives to a namespace with these labels, whether they are free
-// or not.
-func Permitted(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set) *PortSet {
+// or not. The rules at the places spent give none, and no later rule gives one of theirs.
+func Permitted(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set, spent ...int) *PortSet {
 	ports := &PortSet{}
 	if len(class.Spec.Allow) == 0 {
 		ports.AddRange(1, maxPort)
 	}
-	for i := range class.Spec.Allow {
-		rule := &class.Spec.Allow[i]
-		if applies(rule, protocol, namespace) {
-			ports.AddRange(allowedEnds(rule))
+	for i, rule := range slices.Backward(RulesFor(class, namespace)) { // the first that gives a port has the last word
+		switch {
+		case rule == nil || !speaksOf(rule, protocol):
+		case slices.Contains(spent, i):
+			ports.RemoveRange(AllowedEnds(rule))
+		default:
+			ports.AddRange(AllowedEnds(rule))
 		}
 	}
 	for _, r := range class.Spec.Reserved {
@@ -47,22 +82,16 @@ func Permitted(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, nam
 
 // Allowed says whether the class's allow rules give the port to a namespace with these labels.
 func Allowed(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set, port int32) bool {
-	if len(class.Spec.Allow) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(class.Spec.Allow, func(rule v1beta1.PortAllowance) bool {
-		from, to := allowedEnds(&rule)
-		return from <= port && port <= to && applies(&rule, protocol, namespace)
-	})
+	return len(class.Spec.Allow) == 0 || RulesFor(class, namespace).Giving(protocol, port) >= 0
 }
 
 // Automatic is the set of ports that a stream without listen may get in a namespace with these labels, whether they
-// are free or not.
-func Automatic(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set) *PortSet {
+// are free or not. The rules at the places spent give none.
+func Automatic(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, namespace labels.Set, spent ...int) *PortSet {
 	if class.Spec.AutoAssign == nil {
 		return &PortSet{}
 	}
-	ports := Permitted(class, protocol, namespace)
+	ports := Permitted(class, protocol, namespace, spent...)
 	from, to := Ends(*class.Spec.AutoAssign)
 	ports.RemoveRange(1, from-1)
 	ports.RemoveRange(min(to, maxPort)+1, maxPort)
@@ -97,7 +126,8 @@ func Draw(free *PortSet, namespace, name string) int32 {
 	return first
 }
 
-func allowedEnds(rule *v1beta1.PortAllowance) (from, to int32) {
+// AllowedEnds are the first and the last port that a rule gives.
+func AllowedEnds(rule *v1beta1.PortAllowance) (from, to int32) {
 	from, to = rule.From, rule.To
 	if from == 0 {
 		from = 1
@@ -108,15 +138,7 @@ func allowedEnds(rule *v1beta1.PortAllowance) (from, to int32) {
 	return from, to
 }
 
-// applies says whether a rule speaks about a protocol and a namespace. A selector that can't be read selects nothing:
-// admission refuses it, and if it was bypassed, nobody gets more than a readable rule gives.
-func applies(rule *v1beta1.PortAllowance, protocol v1beta1.Protocol, namespace labels.Set) bool {
-	if len(rule.Protocols) > 0 && !slices.Contains(rule.Protocols, protocol) {
-		return false
-	}
-	if rule.NamespaceSelector == nil {
-		return true
-	}
-	selector, err := metav1.LabelSelectorAsSelector(rule.NamespaceSelector)
-	return err == nil && selector.Matches(namespace)
+// speaksOf says whether a rule gives ports of a protocol.
+func speaksOf(rule *v1beta1.PortAllowance, protocol v1beta1.Protocol) bool {
+	return len(rule.Protocols) == 0 || slices.Contains(rule.Protocols, protocol)
 }

@@ -131,6 +131,28 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestSeveralRulesGiveAPort has the first of them give it, whether it is spent or not.
+func TestSeveralRulesGiveAPort(t *testing.T) {
+	class := classWith(v1beta1.StreamIngressClassSpec{Allow: []v1beta1.PortAllowance{
+		{NamespaceSelector: selecting("team", "web")}, {From: 10, To: 20, Protocols: []v1beta1.Protocol{v1beta1.TCP}}, {From: 15, To: 30},
+	}})
+	rules := RulesFor(class, nil)
+	for port, want := range map[int32]int{9: -1, 10: 1, 15: 1, 20: 1, 21: 2, 30: 2, 31: -1} {
+		if got := rules.Giving(v1beta1.TCP, port); got != want {
+			t.Errorf("TCP/%d is given by rule %d, want %d", port, got, want)
+		}
+	}
+	if got := rules.Giving(v1beta1.UDP, 15); got != 2 {
+		t.Errorf("UDP/15 is given by rule %d", got)
+	}
+	for spent, want := range map[int][]int32{0: {10, 30}, 1: {21, 30}, 2: {10, 20}} {
+		ports := Permitted(class, v1beta1.TCP, nil, spent)
+		if diff := cmp.Diff(want, []int32{ports.Next(1), ports.Previous(maxPort)}); diff != "" {
+			t.Errorf("with rule %d spent: %s", spent, diff)
+		}
+	}
+}
+
 func TestAutomatic(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec v1beta1.StreamIngressClassSpec
@@ -210,11 +232,15 @@ func FuzzPolicy(f *testing.F) {
 		})
 		namespace := labels.Set{"team": "data"}
 		permitted, automatic := Permitted(class, v1beta1.TCP, namespace), Automatic(class, v1beta1.TCP, namespace)
+		spared, given := Permitted(class, v1beta1.TCP, namespace, 0), RulesFor(class, namespace)
 		first, last := Ends(*class.Spec.AutoAssign)
 		for port := int32(1); port <= maxPort; port++ {
 			may := Allowed(class, v1beta1.TCP, namespace, port) && !Reserved(class, port)
 			if permitted.Has(port) != may {
 				t.Fatalf("%d: Permitted says %v, Allowed and Reserved %v", port, permitted.Has(port), may)
+			}
+			if spared.Has(port) != (may && given.Giving(v1beta1.TCP, port) != 0) {
+				t.Fatalf("%d: without the first rule Permitted says %v, and it is given by rule %d", port, spared.Has(port), given.Giving(v1beta1.TCP, port))
 			}
 			if automatic.Has(port) != (may && first <= port && port <= last) {
 				t.Fatalf("%d: Automatic says %v", port, automatic.Has(port))
