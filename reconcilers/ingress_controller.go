@@ -86,6 +86,10 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 	if len(problems) > 0 {
 		return wish{}, problems, nil
 	}
+	problems, err := rules.HTTPLimit(ctx, r.view, svc, e)
+	if err != nil || len(problems) > 0 {
+		return wish{}, problems, err
+	}
 	port, problems := rules.HTTPPort(e, svc)
 	hindered, err := rules.Exposable(ctx, r.view, svc, e)
 	if err != nil {

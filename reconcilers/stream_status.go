@@ -38,8 +38,11 @@ func (v *verdict) again() time.Duration {
 		}
 	}
 	for _, p := range v.refusal {
-		if p.Reason == v1beta1.ReasonNoFreePort {
+		switch p.Reason {
+		case v1beta1.ReasonNoFreePort:
 			return pendingRetry // the claim that goes wakes us up, perhaps before its port is known to be free
+		case v1beta1.ReasonNamespaceLimitReached:
+			return refusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
 		}
 	}
 	if v.programmed.Reason == v1beta1.ReasonPending {

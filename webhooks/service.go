@@ -164,6 +164,9 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if len(problems) > 0 {
 		return decision{problems: problems}, nil
 	}
+	if problems, err = rules.HTTPLimit(ctx, v.view, svc, e); err != nil || len(problems) > 0 {
+		return decision{problems: problems}, err
+	}
 	_, d.problems = rules.HTTPPort(e, svc)
 	problems, err = rules.Exposable(ctx, v.view, svc, e)
 	if err != nil {

@@ -141,7 +141,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err != nil {
 		return err
 	}
-	view.Expose(cluster.Exposing{Defaults: o.exposure, Mapper: mgr.GetRESTMapper()})
+	view.Expose(cluster.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()})
 	view.Balance(o.balancing)
 	view.Within(o.clusterDomain)
 	targets, err := cluster.TargetInformers(mgr)

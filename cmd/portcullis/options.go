@@ -47,6 +47,7 @@ type options struct {
 	auditInterval time.Duration
 	podToIP       podtoip.Mode
 	exposure      exposure.Defaults
+	maxHTTPPoints int
 	balancing     cluster.Balancing
 	clusterDomain string
 	zap           zap.Options
@@ -134,6 +135,9 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"IngressClass of Services whose ingress/http names none; empty for the one that the cluster marks as default.")
 	flags.StringVar(&o.exposure.Host, "ingress-host", "example.com",
 		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
+	flags.IntVar(&o.maxHTTPPoints, "max-http-points-per-service", 64,
+		"How many pairs of host and path one Service gets by ingress/http, and above how many an Ingress that somebody else has "+
+			"made gets one claim for each host; 0 for any number. Services that a StreamIngressClass names get any number.")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local",
 		"Domain of the cluster's own DNS names. No upstream outside the cluster has a name in it.")
 	flags.BoolVar(&o.balancing.ByDefault, "default-load-balancer", false,
@@ -141,6 +145,9 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.balancing.Reserved = loadbalancer.DefaultReserved()
 	flags.Var(&o.balancing.Reserved, "reserved-node-ports",
 		"Ports of the nodes that no Service gets, ports or ranges separated by commas.")
+	flags.IntVar(&o.balancing.MaxPorts, "max-ports-per-service", 100,
+		"How many ports one Service of type LoadBalancer gets where it shares addresses, or the nodes, with others; 0 for any number. "+
+			"Services that a StreamIngressClass names get any number.")
 	o.zap.BindFlags(flags)
 }
 
@@ -154,6 +161,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.auditInterval < 0 {
 		errs = append(errs, errors.New("--audit-interval must not be negative"))
+	}
+	if o.maxHTTPPoints < 0 || o.balancing.MaxPorts < 0 {
+		errs = append(errs, errors.New("--max-http-points-per-service and --max-ports-per-service must not be negative"))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))

@@ -26,7 +26,7 @@ func defaults() options {
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure:  exposure.Defaults{Host: "example.com"},
-		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved()}, clusterDomain: "cluster.local",
+		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
 	}
 }
 
@@ -61,6 +61,8 @@ func TestEveryFlag(t *testing.T) {
 		"default-load-balancer":       {"true", func(o *options) { o.balancing.ByDefault = true }},
 		"cluster-domain":              {"example.org", func(o *options) { o.clusterDomain = "example.org" }},
 		"reserved-node-ports":         {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
+		"max-ports-per-service":       {"0", func(o *options) { o.balancing.MaxPorts = 0 }},
+		"max-http-points-per-service": {"8", func(o *options) { o.maxHTTPPoints = 8 }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}
 	t.Setenv("POD_NAMESPACE", "")
@@ -118,6 +120,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no time to retry":                  {"--leader-elect-retry-period=0s", "--leader-elect-retry-period must be positive"},
 		"a negative grace":                  {"--claim-grace=-1s", "--claim-grace must be positive"},
 		"a negative interval":               {"--audit-interval=-1s", "--audit-interval must not be negative"},
+		"fewer points than none":            {"--max-http-points-per-service=-1", "--max-http-points-per-service and --max-ports-per-service must not be negative"},
 		"port 0":                            {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},
 		"a port that is too high":           {"--webhook-port=65536", "--webhook-port must be from 1 to 65535"},
 		"no namespace":                      {"--namespace=", "--namespace must not be empty"},

@@ -74,6 +74,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()}
 		}},
 		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
+		{&v1beta1.EdgeClaim{}, IndexShare, func(o client.Object) []string { return shareKeys(o.(*v1beta1.EdgeClaim)) }},
 		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
 			s := o.(*v1beta1.StreamIngress)

@@ -112,7 +112,11 @@ func TestIndexes(t *testing.T) {
 		obj   client.Object
 		want  []string
 	}{
-		"the holder of a claim":         {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
+		"the holder of a claim": {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
+		"the share of a claim":  {claims + IndexShare, held, []string{"stream/public shop"}},
+		"the share of one on a port": {claims + IndexShare, claim.New(portAt("192.0.2.1", http), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}),
+			[]string{"addr shop"}},
+		"no share of one on a path":     {claims + IndexShare, claim.New(claim.HTTP("example.com", "/"), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}), nil},
 		"the scope of a claim":          {claims + IndexScope, held, []string{"stream/public"}},
 		"the class that a stream names": {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Status.ClassName = "a", "b" }), []string{"a"}},
 		"the class that serves it":      {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Status.ClassName = "b" }), []string{"b"}},

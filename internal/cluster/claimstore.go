@@ -17,6 +17,7 @@ import (
 type claimStore struct {
 	live   client.Reader
 	writer client.Writer
+	made   *madeClaims
 }
 
 // NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing.
@@ -25,7 +26,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 	if ledger.Clock == nil {
 		ledger.Clock = clock.RealClock{}
 	}
-	ledger.Store = claimStore{live: live, writer: writer}
+	ledger.Store = claimStore{live: live, writer: writer, made: view.made}
 	ledger.Cached = func(name string) *v1beta1.EdgeClaim {
 		c, err := view.Claim(context.Background(), name)
 		if err != nil {
@@ -57,12 +58,12 @@ func (s claimStore) List(ctx context.Context, scope, version string) ([]v1beta1.
 
 // Create implements claim.Store.
 func (s claimStore) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	return s.writer.Create(ctx, c, client.FieldOwner(stream.FieldManager))
+	return s.made.write(c, func() error { return s.writer.Create(ctx, c, client.FieldOwner(stream.FieldManager)) })
 }
 
 // Update implements claim.Store. The API server compares the resourceVersion.
 func (s claimStore) Update(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	return s.writer.Update(ctx, c, client.FieldOwner(stream.FieldManager))
+	return s.made.write(c, func() error { return s.writer.Update(ctx, c, client.FieldOwner(stream.FieldManager)) })
 }
 
 // Delete implements claim.Store.

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -31,7 +32,7 @@ func TestClaimStoreAnswersAsTheLedgerExpects(t *testing.T) {
 			return c.Delete(ctx, obj, opts...)
 		},
 	}).Build()
-	store, ctx := claimStore{live: c, writer: c}, t.Context()
+	store, ctx := claimStore{live: c, writer: c, made: emptyMadeClaims(clock.RealClock{})}, t.Context()
 	first := claimOn("public", v1beta1.TCP, 80, claim.StreamHolder("shop", "a"))
 	if _, err := store.Get(ctx, first.Name); !apierrors.IsNotFound(err) {
 		t.Errorf("Get of none: %v", err)

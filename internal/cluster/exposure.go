@@ -34,14 +34,17 @@ const IndexExposed = "exposed"
 type Exposing struct {
 	// Defaults stand in for what annotations leave out.
 	Defaults exposure.Defaults
+	// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
+	MaxHTTPPoints int
 	// Mapper tells which kinds are installed.
 	Mapper meta.RESTMapper
 }
 
 // exposing is the part of a View that knows of HTTP.
 type exposing struct {
-	defaults    exposure.Defaults
-	certManager *presence
+	defaults      exposure.Defaults
+	maxHTTPPoints int
+	certManager   *presence
 }
 
 var _ rules.ExposureView = &View{}
@@ -86,13 +89,16 @@ func claimNames(points []claim.Coordinate) []string {
 
 // Expose tells the view of HTTP.
 func (v *View) Expose(e Exposing) {
-	v.exposing = exposing{defaults: e.Defaults, certManager: &presence{
+	v.exposing = exposing{defaults: e.Defaults, maxHTTPPoints: e.MaxHTTPPoints, certManager: &presence{
 		mapper: e.Mapper, kind: schema.GroupKind{Group: certmanager.GroupName, Kind: cmv1.CertificateKind}, clock: clock.RealClock{},
 	}}
 }
 
 // Defaults implements rules.ExposureView.
 func (v *View) Defaults() exposure.Defaults { return v.defaults }
+
+// MaxHTTPPoints implements rules.ExposureView.
+func (v *View) MaxHTTPPoints() int { return v.maxHTTPPoints }
 
 // Ingress implements rules.ExposureView.
 func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {

@@ -23,6 +23,8 @@ type Balancing struct {
 	ByDefault bool
 	// Reserved are the ports of the nodes that no Service gets.
 	Reserved loadbalancer.PortRanges
+	// MaxPorts is how many ports one Service gets of what it shares with others, 0 for any number.
+	MaxPorts int
 }
 
 var _ rules.LoadBalancerView = &View{}
@@ -58,6 +60,9 @@ func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service
 
 // ReservedNodePorts implements rules.LoadBalancerView.
 func (v *View) ReservedNodePorts() loadbalancer.PortRanges { return v.balancing.Reserved }
+
+// MaxPorts implements rules.LoadBalancerView.
+func (v *View) MaxPorts() int { return v.balancing.MaxPorts }
 
 // ClaimedPorts implements rules.LoadBalancerView.
 func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {

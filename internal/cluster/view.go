@@ -38,6 +38,7 @@ type View struct {
 	Addresses *Addresses
 	pools     *poolBook
 	targets   *targets
+	made      *madeClaims
 	live      client.Reader
 	informers cache.Informers
 	warm      func() bool
@@ -69,6 +70,10 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
+	made, err := newMadeClaims(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
 	warm, err := Warm(ctx, cached)
 	if err != nil {
 		return nil, err
@@ -78,7 +83,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	return &View{
-		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, live: live, informers: cached, warm: warm,
+		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }

@@ -11,9 +11,9 @@ import (
 const (
 	// MaxLength is how long a value may be, in bytes. It is more than the largest value that says something needs.
 	MaxLength = 16 << 10
-	// maxHosts and maxPaths bound how many hosts and paths there may be, maxPoints how many pairs of them: each pair is a
-	// claim, and admission has to be quick.
-	maxHosts, maxPaths, maxPoints = 16, 16, 32
+	// maxHosts and maxPaths bound how many hosts and paths there may be: each pair of them is a claim, and admission has to be
+	// quick.
+	maxHosts, maxPaths = 16, 16
 
 	// maxFlaws bounds how many wrong fields are told: each is told with the whole value.
 	maxFlaws = 8
@@ -78,15 +78,7 @@ func (e *Exposure) read(value string) (found []string) {
 	if more := len(found) - maxFlaws; more > 0 {
 		found = append(found[:maxFlaws], fmt.Sprintf("%d fields more are wrong", more))
 	}
-	if len(found) > 0 {
-		return found
-	}
-	if points := max(len(e.Hosts), 1) * max(len(e.Paths), 1); points > maxPoints {
-		return []string{fmt.Sprintf("%d hosts with %d paths each are %d pairs from position 1 on, and %d are the most for one Service; "+
-			"spread them over several Services, for example host=shop.example.com, path=/api on each",
-			len(e.Hosts), len(e.Paths), points, maxPoints)}
-	}
-	return nil
+	return found
 }
 
 // split reads the name and the value of one field whose text begins at a position.

@@ -83,7 +83,11 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 	if err != nil {
 		return "", err
 	}
-	free := stream.Permitted(class, at.Protocol(), namespace)
+	shares, err := portShares(ctx, v, s, class, namespace)
+	if err != nil {
+		return "", err
+	}
+	free := stream.Permitted(class, at.Protocol(), namespace, spent(shares)...)
 	v.Unclaimed(free, class.Name, at.Protocol())
 	front, err := FrontOf(ctx, v, class)
 	if err != nil {

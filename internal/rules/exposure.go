@@ -35,6 +35,11 @@ type ExposureView interface {
 	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
 	// Claim reads a claim by name.
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// Held lists the points that a holder has claims on, in ascending order.
+	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
+	MaxHTTPPoints() int
+	ShareView
 }
 
 // Asks is what a Service asks for, complete but for the port.
@@ -105,6 +110,40 @@ func certifiable(
 				"for example tls=%s", key, sinceCreated(cert), cert.Spec.SecretName))), nil
 	}
 	return nil, nil
+}
+
+// HTTPLimit refuses a Service more pairs of host and path than one gets. What it has it keeps.
+func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (Problems, error) {
+	points := e.Points()
+	if v.MaxHTTPPoints() == 0 || len(points) <= v.MaxHTTPPoints() {
+		return nil, nil
+	}
+	held, err := v.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
+	if err != nil {
+		return nil, err
+	}
+	paths := share{limit: v.MaxHTTPPoints(), wanted: len(points)}
+	for _, at := range held {
+		if at.IsHTTP() {
+			paths.own++
+		}
+	}
+	for _, at := range points {
+		if !slices.Contains(held, at) {
+			paths.added++
+		}
+	}
+	if paths.all = paths.own; !paths.exceeded() {
+		return nil, nil
+	}
+	fronts, err := v.Fronts(ctx)
+	if err != nil || slices.Contains(fronts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}) {
+		return nil, err
+	}
+	return one(v1beta1.ReasonTooManyPoints, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+		"%d host(s) with %d path(s) each are %d pairs, and %d are the most for one Service; "+
+			"spread them over several Services, for example host=shop.example.com, path=/api on each",
+		len(e.Hosts), len(e.Paths), len(points), paths.limit))), nil
 }
 
 // HTTPConflicts finds those of the points that somebody else holds, as far as is known without asking the API server:

@@ -26,6 +26,8 @@ type edge struct {
 	certManager bool
 	certificate *cmv1.Certificate
 	claim       *v1beta1.EdgeClaim
+	held        []claim.Coordinate
+	fronts      []types.NamespacedName
 }
 
 var _ rules.ExposureView = edge{}
@@ -54,6 +56,16 @@ func (e edge) Certificate(context.Context, types.NamespacedName) (*cmv1.Certific
 }
 
 func (e edge) Claim(context.Context, string) (*v1beta1.EdgeClaim, error) { return e.claim, nil }
+
+func (e edge) Held(context.Context, claim.Holder) ([]claim.Coordinate, error) { return e.held, nil }
+
+func (e edge) MaxHTTPPoints() int { return 4 }
+
+func (e edge) ClaimsOfNamespace(context.Context, string, string) ([]*v1beta1.EdgeClaim, error) {
+	return nil, nil
+}
+
+func (e edge) Fronts(context.Context) ([]types.NamespacedName, error) { return e.fronts, nil }
 
 func asking(name, value string) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
@@ -141,6 +153,42 @@ func TestHTTPConflicts(t *testing.T) {
 				t.Errorf("got %v", problems)
 			} else if c.text != "" {
 				isOne(t, problems, v1beta1.ReasonHostConflict, c.text)
+			}
+		})
+	}
+}
+
+func TestHTTPLimit(t *testing.T) {
+	const five = "host=a.example.com, path=/1, path=/2, path=/3, path=/4, path=/5"
+	points := func(value string) []claim.Coordinate {
+		e, _ := rules.Asks(edge{}, asking("web", value))
+		return e.Points()
+	}
+	for name, c := range map[string]struct {
+		view  edge
+		value string
+		text  string
+	}{
+		"as many as there may be":               {edge{}, "host=a.example.com, host=b.example.com, path=/1, path=/2", ""},
+		"more":                                  {edge{}, five, "1 host(s) with 5 path(s) each are 5 pairs, and 4 are the most for one Service; spread them over several Services"},
+		"more, and it has them":                 {edge{held: points(five)}, five, ""},
+		"one more than it has":                  {edge{held: points(five)}, five + ", path=/6", "are 6 pairs, and 4 are the most"},
+		"one for another that it has":           {edge{held: points(five)}, strings.Replace(five, "/5", "/6", 1), ""},
+		"more, and it has others, and ports":    {edge{held: append(points("path=/"), claim.NodePort("TCP", 80))}, five, "are 5 pairs"},
+		"more, in front of a proxy":             {edge{fronts: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, five, ""},
+		"more, and another in front of a proxy": {edge{fronts: []types.NamespacedName{{Namespace: "edge", Name: "web"}}}, five, "are 5 pairs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := asking("web", c.value)
+			e, _ := rules.Asks(c.view, svc)
+			problems, err := rules.HTTPLimit(t.Context(), c.view, svc, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.text == "" && len(problems) > 0 {
+				t.Errorf("got %v", problems)
+			} else if c.text != "" {
+				isOne(t, problems, v1beta1.ReasonTooManyPoints, c.text)
 			}
 		})
 	}

@@ -28,6 +28,9 @@ type LoadBalancerView interface {
 	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
 	// ReservedNodePorts are the ports of the nodes that no Service gets.
 	ReservedNodePorts() loadbalancer.PortRanges
+	// MaxPorts is how many ports one Service gets of what it shares with others, 0 for any number.
+	MaxPorts() int
+	ShareView
 	// NamespaceLabels reads the labels of a namespace.
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	// Service reads a Service.

@@ -26,11 +26,13 @@ type allotment struct {
 	// full are the pools that had no address left, and lacking the families of which they had none.
 	full    []*addresspool.Pool
 	lacking []corev1.IPFamily
+	// limited says why pools that have addresses left give this Service none.
+	limited Problems
 }
 
 // complete adds to what a Service keeps what is missing.
 func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]loadbalancer.Lot, Problems, error) {
-	problems, err := a.hindrances(ctx, kept)
+	problems, err := a.hindrances(ctx, nil, kept...)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
@@ -44,14 +46,14 @@ func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]lo
 		if slices.ContainsFunc(kept, func(lot loadbalancer.Lot) bool { return addresspool.FamilyOf(lot.Address) == family }) {
 			continue
 		}
-		lot, problems, err := a.fromAny(ctx, family, kept[0].Pool)
+		lot, problems, err := a.fromAny(ctx, kept, family, kept[0].Pool)
 		switch {
-		case err != nil:
-			return nil, nil, err
+		case err != nil || len(problems) > 0:
+			return nil, problems, err
 		case lot != nil:
 			kept = append(kept, *lot)
-		case a.EachFamily || len(problems) > 0 && problems[0].Reason != v1beta1.ReasonNoFreeAddress:
-			return nil, problems, nil
+		case a.EachFamily:
+			return nil, a.nothingLeft(), nil
 		}
 	}
 	return kept, nil, nil
@@ -79,8 +81,8 @@ func (a *allotment) choose(ctx context.Context) ([]loadbalancer.Lot, Problems, e
 	if len(problems) > 0 { // what is asked for by name can't be had
 		return nil, problems, nil
 	}
-	if len(a.full) > 0 {
-		return nil, a.noFreeAddress(), nil
+	if len(a.full) > 0 || len(hindered) == 0 {
+		return nil, a.nothingLeft(), nil
 	}
 	return nil, hindered, nil
 }
@@ -116,7 +118,7 @@ func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []lo
 	switch pool.SourceOrDefault() {
 	case v1beta1.SourceNodeIP:
 		lots = []loadbalancer.Lot{loadbalancer.NodeLot(pool, a.Ports)}
-		if problems, err = a.hindrances(ctx, lots); err != nil || len(problems) > 0 {
+		if problems, err = a.hindrances(ctx, nil, lots...); err != nil || len(problems) > 0 {
 			return nil, problems, err
 		}
 		return lots, nil, nil
@@ -124,7 +126,7 @@ func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []lo
 		return a.fromClusterIP(ctx, pool)
 	}
 	for _, family := range a.wantedFamilies() {
-		lot, problems, err := a.ofFamily(ctx, pool, family)
+		lot, problems, err := a.ofFamily(ctx, lots, pool, family)
 		if err != nil || lot == nil {
 			return nil, problems, err
 		}
@@ -138,7 +140,7 @@ func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) (
 	for _, ip := range clusterIPs(a.Service) {
 		lots = append(lots, loadbalancer.AddressLot(pool, ip, v1beta1.SharingNone, a.Ports))
 	}
-	problems, err := a.hindrances(ctx, lots)
+	problems, err := a.hindrances(ctx, nil, lots...)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
@@ -150,14 +152,12 @@ func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) (
 func (a *allotment) fromSeveral(ctx context.Context) ([]loadbalancer.Lot, Problems, error) {
 	var lots []loadbalancer.Lot
 	for _, family := range a.wantedFamilies() {
-		lot, problems, err := a.fromAny(ctx, family, nil)
+		lot, problems, err := a.fromAny(ctx, lots, family, nil)
 		switch {
-		case err != nil:
-			return nil, nil, err
+		case err != nil || len(problems) > 0:
+			return nil, problems, err
 		case lot != nil:
 			lots = append(lots, *lot)
-		case len(problems) > 0 && problems[0].Reason != v1beta1.ReasonNoFreeAddress:
-			return nil, problems, nil
 		case a.EachFamily:
 			return nil, nil, nil
 		}
@@ -181,8 +181,12 @@ func (a *allotment) wantedFamilies() []corev1.IPFamily {
 	return asked
 }
 
-// fromAny finds an address of a family in the first pool that has one, beginning with the one that is preferred.
-func (a *allotment) fromAny(ctx context.Context, family corev1.IPFamily, preferred *addresspool.Pool) (*loadbalancer.Lot, Problems, error) {
+// fromAny finds an address of a family in the first pool that has one, beginning with the one that is preferred. beside is
+// what the Service is to have already. lot is nil when there is none; there are problems only with an address that is asked
+// for.
+func (a *allotment) fromAny(
+	ctx context.Context, beside []loadbalancer.Lot, family corev1.IPFamily, preferred *addresspool.Pool,
+) (lot *loadbalancer.Lot, problems Problems, err error) {
 	pools := a.pools
 	if preferred != nil {
 		pools = append([]*addresspool.Pool{preferred}, pools...)
@@ -191,24 +195,26 @@ func (a *allotment) fromAny(ctx context.Context, family corev1.IPFamily, preferr
 		if pool.SourceOrDefault() != v1beta1.SourceAddresses || pool != preferred && !a.mayDraw(pool) {
 			continue
 		}
-		lot, problems, err := a.ofFamily(ctx, pool, family)
+		lot, problems, err := a.ofFamily(ctx, beside, pool, family)
 		if err != nil || lot != nil || len(problems) > 0 {
 			return lot, problems, err
 		}
 	}
-	return nil, a.noFreeAddress(), nil
+	return nil, nil, nil
 }
 
 // ofFamily finds an address of a family in a pool: the one that is asked for, or any. There are problems only with one
-// that is asked for.
-func (a *allotment) ofFamily(ctx context.Context, pool *addresspool.Pool, family corev1.IPFamily) (*loadbalancer.Lot, Problems, error) {
+// that is asked for. beside is what the Service is to have already.
+func (a *allotment) ofFamily(
+	ctx context.Context, beside []loadbalancer.Lot, pool *addresspool.Pool, family corev1.IPFamily,
+) (*loadbalancer.Lot, Problems, error) {
 	sharing := pool.SharingOrDefault()
 	if ip, asked := a.Address(family); asked {
 		if !pool.Set.Contains(ip) {
 			return nil, nil, nil
 		}
 		lot := loadbalancer.AddressLot(pool, ip, sharing, a.Ports)
-		problems, err := a.hindrances(ctx, []loadbalancer.Lot{lot})
+		problems, err := a.hindrances(ctx, beside, lot)
 		if err != nil || len(problems) > 0 {
 			return nil, problems, err
 		}
@@ -226,6 +232,11 @@ func (a *allotment) ofFamily(ctx context.Context, pool *addresspool.Pool, family
 	}
 	lot := loadbalancer.AddressLot(pool, ip, sharing, a.Ports)
 	lot.Drawn = true
+	problems, err := a.limits(ctx, beside, lot)
+	if err != nil || len(problems) > 0 {
+		a.limited = append(a.limited, problems...)
+		return nil, nil, err
+	}
 	return &lot, nil, nil
 }
 
@@ -236,8 +247,12 @@ func (b *Balance) pointsIn(pool *addresspool.Pool) func(netip.Addr) []claim.Coor
 	}
 }
 
-func (a *allotment) noFreeAddress() Problems {
+// nothingLeft says why no pool has given anything. One that is full may have something later, and so is what counts.
+func (a *allotment) nothingLeft() Problems {
 	pools, lacking := a.full, a.lacking
+	if len(pools) == 0 && len(a.limited) > 0 {
+		return a.limited[:1]
+	}
 	if len(pools) == 0 {
 		pools, lacking = a.pools, a.wantedFamilies()
 	}
@@ -248,9 +263,14 @@ func (a *allotment) noFreeAddress() Problems {
 	if slices.ContainsFunc(pools, func(p *addresspool.Pool) bool { return p.SharingOrDefault() == v1beta1.SharingPorts }) {
 		text += " with these ports"
 	}
-	path, value := loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer)
-	if a.Pool != "" {
-		path, value = loadbalancer.PoolPath, a.Pool
-	}
+	path, value := a.drawnBy()
 	return one(v1beta1.ReasonNoFreeAddress, field.Invalid(path, value, text))
+}
+
+// drawnBy is the field that asks for any address, and its value.
+func (b *Balance) drawnBy() (*field.Path, string) {
+	if b.Pool != "" {
+		return loadbalancer.PoolPath, b.Pool
+	}
+	return loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer)
 }

@@ -15,11 +15,15 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
-// hindrances are what keeps a Service from having lots, as far as is known without asking the API server: ports that are
-// reserved, and points that others hold.
-func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot) (Problems, error) {
+// hindrances are what keeps a Service from having lots beside others, as far as is known without asking the API server:
+// limits, ports that are reserved, and points that others hold.
+func (a *allotment) hindrances(ctx context.Context, beside []loadbalancer.Lot, lots ...loadbalancer.Lot) (Problems, error) {
 	var problems Problems
-	for _, lot := range lots {
+	for n, lot := range lots {
+		over, err := a.limits(ctx, slices.Concat(beside, lots[:n]), lot)
+		if err != nil || len(over) > 0 {
+			return over, err // its points, of which there may be thousands, don't matter then
+		}
 		for i, at := range lot.Points {
 			if slices.Contains(a.Held, at) {
 				continue

@@ -69,6 +69,9 @@ func (w *world) ReservedNodePorts() loadbalancer.PortRanges {
 	return loadbalancer.PortRanges{{From: 22}}
 }
 
+// MaxPorts implements LoadBalancerView.
+func (w *world) MaxPorts() int { return w.maxPorts }
+
 // ClaimedPorts implements LoadBalancerView.
 func (w *world) ClaimedPorts(_ context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
 	isPort := func(at claim.Coordinate) bool { return at.Address() == ip && at.Port() != 0 }

@@ -164,6 +164,11 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 		return req, one(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
 			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggestion))), err
 	}
+	if !slices.Contains(held, req.At) {
+		if problems, err := portLimit(ctx, v, s, class, namespace, req.At); err != nil || len(problems) > 0 {
+			return req, problems, err
+		}
+	}
 	problems, err := req.Front.Hindrance(ctx, v, req.At)
 	if err != nil || len(problems) == 0 {
 		return req, nil, err
@@ -184,15 +189,20 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 	if err != nil {
 		return req, nil, err
 	}
-	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace)
-	v.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
-	if err := req.Front.Free(ctx, v, s.ProtocolOrDefault(), req.Free); err != nil {
+	shares, err := portShares(ctx, v, s, class, namespace)
+	if err != nil {
 		return req, nil, err
 	}
-	if req.Free.Next(1) == 0 {
-		return req, NoFreePort(s, class), nil
+	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace, spent(shares)...)
+	v.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
+	if err := req.Front.Free(ctx, v, s.ProtocolOrDefault(), req.Free); err != nil || req.Free.Next(1) != 0 {
+		return req, nil, err
 	}
-	return req, nil, nil
+	problems, err := drawLimit(ctx, v, s, class, namespace, shares)
+	if err == nil && len(problems) == 0 {
+		problems = NoFreePort(s, class)
+	}
+	return req, problems, err
 }
 
 // Consent decides whether a stream may send its traffic to the namespace that it names, or out of the cluster.

@@ -30,10 +30,21 @@ type View interface {
 	ClusterDomain() string
 	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	ShareView
 	// Unclaimed takes the ports of a class that have a claim out of a set.
 	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
 	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f Foreign, ok bool, err error)
+}
+
+// ShareView is what the rules see of how much a namespace has.
+type ShareView interface {
+	// ClaimsOfNamespace lists the claims in a family of scopes that the objects of a namespace have; see claim.ScopeFamily. HTTP is
+	// none of these families.
+	ClaimsOfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
+	// Fronts are the Services that classes name. What is opened on those is for all, and they are an administrator's choice:
+	// limits for one Service, or one namespace, are not meant for them.
+	Fronts(ctx context.Context) ([]types.NamespacedName, error)
 }
 
 // Foreign is an entry or a port that was not made by Portcullis.

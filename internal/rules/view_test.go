@@ -35,6 +35,8 @@ type world struct {
 	// pools are in the book, which does not change; unread are stored and not in it yet.
 	pools, unread []*v1beta1.AddressPool
 	book          *addresspool.Book
+	// maxPorts is how many ports one Service gets of what it shares.
+	maxPorts int
 	// grace is how long a claim is kept whose holder is gone.
 	grace time.Duration
 
@@ -112,6 +114,23 @@ func (w *world) Claim(_ context.Context, name string) (*v1beta1.EdgeClaim, error
 		return nil, err
 	}
 	return w.claims[at], w.ask("Claim")
+}
+
+func (w *world) ClaimsOfNamespace(_ context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error) {
+	in := func(at claim.Coordinate) bool {
+		return claim.ScopeFamily(at.Scope()) == family && w.claims[at].Spec.Holder.Namespace == namespace
+	}
+	return w.claimsWhere(in), w.ask("ClaimsOfNamespace")
+}
+
+func (w *world) Fronts(context.Context) ([]types.NamespacedName, error) {
+	var fronts []types.NamespacedName
+	for _, c := range w.classes {
+		if ref := c.Spec.Service; ref != nil {
+			fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		}
+	}
+	return fronts, w.ask("Fronts")
 }
 
 func (w *world) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// limits say why a Service may not have what is new to it of a lot, beside others that it is to have: it has too many
+// ports, or its namespace has as much of the pool as one gets.
+func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot loadbalancer.Lot) (Problems, error) {
+	if len(lot.Missing(a.Held)) == 0 {
+		return nil, nil
+	}
+	tooMany := a.tooManyPorts(lot)
+	if !tooMany && lot.Pool.Spec.MaxPerNamespace == 0 {
+		return nil, nil
+	}
+	fronts, err := a.view.Fronts(ctx)
+	if err != nil || slices.Contains(fronts, a.Holder().Key()) {
+		return nil, err
+	}
+	if tooMany {
+		return one(v1beta1.ReasonTooManyPorts, &field.Error{
+			Type: field.ErrorTypeTooMany, Field: loadbalancer.PortsPath.String(), BadValue: len(lot.Points),
+			Detail: fmt.Sprintf("a Service gets at most %d ports where it shares addresses with others, as in AddressPool %s: "+
+				"spread them over several Services, or have an address to itself from a pool with the sharing %s",
+				a.view.MaxPorts(), lot.Pool.Name, v1beta1.SharingNone),
+		}), nil
+	}
+	return a.poolLimit(ctx, append(slices.Clone(beside), lot), fronts)
+}
+
+// tooManyPorts says whether a Service would have more ports of an address that it shares, or of the nodes, than one gets.
+func (a *allotment) tooManyPorts(lot loadbalancer.Lot) bool {
+	if lot.Points[0].Port() == 0 || len(lot.Points) <= a.view.MaxPorts() {
+		return false
+	}
+	ports := share{limit: a.view.MaxPorts(), wanted: len(lot.Points), added: len(lot.Missing(a.Held))}
+	for _, at := range a.Held {
+		if at.Port() != 0 && at.Address() == lot.Address {
+			ports.own++
+		}
+	}
+	ports.all = ports.own
+	return ports.exceeded()
+}
+
+// poolLimit refuses a Service the last of some lots, where its namespace would have more of the pool than one gets. What
+// the Services in front of proxies have does not count.
+func (a *allotment) poolLimit(ctx context.Context, lots []loadbalancer.Lot, fronts []types.NamespacedName) (Problems, error) {
+	lot := lots[len(lots)-1]
+	of := share{limit: int(lot.Pool.Spec.MaxPerNamespace)}
+	for _, l := range lots {
+		if l.Pool.Name == lot.Pool.Name {
+			of.wanted += len(l.Points)
+			of.added += len(l.Missing(a.Held))
+		}
+	}
+	claims, err := a.view.ClaimsOfNamespace(ctx, a.Service.Namespace, claim.ScopeFamily(lot.Points[0].Scope()))
+	if err != nil {
+		return nil, err
+	}
+	claims = slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool {
+		at, err := claim.Of(c)
+		return err != nil || at.IsAddress() && !lot.Pool.Set.Contains(at.Address()) || slices.Contains(fronts, claim.HolderOf(c).Key())
+	})
+	of.all = len(claims)
+	for _, c := range claims {
+		if claim.HolderOf(c) == a.Holder() {
+			of.own++
+		}
+	}
+	if !of.exceeded() {
+		return nil, nil
+	}
+	leaving := max(of.own-of.wanted, 0)
+	for _, c := range claims {
+		leaves, err := isLeavingBalancer(ctx, a.view, claim.HolderOf(c))
+		if err != nil {
+			return nil, err
+		}
+		if leaves && claim.HolderOf(c) != a.Holder() {
+			leaving++
+		}
+	}
+	return a.poolLimitText(lot, of, leaving), nil
+}
+
+func (a *allotment) poolLimitText(lot loadbalancer.Lot, of share, leaving int) Problems {
+	what, path, value := "address(es)", a.AddressesPath, lot.Address.String()
+	if lot.Points[0].Port() != 0 {
+		what = "port(s)"
+	}
+	_, asked := a.Address(addresspool.FamilyOf(lot.Address))
+	switch {
+	case what == "port(s)" && len(lot.Missing(a.Held)) < len(lot.Points):
+		path, value = loadbalancer.PortsPath, fmt.Sprint(len(lot.Points))
+	case !asked || !lot.Address.IsValid():
+		path, value = a.drawnBy()
+	}
+	more := ""
+	if of.added > 1 {
+		more = fmt.Sprintf(", and this Service asks for %d more", of.added)
+	}
+	return one(v1beta1.ReasonNamespaceLimitReached, field.Invalid(path, value, fmt.Sprintf(
+		"AddressPool %s gives at most %d %s to one namespace (spec.maxPerNamespace), and namespace %q has %d%s%s, or choose another pool",
+		lot.Pool.Name, of.limit, what, a.Service.Namespace, of.all, more, wayOut(leaving, "a Service that has one"))))
+}
