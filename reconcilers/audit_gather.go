@@ -38,7 +38,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	}
 	if err := eachPage(ctx, a.live, func(page *networkingv1.IngressList) {
 		for i := range page.Items {
-			facts.AddIngress(&page.Items[i])
+			facts.AddIngress(&page.Items[i], a.view.MaxHTTPPoints())
 		}
 	}); err != nil {
 		return nil, err

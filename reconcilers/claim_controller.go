@@ -132,7 +132,12 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 		q.Add(claimRequest{Holder: claim.HolderOf(obj.(*v1beta1.EdgeClaim))})
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q claimQueue) { look(q, e.Object) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
+			look(q, e.Object)
+			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsHTTP() {
+				r.enqueueReplaced(ctx, q, at)
+			}
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) { look(q, e.ObjectNew) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsStream() {

@@ -8,27 +8,66 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// httpWants says whether the Service or Ingress that holds a path is there, and wants it.
+// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it.
 //
 // A Service wants what its annotation asks for, and what the Ingress of its name still serves, whatever is marked on that:
 // nobody else gets a path while a proxy still sends it there.
-func (s *sight) httpWants(at claim.Coordinate) claim.Sighting {
-	serves := s.ingress != nil && slices.Contains(s.serves, at)
-	switch {
-	case s.holder.IsService() && s.service != nil:
-		return claim.Sighting{
-			Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
-			Wants: serves || rules.WantsHTTP(s.view, s.service, at),
+func (s *sight) httpWants(ctx context.Context, at claim.Coordinate) (claim.Sighting, error) {
+	if !s.holder.IsService() {
+		if s.ingress == nil {
+			return claim.Sighting{}, nil
 		}
-	case s.holder.IsService() || s.ingress == nil:
-		return claim.Sighting{Exists: serves, Wants: serves}
-	default:
-		return claim.Sighting{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: serves}
+		entered, err := s.isEntered(ctx, at)
+		return claim.Sighting{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: entered}, err
+	}
+	serves := s.ingress != nil && exposure.Serves(s.ingress, at)
+	if s.service == nil {
+		return claim.Sighting{Exists: serves, Wants: serves}, nil
+	}
+	return claim.Sighting{
+		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
+		Wants: serves || rules.WantsHTTP(s.view, s.service, at),
+	}, nil
+}
+
+// isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the
+// claims of before stay until all those are there that take their place.
+func (s *sight) isEntered(ctx context.Context, at claim.Coordinate) (bool, error) {
+	if slices.Contains(s.entries, at) || !exposure.Serves(s.ingress, at) {
+		return slices.Contains(s.entries, at), nil
+	}
+	for _, entry := range s.entries {
+		if entry.Host() != at.Host() {
+			continue
+		}
+		if c, err := s.view.Claim(ctx, entry.Name()); err != nil || c == nil {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// enqueueReplaced asks for a look at the claims of others of which a new one on a host or path may take the place.
+func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at claim.Coordinate) {
+	if !at.IsHost() {
+		if c, err := r.view.Claim(ctx, claim.Host(at.Host()).Name()); err == nil && c != nil {
+			q.Add(claimRequest{Holder: claim.HolderOf(c)})
+		}
+		return
+	}
+	large, err := r.view.IngressesAt(ctx, at)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Ingresses of a host", "host", at.Host())
+	}
+	for i := range large {
+		q.Add(claimRequest{Holder: claim.IngressHolder(large[i].Namespace, large[i].Name)})
 	}
 }
 

@@ -27,8 +27,8 @@ type sight struct {
 	stream  *v1beta1.StreamIngress
 	service *corev1.Service
 	ingress *networkingv1.Ingress
-	// serves is what the Ingress serves.
-	serves []claim.Coordinate
+	// entries are the points under which the ledger has what the Ingress serves.
+	entries []claim.Coordinate
 	// classes are those that name the Service as the one in front of their proxy.
 	classes []string
 }
@@ -60,7 +60,7 @@ func (r *claimReconciler) sight(
 			return nil, err
 		}
 		if found {
-			s.ingress, s.serves = ingress, exposure.PointsOf(ingress)
+			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.MaxHTTPPoints())
 		}
 	}
 	if !holder.IsService() {
@@ -99,7 +99,7 @@ func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting
 	case err != nil:
 		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
 	case at.IsHTTP():
-		return s.httpWants(at), nil
+		return s.httpWants(ctx, at)
 	case !at.IsStream():
 		return s.loadBalancerWants(ctx, at)
 	case !s.holder.IsStream():

@@ -23,7 +23,8 @@ import (
 
 // foreignIngressReconciler enters into the ledger what Ingresses serve, but for those that serve just what the annotation of
 // the Service of their name asks for: that is the Service's to claim. So one rule covers every conflict. What is marked on
-// an Ingress does not matter, nor whether it is being deleted: the proxy serves it. It never writes to them.
+// an Ingress does not matter, nor whether it is being deleted: the proxy serves it. Of one with very many paths it enters
+// the hosts. It never writes to them.
 type foreignIngressReconciler struct {
 	base
 }
@@ -49,7 +50,7 @@ func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req reconcile.
 		return reconcile.Result{}, err
 	}
 	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
-	for _, at := range exposure.PointsOf(ing) {
+	for _, at := range exposure.EntriesOf(ing, r.view.MaxHTTPPoints()) {
 		if c, err := r.view.Claim(ctx, at.Name()); err != nil || c != nil {
 			if err != nil {
 				return reconcile.Result{}, err

@@ -60,7 +60,7 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	if err := cluster.AddIndexes(b.Context(), cached); err != nil {
 		b.Fatal(err)
 	}
-	if err := cluster.AddExposureIndexes(b.Context(), cached, defaults); err != nil {
+	if err := cluster.AddExposureIndexes(b.Context(), cached, cluster.Exposing{Defaults: defaults}); err != nil {
 		b.Fatal(err)
 	}
 	balancing := cluster.Balancing{ByDefault: true}

@@ -37,7 +37,8 @@ type EdgeClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Scope string `json:"scope"`
 
-	// point is what is held within the scope, for example TCP/8080.
+	// point is what is held within the scope, for example TCP/8080, shop.example.com/api, or, of an Ingress with very many
+	// paths, the host shop.example.com.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -131,7 +131,8 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := cluster.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), o.exposure); err != nil {
+	exposing := cluster.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()}
+	if err := cluster.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
 		return err
 	}
 	if err := cluster.AddBalancingIndexes(ctx, mgr.GetFieldIndexer(), o.balancing); err != nil {
@@ -141,7 +142,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err != nil {
 		return err
 	}
-	view.Expose(cluster.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()})
+	view.Expose(exposing)
 	view.Balance(o.balancing)
 	view.Within(o.clusterDomain)
 	targets, err := cluster.TargetInformers(mgr)

@@ -80,8 +80,9 @@ func (f *Facts) Disagreements() []Disagreement {
 			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: c.at, Holder: c.holder, Object: c.object})
 		}
 	}
+	isClaimed := func(at claim.Coordinate) bool { return holders[at] != claim.Holder{} }
 	for at, place := range f.standing {
-		if _, claimed := holders[at]; !claimed {
+		if !isClaimed(at) && (len(place.parts) == 0 || !all(place.parts, isClaimed)) {
 			found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
 		}
 	}
@@ -90,6 +91,10 @@ func (f *Facts) Disagreements() []Disagreement {
 	}
 	slices.SortFunc(found, byPoint)
 	return found
+}
+
+func all(points []claim.Coordinate, are func(claim.Coordinate) bool) bool {
+	return !slices.ContainsFunc(points, func(at claim.Coordinate) bool { return !are(at) })
 }
 
 func byPoint(a, b Disagreement) int {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -98,7 +99,25 @@ func ingress(name, host string, madeFor types.UID, change ...func(*networkingv1.
 	for _, c := range change {
 		c(ing)
 	}
-	return func(f *Facts) { f.AddIngress(ing) }
+	return func(f *Facts) { f.AddIngress(ing, 4) }
+}
+
+// manyPaths makes an Ingress serve more paths than the ledger keeps of one: / and /0 to /4.
+func manyPaths(ing *networkingv1.Ingress) {
+	http := &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/"}}}
+	for i := range 5 {
+		http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{Path: fmt.Sprintf("/%d", i)})
+	}
+	ing.Spec.Rules[0].HTTP = http
+}
+
+// eachPath adds claims on all of them on the host a.io.
+func eachPath(by claim.Holder) []func(*Facts) {
+	claims := []func(*Facts){held(claim.HTTP("a.io", "/"), by)}
+	for i := range 5 {
+		claims = append(claims, held(claim.HTTP("a.io", fmt.Sprintf("/%d", i)), by))
+	}
+	return claims
 }
 
 var (
@@ -241,6 +260,23 @@ func TestDisagreements(t *testing.T) {
 		"an Ingress without a claim": {
 			facts: facts{ingress("by-hand", "a.io", ""), ingress("later", "a.io", "")},
 			want:  []string{"http a.io/ stands in Ingress shop/by-hand and " + noClaim},
+		},
+		"an Ingress with many paths": {
+			facts: facts{held(claim.Host("a.io"), byHand), ingress("by-hand", "a.io", "", manyPaths)},
+		},
+		"an Ingress with many paths, on a host that another Ingress has": {
+			facts: facts{held(claim.Host("a.io"), claim.IngressHolder("shop", "first")), ingress("first", "a.io", "", manyPaths), ingress("by-hand", "a.io", "", manyPaths)},
+		},
+		"an Ingress with many paths, without a claim": {
+			facts: facts{held(http("a.io"), byHand), ingress("by-hand", "a.io", "", manyPaths)},
+			want:  []string{"http a.io stands in Ingress shop/by-hand and " + noClaim},
+		},
+		"an Ingress with many paths, and a claim on each": {
+			facts: append(eachPath(shopWeb), ingress("web", "a.io", "u1", manyPaths)),
+		},
+		"an Ingress that has few paths by now": {
+			facts: facts{held(claim.Host("a.io"), byHand), held(http("a.io"), byHand), ingress("by-hand", "a.io", "")},
+			want:  []string{"http a.io is claimed for Ingress shop/by-hand, which is not there or does not ask for it"},
 		},
 		"an Ingress that is being deleted": {
 			facts: facts{ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) { ing.DeletionTimestamp = new(metav1.Now()) })},

@@ -65,6 +65,8 @@ func (w wish) of(at claim.Coordinate) bool {
 type place struct {
 	object Object
 	where  claim.Holder
+	// parts are points of which the claims, all together, do as well as one on the point.
+	parts []claim.Coordinate
 }
 
 // NewFacts are none yet.
@@ -122,7 +124,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 		target := claim.ConfigMapHolder(cm.Namespace, cm.Name)
 		for key := range cm.Data {
 			if port, ok := stream.ParseKey(key); ok {
-				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object, target}, serves)
+				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object: object, where: target}, serves)
 			}
 		}
 	}
@@ -132,7 +134,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 	if svc := targets.Service; svc != nil {
 		target := claim.ServiceHolder(svc.Namespace, svc.Name)
 		for _, p := range svc.Spec.Ports {
-			f.addPoint(claim.Stream(class.Name, v1beta1.Protocol(p.Protocol), p.Port), target, place{object, target}, serves)
+			f.addPoint(claim.Stream(class.Name, v1beta1.Protocol(p.Protocol), p.Port), target, place{object: object, where: target}, serves)
 		}
 	}
 }
@@ -166,12 +168,22 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 	}
 }
 
-// AddIngress adds what an Ingress serves. The claims may be those of the Service of its name.
-func (f *Facts) AddIngress(ing *networkingv1.Ingress) {
+// AddIngress adds what an Ingress serves. The claims may be those of the Service of its name. If it lists more than most
+// paths, the claim on a host does for all on it.
+func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
+	onHost := map[string][]claim.Coordinate{}
 	for _, at := range exposure.PointsOf(ing) {
 		f.asked[ask{claim.ServiceHolder(ing.Namespace, ing.Name), at}] = true
-		f.addPoint(at, object.Holder, place{object, object.Holder}, true)
+		f.asked[ask{object.Holder, at}] = true
+		onHost[at.Host()] = append(onHost[at.Host()], at)
+	}
+	for _, at := range exposure.EntriesOf(ing, most) {
+		where := place{object: object, where: object.Holder}
+		if at.IsHost() {
+			where.parts = onHost[at.Host()]
+		}
+		f.addPoint(at, object.Holder, where, true)
 	}
 }
 

@@ -32,13 +32,13 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// Coordinate is one point of the edge: a port on the proxy of a class, a path on a host, an address or one of its ports,
-// or a port of the nodes. It is comparable; the zero value is no point.
+// Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
+// ports, or a port of the nodes. It is comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
 	port     uint16
-	// host and path are set for HTTP, and only there.
+	// host is set for HTTP, and only there, and path for a path.
 	host, path string
 	// address is set for addresses and their ports.
 	address netip.Addr
@@ -58,7 +58,7 @@ func Stream(class string, protocol v1beta1.Protocol, port int32) Coordinate {
 	return Coordinate{class: class, protocol: protocol, port: uint16(port)}
 }
 
-// Parse reads the name of a claim on a port or an address. It is the inverse of Name. The names of claims on paths have
+// Parse reads the name of a claim on a port or an address. It is the inverse of Name. The names of claims on hosts and paths have
 // a hash, and can't be read: see Of.
 func Parse(name string) (Coordinate, error) {
 	parts := strings.Split(name, ".")

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// HTTPScope is the scope of all paths on hosts, whichever IngressClass serves them.
+	// HTTPScope is the scope of all hosts and of all paths on them, whichever IngressClass serves them.
 	HTTPScope = "http"
 
 	// maxPath is how long the path of a coordinate may be.
@@ -26,14 +26,24 @@ const (
 // HTTP is the coordinate of a path on a host. The host may have a * as its first label. The result is the zero
 // Coordinate unless host is a DNS name in lower case and path begins with a slash and has at most 512 bytes.
 func HTTP(host, path string) Coordinate {
+	if !strings.HasPrefix(path, "/") || len(path) > maxPath || !utf8.ValidString(path) || Host(host).IsZero() {
+		return Coordinate{}
+	}
+	return Coordinate{host: host, path: path}
+}
+
+// Host is the coordinate of a host, for an Ingress with so many paths that it does not have a claim on each. It is a point
+// of its own: it keeps nobody from a path, as that the Ingress itself does. The host may have a * as its first label. The
+// result is the zero Coordinate unless host is a DNS name in lower case.
+func Host(host string) Coordinate {
 	valid := validation.IsDNS1123Subdomain
 	if strings.HasPrefix(host, "*.") {
 		valid = validation.IsWildcardDNS1123Subdomain
 	}
-	if len(valid(host)) > 0 || !strings.HasPrefix(path, "/") || len(path) > maxPath || !utf8.ValidString(path) {
+	if len(valid(host)) > 0 {
 		return Coordinate{}
 	}
-	return Coordinate{host: host, path: path}
+	return Coordinate{host: host}
 }
 
 // Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.
@@ -41,24 +51,29 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	if c.Spec.Scope != HTTPScope {
 		return Parse(c.Name)
 	}
-	slash := max(strings.IndexByte(c.Spec.Point, '/'), 0)
-	at := HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:])
+	at := Host(c.Spec.Point)
+	if slash := strings.IndexByte(c.Spec.Point, '/'); slash >= 0 {
+		at = HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:])
+	}
 	if at.IsZero() || at.Name() != c.Name {
 		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q", c.Name, c.Spec.Point)
 	}
 	return at, nil
 }
 
-// IsHTTP says whether c is a path on a host.
+// IsHTTP says whether c is a host, or a path on one.
 func (c Coordinate) IsHTTP() bool { return c.host != "" }
 
-// Host of a path, empty for a port.
+// IsHost says whether c is a host as such.
+func (c Coordinate) IsHost() bool { return c.host != "" && c.path == "" }
+
+// Host of a path or as such, empty for a port.
 func (c Coordinate) Host() string { return c.host }
 
-// Path on the host, empty for a port.
+// Path on the host, empty for a port and for the host as such.
 func (c Coordinate) Path() string { return c.path }
 
-// httpName is the name of the claim on a path: the host, for people, and a hash of host and path. A host that has a *,
+// httpName is the name of the claim on a host or path: the host, for people, and a hash of host and path. A host that has a *,
 // or that leaves no room for the hash, is only hinted at.
 func httpName(host, path string) string {
 	sum := sha256.Sum256([]byte(host + path))

@@ -14,9 +14,13 @@ func TestHTTPCoordinates(t *testing.T) {
 	for _, at := range []Coordinate{
 		HTTP("example.com", "/"), HTTP("example.com", "/a"), HTTP("*.example.com", "/"), HTTP("any.example.com", "/"),
 		HTTP(long, "/"), HTTP(long+"d", "/"), HTTP("example.com", "/ä"), HTTP("example.com", "/"+strings.Repeat("x", 511)),
+		Host("example.com"), Host("*.example.com"), Host(long), Host(long + "d"),
 	} {
 		if at.IsZero() || !at.IsHTTP() || at.Scope() != HTTPScope || at.Class() != "" {
 			t.Errorf("%+v is no path", at)
+		}
+		if at.IsHost() != (at.Path() == "") || at.Host() == "" {
+			t.Errorf("%+v is a host: %v", at, at.IsHost())
 		}
 		if wrong := validation.IsDNS1123Subdomain(at.Name()); len(wrong) > 0 {
 			t.Errorf("%q is not the name of an object: %v", at.Name(), wrong)
@@ -37,7 +41,7 @@ func TestHTTPCoordinates(t *testing.T) {
 	}
 	for _, none := range []Coordinate{
 		HTTP("", "/"), HTTP("Example.com", "/"), HTTP("a.*", "/"), HTTP("example.com", ""), HTTP("example.com", "a"),
-		HTTP("example.com", "/"+strings.Repeat("x", 512)), HTTP("example.com", "/\xff"),
+		HTTP("example.com", "/"+strings.Repeat("x", 512)), HTTP("example.com", "/\xff"), Host(""), Host("Example.com"), Host("a.*"), Host("a/"),
 	} {
 		if !none.IsZero() || none.Name() != "" {
 			t.Errorf("%+v is a path", none)
@@ -48,6 +52,27 @@ func TestHTTPCoordinates(t *testing.T) {
 	if _, err := Of(forged); err == nil {
 		t.Error("a claim is read by its point alone")
 	}
+}
+
+// FuzzOf reads claims of any scope, name and point: what is read is what the claim says, and nothing else.
+func FuzzOf(f *testing.F) {
+	for _, at := range []Coordinate{HTTP("example.com", "/"), HTTP("*.example.com", "/a"), Host("example.com"), tcp(80), NodePort("TCP", 80)} {
+		f.Add(at.Scope(), at.Name(), at.Point())
+	}
+	f.Add(HTTPScope, Host("example.com").Name(), "example.com/")
+	f.Add(HTTPScope, "", "")
+	f.Add(HTTPScope, "stream.public.tcp.80", "TCP/80")
+	f.Fuzz(func(t *testing.T, scope, name, point string) {
+		c := New(Coordinate{}, Claimant{})
+		c.Name, c.Spec.Scope, c.Spec.Point = name, scope, point
+		at, err := Of(c)
+		if (err == nil) == at.IsZero() {
+			t.Fatalf("Of(%q, %q, %q) = %#v, %v", scope, name, point, at, err)
+		}
+		if err == nil && (at.Name() != name || at.IsHTTP() && (at.Point() != point || at != Host(at.Host()) && at != HTTP(at.Host(), at.Path()))) {
+			t.Errorf("Of(%q, %q, %q) = %#v", scope, name, point, at)
+		}
+	})
 }
 
 func TestVersions(t *testing.T) {

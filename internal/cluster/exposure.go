@@ -23,8 +23,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// IndexPoint finds Services by the points of the edge that their annotation asks for, and Ingresses by the points that
-// they serve, each as the name of the claim on it.
+// IndexPoint finds Services by the points of the edge that their annotation asks for, and by their hosts, and Ingresses by
+// the points under which the ledger has what they serve, each as the name of the claim on it.
 const IndexPoint = "point"
 
 // IndexExposed finds the Services that carry the annotation ingress/http, under the value "true".
@@ -50,15 +50,19 @@ type exposing struct {
 var _ rules.ExposureView = &View{}
 
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
-func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, defaults exposure.Defaults) error {
-	asking := &View{exposing: exposing{defaults: defaults}}
+func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Exposing) error {
+	asking := &View{exposing: exposing{defaults: e.Defaults}}
 	asked := func(o client.Object) []string {
 		svc := o.(*corev1.Service)
 		if _, asked := exposure.Asked(svc); !asked {
 			return nil
 		}
 		e, _ := rules.Asks(asking, svc)
-		return claimNames(e.Points())
+		points := e.Points()
+		for _, host := range e.Hosts {
+			points = append(points, claim.Host(host))
+		}
+		return claimNames(points)
 	}
 	exposed := func(o client.Object) []string {
 		if _, asked := exposure.Asked(o.(*corev1.Service)); asked {
@@ -66,7 +70,9 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, defaul
 		}
 		return nil
 	}
-	served := func(o client.Object) []string { return claimNames(exposure.PointsOf(o.(*networkingv1.Ingress))) }
+	served := func(o client.Object) []string {
+		return claimNames(exposure.EntriesOf(o.(*networkingv1.Ingress), e.MaxHTTPPoints))
+	}
 	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, asked); err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
 	}
@@ -117,14 +123,21 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 		return nil, err
 	}
 	slices.SortFunc(serving, func(a, b networkingv1.Ingress) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	var keys []types.NamespacedName
 	for i := range serving {
-		key := client.ObjectKeyFromObject(&serving[i])
+		keys = append(keys, client.ObjectKeyFromObject(&serving[i]))
+	}
+	unseen, err := v.unseenAt(ctx, claim.Host(at.Host()))
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range append(keys, unseen...) {
 		if key == own {
 			continue
 		}
 		ing := &networkingv1.Ingress{}
 		err := v.live.Get(ctx, key, ing)
-		if err == nil && slices.Contains(exposure.PointsOf(ing), at) {
+		if err == nil && exposure.Serves(ing, at) {
 			return ing, nil
 		}
 		if client.IgnoreNotFound(err) != nil {
@@ -134,14 +147,36 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 	return nil, nil
 }
 
-// IngressesAt lists the Ingresses that serve a point.
+// unseenAt is the Ingress that has the claim on a host, if the cache does not show yet that it serves anything there.
+func (v *View) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.NamespacedName, error) {
+	held, err := v.Claim(ctx, host.Name())
+	if err != nil || held == nil {
+		return nil, err
+	}
+	key := claim.HolderOf(held).Key()
+	shown, err := v.IngressesAt(ctx, host)
+	if err != nil || slices.ContainsFunc(shown, func(ing networkingv1.Ingress) bool { return client.ObjectKeyFromObject(&ing) == key }) {
+		return nil, err
+	}
+	return []types.NamespacedName{key}, nil
+}
+
+// IngressesAt lists the Ingresses that serve a path; of a host, those of which the ledger has the hosts only.
 func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
 	var list networkingv1.IngressList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
+	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()}); err != nil || at.IsHost() {
+		return list.Items, err
+	}
+	large, err := v.IngressesAt(ctx, claim.Host(at.Host()))
+	for i := range large {
+		if exposure.Serves(&large[i], at) {
+			list.Items = append(list.Items, large[i])
+		}
+	}
 	return list.Items, err
 }
 
-// AskingFor lists the Services that ask for a point.
+// AskingFor lists the Services that ask for a path, or for any on a host.
 func (v *View) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
 	var list corev1.ServiceList
 	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})

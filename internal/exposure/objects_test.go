@@ -2,6 +2,7 @@ package exposure_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,42 @@ func TestPointsOfForeignIngresses(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a/", "b/", "c/x(/|$)(.*)"}, names(exposure.PointsOf(ing))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEntriesOfAnIngress has the ledger keep four paths of an Ingress at most.
+func TestEntriesOfAnIngress(t *testing.T) {
+	serving := func(paths ...string) *networkingv1.Ingress {
+		ing := &networkingv1.Ingress{Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: ""}}}}
+		for _, text := range paths {
+			host, path, _ := strings.Cut(text, "/")
+			ing.Spec.Rules = append(ing.Spec.Rules, networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/" + path}}},
+			}})
+		}
+		return ing
+	}
+	few, many := serving("b/", "a/y", "a/x"), serving("b/", "a/y", "a/x", "a/z")
+	for name, tc := range map[string]struct {
+		ing  *networkingv1.Ingress
+		most int
+		want []string
+	}{
+		"few":                         {few, 4, []string{"a/x", "a/y", "b/"}},
+		"many":                        {many, 4, []string{"a", "b"}},
+		"many, and none are too many": {many, 0, []string{"a/x", "a/y", "a/z", "b/"}},
+	} {
+		if diff := cmp.Diff(tc.want, names(exposure.EntriesOf(tc.ing, tc.most))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for at, want := range map[claim.Coordinate]bool{
+		claim.HTTP("a", "/x"): true, claim.HTTP("a", "/y"): true, claim.HTTP("a", "/"): false, claim.HTTP("b", "/"): true,
+		claim.HTTP("b", "/x"): false, claim.Host("a"): true, claim.Host("c"): false,
+	} {
+		if got := exposure.Serves(few, at); got != want {
+			t.Errorf("it serves %s: %v", at, got)
+		}
 	}
 }
 

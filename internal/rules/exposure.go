@@ -242,7 +242,7 @@ func isLeavingHTTP(ctx context.Context, v ExposureView, holder claim.Holder, at 
 		return !WantsHTTP(v, svc, at), nil
 	}
 	ing, err := v.Ingress(ctx, holder.Key())
-	return err == nil && (ing == nil || !slices.Contains(exposure.PointsOf(ing), at)), err
+	return err == nil && (ing == nil || !exposure.Serves(ing, at)), err
 }
 
 // WantsHTTP says whether a Service asks for a point. One whose annotation can't be read keeps what it has.

@@ -220,24 +220,35 @@ func (a *allotment) ofFamily(
 		}
 		return &lot, nil, nil
 	}
-	ip, ok := a.view.FreeAddress(pool, family, a.pointsIn(pool))
-	if !ok {
-		if !slices.Contains(a.full, pool) {
-			a.full = append(a.full, pool)
-		}
-		if !slices.Contains(a.lacking, family) {
-			a.lacking = append(a.lacking, family)
-		}
-		return nil, nil, nil
+	ip, free := a.view.FreeAddress(pool, family, a.pointsIn(pool))
+	exists := free
+	if !free { // limits are the same for any other, and nothing is to be waited for where they are reached
+		ip, exists = pool.Set.FirstFree(family)
 	}
 	lot := loadbalancer.AddressLot(pool, ip, sharing, a.Ports)
 	lot.Drawn = true
-	problems, err := a.limits(ctx, beside, lot)
-	if err != nil || len(problems) > 0 {
-		a.limited = append(a.limited, problems...)
-		return nil, nil, err
+	if exists {
+		problems, err := a.limits(ctx, beside, lot)
+		if err != nil || len(problems) > 0 {
+			a.limited = append(a.limited, problems...)
+			return nil, nil, err
+		}
+	}
+	if !free {
+		a.isFull(pool, family)
+		return nil, nil, nil
 	}
 	return &lot, nil, nil
+}
+
+// isFull notes that a pool has no address of a family left.
+func (a *allotment) isFull(pool *addresspool.Pool, family corev1.IPFamily) {
+	if !slices.Contains(a.full, pool) {
+		a.full = append(a.full, pool)
+	}
+	if !slices.Contains(a.lacking, family) {
+		a.lacking = append(a.lacking, family)
+	}
 }
 
 // pointsIn are the points that a Service has to have of an address that a pool gives it anew.

@@ -139,9 +139,9 @@ func limitText(
 }
 
 // wayOut says what who has reached a limit can do. leaving is how many points are about to be free.
-func wayOut(leaving int, delete string) string {
+func wayOut(leaving int, what string) string {
 	if leaving > 0 {
-		return fmt.Sprintf(", of which %d will be free again soon: try again then, or delete %s", leaving, delete)
+		return fmt.Sprintf(", of which %d will be free again soon: try again then, or delete %s", leaving, what)
 	}
-	return ": delete " + delete
+	return ": delete " + what
 }

@@ -144,6 +144,7 @@ func TestAddressesOfANamespace(t *testing.T) {
 			svc: asking(), want: []string{"b addr.198-51-100-1 drawn"}},
 		"the second, and another pool is full": {in: edgeWith(one(first), pool("b", "198.51.100.1")).taken("x", at("192.0.2.1"), at("198.51.100.1")), svc: asking(),
 			why: []verdict{{v1beta1.ReasonNoFreeAddress, `spec.type: Invalid value: "LoadBalancer": AddressPool b has no free address of IPv4 left`}}},
+		"the second, and there is none":         {in: edgeWith(pool("a", "192.0.2.1", upTo(1))).taken("x", at("192.0.2.1")), svc: asking(), why: limited("spec.type", "LoadBalancer", reached)},
 		"what it has":                           {in: edgeWith(one()).taken("x", at("192.0.2.1")), svc: asking(), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-2"}},
 		"another than it has":                   {in: edgeWith(one()), svc: asking(forAddresses("192.0.2.7")), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-7"}},
 		"addresses of another pool don't count": {in: edgeWith(one(), pool("b", "198.51.100.1")).taken("x", at("198.51.100.1")), svc: asking(), want: []string{"a addr.192-0-2-1 drawn"}},
@@ -161,18 +162,18 @@ func TestPortsOfAPool(t *testing.T) {
 		return []verdict{{v1beta1.ReasonNamespaceLimitReached, fmt.Sprintf("%s: Invalid value: %q: "+
 			`AddressPool a gives at most 2 port(s) to one namespace (spec.maxPerNamespace), and namespace "shop" has %s, or choose another pool`, field, value, text)}}
 	}
-	const delete = ": delete a Service that has one"
+	const wayOut = ": delete a Service that has one"
 	eighty, node := portAt("192.0.2.1", 80), func(port int32) claim.Coordinate { return claim.NodePort("TCP", port) }
 	checkAll(t, map[string]allotted{
 		"the second": {in: two("192.0.2.1").taken("x", portAt("192.0.2.1", 1)), svc: asking(), want: []string{"a addr.192-0-2-1.tcp.80 drawn"}},
-		"the third":  {in: two("192.0.2.1").taken("x", portAt("192.0.2.1", 1), portAt("192.0.2.1", 2)), svc: asking(), why: limited("spec.type", "LoadBalancer", "2"+delete)},
+		"the third":  {in: two("192.0.2.1").taken("x", portAt("192.0.2.1", 1), portAt("192.0.2.1", 2)), svc: asking(), why: limited("spec.type", "LoadBalancer", "2"+wayOut)},
 		"a third port of one Service": {in: two("192.0.2.1"), svc: asking(onPorts(80, 81, 82)), held: []claim.Coordinate{eighty},
-			why: limited("spec.ports", "3", "1, and this Service asks for 2 more"+delete)},
+			why: limited("spec.ports", "3", "1, and this Service asks for 2 more"+wayOut)},
 		"another port for one": {in: two("192.0.2.1").taken("x", portAt("192.0.2.1", 1)), svc: asking(onPorts(81)), held: []claim.Coordinate{eighty}, want: []string{"a addr.192-0-2-1.tcp.81"}},
 		"another port for one, again, while both are held": {in: two("192.0.2.1").taken("x", portAt("192.0.2.1", 1)), svc: asking(onPorts(82)), held: []claim.Coordinate{eighty, portAt("192.0.2.1", 81)},
 			why: limited("spec.type", "LoadBalancer", "3, of which 1 will be free again soon: try again then, or delete a Service that has one")},
 		"the second of the nodes":     {in: two("").taken("x", node(1)), svc: asking(), want: []string{"a node.tcp.80"}},
-		"the third of the nodes":      {in: two("").taken("x", node(1), node(2)), svc: asking(), why: limited("spec.type", "LoadBalancer", "2"+delete)},
+		"the third of the nodes":      {in: two("").taken("x", node(1), node(2)), svc: asking(), why: limited("spec.type", "LoadBalancer", "2"+wayOut)},
 		"addresses don't count there": {in: two("").taken("x", node(1), at("192.0.2.7")), svc: asking(), want: []string{"a node.tcp.80"}},
 	})
 }
@@ -191,15 +192,16 @@ func TestPortsOfAService(t *testing.T) {
 	}
 	three := []claim.Coordinate{portAt("192.0.2.1", 80), portAt("192.0.2.1", 81), portAt("192.0.2.1", 82)}
 	checkAll(t, map[string]allotted{
-		"two":                        {in: world(shared), svc: asking(onPorts(80, 81)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 drawn"}},
-		"three":                      {in: world(shared), svc: asking(onPorts(80, 81, 82)), why: tooMany("a")},
-		"three of an address":        {in: world(shared), svc: asking(onPorts(80, 81, 82), forAddresses("192.0.2.1")), why: tooMany("a")},
-		"three of the nodes":         {in: world(nodes), svc: asking(onPorts(80, 81, 82)), why: tooMany("n")},
-		"three, and a whole address": {in: world(shared, nodes, pool("z", "198.51.100.1")), svc: asking(onPorts(80, 81, 82)), want: []string{"z addr.198-51-100-1 drawn"}},
-		"three that it has":          {in: world(shared), svc: asking(onPorts(80, 81, 82)), held: three, want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82"}},
-		"another of three":           {in: world(shared), svc: asking(onPorts(80, 81, 83)), held: three, want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.83"}},
-		"one more than it has":       {in: world(shared), svc: asking(onPorts(80, 81, 82)), held: three[:2], why: tooMany("a")},
-		"three in front of a proxy":  {in: world(shared).behind(frontOf("shop", "web")), svc: asking(onPorts(80, 81, 82)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82 drawn"}},
-		"any number":                 {in: edgeWith(shared), svc: asking(onPorts(80, 81, 82)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82 drawn"}},
+		"two":                          {in: world(shared), svc: asking(onPorts(80, 81)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 drawn"}},
+		"three":                        {in: world(shared), svc: asking(onPorts(80, 81, 82)), why: tooMany("a")},
+		"three, of which one is taken": {in: world(shared).taken("x", portAt("192.0.2.1", 80)), svc: asking(onPorts(80, 81, 82)), why: tooMany("a")},
+		"three of an address":          {in: world(shared), svc: asking(onPorts(80, 81, 82), forAddresses("192.0.2.1")), why: tooMany("a")},
+		"three of the nodes":           {in: world(nodes), svc: asking(onPorts(80, 81, 82)), why: tooMany("n")},
+		"three, and a whole address":   {in: world(shared, nodes, pool("z", "198.51.100.1")), svc: asking(onPorts(80, 81, 82)), want: []string{"z addr.198-51-100-1 drawn"}},
+		"three that it has":            {in: world(shared), svc: asking(onPorts(80, 81, 82)), held: three, want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82"}},
+		"another of three":             {in: world(shared), svc: asking(onPorts(80, 81, 83)), held: three, want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.83"}},
+		"one more than it has":         {in: world(shared), svc: asking(onPorts(80, 81, 82)), held: three[:2], why: tooMany("a")},
+		"three in front of a proxy":    {in: world(shared).behind(frontOf("shop", "web")), svc: asking(onPorts(80, 81, 82)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82 drawn"}},
+		"any number":                   {in: edgeWith(shared), svc: asking(onPorts(80, 81, 82)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82 drawn"}},
 	})
 }

@@ -1,0 +1,347 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// How much one namespace, one Service and one Ingress get, and what that costs others. Requests to one replica count each
+// other, so that with one the limits are exact.
+
+// atMost limits what the last rule of a class gives to one namespace.
+func atMost(n int32) classOption {
+	return func(c *v1beta1.StreamIngressClass) { c.Spec.Allow[len(c.Spec.Allow)-1].MaxPerNamespace = n }
+}
+
+// upTo limits what a pool gives to one namespace.
+func upTo(n int32) poolOption { return func(p *v1beta1.AddressPool) { p.Spec.MaxPerNamespace = n } }
+
+// numbered are n ports of a Service from a number on.
+func numbered(n int, from int32) []corev1.ServicePort {
+	var all []corev1.ServicePort
+	for i := range int32(n) { //nolint:gosec // at most some thousands
+		all = append(all, port(fmt.Sprintf("p%d", from+i), from+i))
+	}
+	return all
+}
+
+func TestANamespaceHasItsShareOfPorts(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	e := w.newEdge("share", allow(5000, 5099, ""), atMost(2), allow(6000, 6000, ""), autoAssign(5000, 5099))
+	w.create(namespace("share-a"), namespace("share-b"))
+	one, two := sti("share-a/one", of("share"), tcp(5000)), sti("share-a/two", of("share"), auto(TCP))
+	w.create(one, two)
+	const reached = `gives at most 2 port(s) of 5000-5099 to one namespace (spec.allow[0].maxPerNamespace), and namespace "share-a" has 2: delete a stream`
+	for _, third := range []*v1beta1.StreamIngress{
+		sti("share-a/third", of("share"), tcp(5098)), sti("share-a/third", of("share"), udp(5098)), sti("share-a/third", of("share"), auto(UDP)),
+	} {
+		mustContain(t, w.refusal(w.try(third)).Error(), "spec.listen", reached)
+	}
+	w.programmed(one, two)
+
+	t.Log("another rule, another namespace, and another port for one are not more")
+	w.create(sti("share-a/other", of("share"), tcp(6000)), sti("share-b/one", of("share"), tcp(5001)), sti("share-b/two", of("share"), auto(TCP)))
+	edit(w, one, tcp(5050))
+	e.leads(TCP, 5050, "share-a/web:80")
+	w.heldBy("share", TCP, 5000, "")
+
+	t.Log("one that goes makes room")
+	w.delete(two)
+	three := sti("share-a/three", of("share"), auto(TCP))
+	w.eventually("another stream to be admitted", func() error { return w.try(three) })
+
+	t.Log("a limit that is lowered takes nothing back")
+	edit(w, e.class, func(c *v1beta1.StreamIngressClass) { c.Spec.Allow[0].MaxPerNamespace = 1 })
+	w.eventually("the limit to count", func() error {
+		return says(w.Client.Create(t.Context(), sti("share-b/third", of("share"), tcp(5098)), client.DryRunAll), "at most 1 port(s)", "has 2")
+	})
+	edit(w, one, tcp(5051))
+	edit(w, three, to("next", 80))
+	e.leads(TCP, 5051, "share-a/web:80")
+	w.programmed(one, three)
+
+	t.Log("past admission the verdict is the same")
+	restore := w.withoutWebhooks()
+	late := sti("share-a/late", of("share"), tcp(5060))
+	w.create(late)
+	w.has(late, v1beta1.ConditionAccepted, "False NamespaceLimitReached")
+	restore()
+	w.delete(one, three)
+	w.has(late, v1beta1.ConditionAccepted, "True Accepted")
+}
+
+func TestANamespaceHasItsShareOfAPool(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w.create(namespace("pool-a"), namespace("pool-b"))
+	whole := addressPool("whole", []string{"198.51.100.0/29"}, forAll, onRequest, upTo(2))
+	w.unguarded(whole, addressPool("ports", []string{"198.51.100.8/32"}, sharesPorts, forAll, onRequest, upTo(2)),
+		source("nodes", v1beta1.SourceNodeIP, upTo(2)))
+	w.node("share", "10.0.0.1")
+	one, two := balancer("pool-a/one", inPool("whole")), balancer("pool-a/two", wants("198.51.100.7"))
+	w.admitted(one)
+	w.balances(one, "198.51.100.0 VIP TCP/80")
+	w.create(two)
+	w.balances(two, "198.51.100.7 VIP TCP/80")
+	const reached = `(spec.maxPerNamespace), and namespace "pool-a" has 2`
+	for _, third := range []*corev1.Service{balancer("pool-a/third", inPool("whole")), balancer("pool-a/third", wants("198.51.100.3"))} {
+		_ = w.refusedSaying(third, "AddressPool whole gives at most 2 address(es) to one namespace "+reached+": delete a Service that has one, or choose another pool")
+	}
+	theirs := balancer("pool-b/one", inPool("whole"))
+	w.create(theirs)
+	w.balances(theirs, "198.51.100.1 VIP TCP/80")
+
+	t.Log("ports count where they are shared, and one for another is not more")
+	shared, onNodes := balancer("pool-a/shared", inPool("ports"), ports(numbered(2, 80)...)), balancer("pool-a/nodes", from("nodes"), ports(numbered(2, 80)...))
+	w.create(shared, onNodes)
+	w.balances(shared, "198.51.100.8 VIP TCP/80 TCP/81")
+	w.balances(onNodes, "10.0.0.1 VIP TCP/80 TCP/81")
+	w.editRefusedSaying(shared, ports(numbered(3, 80)...), "spec.ports", "AddressPool ports gives at most 2 port(s) to one namespace "+reached)
+	_ = w.refusedSaying(balancer("pool-a/third", from("nodes"), ports(port("http", 90))), "AddressPool nodes gives at most 2 port(s) to one namespace "+reached)
+	edit(w, shared, ports(numbered(2, 81)...))
+	w.balances(shared, "198.51.100.8 VIP TCP/81 TCP/82")
+
+	t.Log("a limit that is lowered takes nothing back")
+	edit(w, whole, upTo(1))
+	_ = w.refusedSaying(balancer("pool-b/two", inPool("whole")), "gives at most 1 address(es)")
+	edit(w, one, ports(port("https", 443)))
+	w.balances(one, "198.51.100.0 VIP TCP/443")
+	w.balances(two, "198.51.100.7 VIP TCP/80")
+
+	t.Log("past admission the verdict is the same, until there is room")
+	restore := w.withoutWebhooks()
+	late := balancer("pool-b/late", inPool("whole"))
+	w.create(late)
+	w.hasEvent(late, "NamespaceLimitReached", "gives at most 1 address(es)")
+	restore()
+	w.delete(theirs)
+	w.eventually("an address for who waited", func() error {
+		w.get(late)
+		return is(len(late.Status.LoadBalancer.Ingress), 1)
+	})
+}
+
+// TestAServiceHasItsPorts has Services ask for more ports, and more hosts and paths, than one gets.
+func TestAServiceHasItsPorts(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--max-ports-per-service=3", "--max-http-points-per-service=3"}}))
+	w.create(namespace("many"))
+	w.unguarded(addressPool("many", []string{"198.51.100.16/32"}, sharesPorts, forAll, onRequest))
+	svc := balancer("many/web", inPool("many"), ports(numbered(3, 80)...))
+	w.admitted(svc)
+	w.balances(svc, "198.51.100.16 VIP TCP/80 TCP/81 TCP/82")
+	const tooMany = "a Service gets at most 3 ports where it shares addresses with others"
+	w.editRefusedSaying(svc, ports(numbered(4, 80)...), "spec.ports: Too many: 4: "+tooMany)
+	_ = w.refusedSaying(balancer("many/other", inPool("many"), ports(numbered(4, 80)...)), tooMany)
+	edit(w, svc, ports(numbered(3, 90)...))
+	w.balances(svc, "198.51.100.16 VIP TCP/90 TCP/91 TCP/92")
+	const paths = "host=many.example.com, path=/1, path=/2, path=/3"
+	exposed := asking("many/exposed", paths)
+	w.create(exposed)
+	isRefusedSaying(t, tryEdit(w, exposed, ask(paths+", path=/4")), "1 host(s) with 4 path(s) each are 4 pairs, and 3 are the most for one Service")
+	w.pathHeldBy("many.example.com", "/3", "Service many/exposed")
+
+	t.Log("a proxy's Service has any number, as an administrator has named it")
+	e := w.newEdge("many")
+	edit(w, e.proxy(), func(svc *corev1.Service) {
+		svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
+		inPool("many")(svc)
+		ports(slices.Concat(svc.Spec.Ports, numbered(8, 1000))...)(svc)
+	})
+	w.pointHeldBy("addr.198-51-100-16.tcp.1007", "Service edge-many/proxy")
+
+	t.Log("past admission the verdict is the same, and nothing is claimed")
+	restore := w.withoutWebhooks()
+	late := balancer("many/late", inPool("many"), ports(numbered(4, 2000)...))
+	lateExposed := asking("many/late-exposed", "host=late.example.com, path=/1, path=/2, path=/3, path=/4")
+	w.create(late, lateExposed)
+	w.hasEvent(late, "TooManyPorts", tooMany)
+	w.hasEvent(lateExposed, "TooManyPoints", "4 pairs, and 3 are the most")
+	restore()
+	for _, holder := range []string{"Service many/late", "Service many/late-exposed"} {
+		if n := len(w.claimsHeldBy(holder)); n > 0 {
+			t.Errorf("%s has %d claims", holder, n)
+		}
+	}
+}
+
+// claimsHeldBy are the points that a holder has claims on.
+func (w *world) claimsHeldBy(holder string) (points []string) {
+	w.t.Helper()
+	var list v1beta1.EdgeClaimList
+	if err := w.Client.List(w.t.Context(), &list, client.MatchingFields{"spec.heldBy": holder}); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range list.Items {
+		points = append(points, list.Items[i].Spec.Point)
+	}
+	slices.Sort(points)
+	return points
+}
+
+// manyPaths is an Ingress, by its namespace/name, with the paths /0, /1 and so on of each host.
+func manyPaths(key string, paths int, hosts ...string) *networkingv1.Ingress {
+	ing := foreignIngress(key, "", "")
+	one := ing.Spec.Rules[0].HTTP.Paths[0]
+	ing.Spec.Rules = nil
+	for _, host := range hosts {
+		http := &networkingv1.HTTPIngressRuleValue{}
+		for i := range paths {
+			one.Path = fmt.Sprintf("/%d", i)
+			http.Paths = append(http.Paths, one)
+		}
+		ing.Spec.Rules = append(ing.Spec.Rules, networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http}})
+	}
+	return ing
+}
+
+// TestAnIngressOutgrowsItsClaims has an Ingress serve many paths, and few again, beside the Services of others.
+func TestAnIngressOutgrowsItsClaims(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("large"), namespace("beside"))
+	holds := func(want ...string) {
+		t.Helper()
+		w.eventually(fmt.Sprintf("the claims of the Ingress to be %q", want), func() error {
+			if got := w.claimsHeldBy("Ingress large/site"); !slices.Equal(got, want) {
+				return fmt.Errorf("there are %d: %.200q", len(got), got)
+			}
+			return nil
+		})
+	}
+	refused := func(name, value string) {
+		t.Helper()
+		isRefusedSaying(t, w.try(asking("beside/"+name, value)), "is held by Ingress large/site")
+	}
+	first := asking("beside/first", "host=a.example.com, path=/1")
+	w.create(first)
+	w.serves(first, "Prefix a.example.com/1 -> first:80")
+	site := manyPaths("large/site", 3, "a.example.com")
+	w.create(site)
+	holds("a.example.com/0", "a.example.com/2")
+
+	t.Log("with many paths it holds its hosts, and what it serves is nobody else's")
+	grow := func(paths int, hosts ...string) {
+		editIngress(w, site, func(ing *networkingv1.Ingress) { ing.Spec.Rules = manyPaths("large/site", paths, hosts...).Spec.Rules })
+	}
+	grow(4000, "a.example.com", "b.example.com")
+	holds("a.example.com", "b.example.com")
+	refused("second", "host=a.example.com, path=/2")
+	refused("second", "host=b.example.com, path=/3999")
+	w.pathHeldBy("a.example.com", "/1", "Service beside/first")
+	second := asking("beside/second", "host=b.example.com, path=/4000")
+	w.create(second)
+	w.serves(second, "Prefix b.example.com/4000 -> second:80")
+
+	t.Log("it goes on doing so while its paths change, and when they are few again")
+	grow(3000, "b.example.com")
+	holds("b.example.com")
+	refused("third", "host=b.example.com, path=/2999")
+	w.eventually("a path to be had that it does not serve any longer", func() error {
+		return w.try(asking("beside/third", "host=b.example.com, path=/3000"))
+	})
+	grow(2, "b.example.com")
+	holds("b.example.com/0", "b.example.com/1")
+	refused("fourth", "host=b.example.com, path=/1")
+	w.delete(site)
+	holds()
+	w.eventually("a path to be had of an Ingress that is gone", func() error {
+		return w.try(asking("beside/fourth", "host=b.example.com, path=/1"))
+	})
+}
+
+// TestALargeNeighborCostsNothing has one tenant make an Ingress with 8,000 paths, and Services with 2,000 ports, and another
+// one be served beside them. What it takes is logged, and nothing is made of it: the machine is shared.
+func TestALargeNeighborCostsNothing(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("large"), namespace("small"))
+	e := w.newEdge("neighbor", autoAssign(20000, 29999))
+	w.unguarded(addressPool("neighbor", []string{"198.51.100.128/25"}, sharesPorts, forAll, onRequest),
+		addressPool("neighbor-whole", []string{"203.0.113.0/24"}, forAll, onRequest))
+	round := 0
+	serve := func(what string) {
+		t.Helper()
+		round++
+		const n = 20
+		var took [3][]time.Duration
+		start := time.Now()
+		var streams []*v1beta1.StreamIngress
+		var services, exposed []*corev1.Service
+		for i := range n {
+			key := fmt.Sprintf("small/r%d-%d", round, i)
+			streams = append(streams, sti(key, of("neighbor"), auto(TCP)))
+			services = append(services, balancer(key+"-lb", inPool("neighbor"), ports(port("p", int32(1000*round+i))))) //nolint:gosec // small
+			exposed = append(exposed, asking(key+"-web", fmt.Sprintf("host=a.example.com, path=/small-%d-%d", round, i)))
+			for kind, object := range []client.Object{streams[i], services[i], exposed[i]} {
+				before := time.Now()
+				w.create(object)
+				took[kind] = append(took[kind], time.Since(before))
+			}
+		}
+		created := time.Since(start)
+		w.programmed(streams...)
+		for i := range n {
+			w.balances(services[i], fmt.Sprintf("198.51.100.128 VIP TCP/%d", 1000*round+i))
+			w.serves(exposed[i], fmt.Sprintf("Prefix a.example.com/small-%d-%d -> r%d-%d-web:80", round, i, round, i))
+		}
+		for kind := range took {
+			slices.Sort(took[kind])
+		}
+		t.Logf("%s: %d streams, %d load balancers and %d annotated Services admitted in %v, of which each in (median) %v, %v, %v; all served after %v",
+			what, n, n, n, created, took[0][n/2], took[1][n/2], took[2][n/2], time.Since(start))
+	}
+	serve("warming up")
+	serve("alone")
+
+	site := manyPaths("large/site", 2000, "a.example.com", "b.example.com", "c.example.com", "d.example.com")
+	w.create(site)
+	many := balancer("large/many", inPool("neighbor"), ports(numbered(2000, 10000)...))
+	many.Spec.AllocateLoadBalancerNodePorts = new(false)
+	_ = w.refusedSaying(many, "spec.ports: Too many: 2000: a Service gets at most 100 ports")
+	whole := many.DeepCopy()
+	whole.Name = "whole"
+	inPool("neighbor-whole")(whole)
+	w.admitted(whole)
+	w.eventually("the hosts to be held", func() error { return is(len(w.claimsHeldBy("Ingress large/site")), 4) })
+	serve("beside 8,000 paths and 2,000 ports")
+
+	changing, stop := make(chan int), make(chan struct{})
+	go func() {
+		n := 0
+		defer func() { changing <- n }()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if tryEdit(w, site, func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].HTTP.Paths[0].Path = fmt.Sprintf("/changed-%d", n) }) != nil {
+				return
+			}
+			n++
+		}
+	}()
+	serve("beside 8,000 paths that change")
+	close(stop)
+	t.Logf("the paths changed %d times", <-changing)
+	if got := w.claimsHeldBy("Ingress large/site"); len(got) != 4 {
+		t.Errorf("the Ingress has %d claims: %.200q", len(got), got)
+	}
+	for holder, want := range map[string]int{"Service large/many": 0, "Service large/whole": 1} {
+		if got := w.claimsHeldBy(holder); len(got) != want {
+			t.Errorf("%s has %d claims, want %d", holder, len(got), want)
+		}
+	}
+	e.create(sti("small/last", of("neighbor"), tcp(30000)))
+}
