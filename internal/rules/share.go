@@ -46,6 +46,9 @@ type portShare struct {
 func portShares(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, namespace labels.Set,
 ) (map[int]portShare, error) {
+	if !slices.ContainsFunc(class.Spec.Allow, func(rule v1beta1.PortAllowance) bool { return rule.MaxPerNamespace > 0 }) {
+		return nil, nil
+	}
 	rules, shares := stream.RulesFor(class, namespace), map[int]portShare{}
 	for i, rule := range rules {
 		if rule != nil && rule.MaxPerNamespace > 0 {
@@ -85,7 +88,7 @@ func portLimit(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, namespace labels.Set, at claim.Coordinate,
 ) (Problems, error) {
 	shares, err := portShares(ctx, v, s, class, namespace)
-	if err != nil {
+	if err != nil || len(shares) == 0 {
 		return nil, err
 	}
 	rule := stream.RulesFor(class, namespace).Giving(at.Protocol(), at.Port())
@@ -105,6 +108,9 @@ func portLimit(
 func drawLimit(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, namespace labels.Set, shares map[int]portShare,
 ) (Problems, error) {
+	if len(shares) == 0 {
+		return nil, nil
+	}
 	free := stream.Automatic(class, s.ProtocolOrDefault(), namespace)
 	v.Unclaimed(free, class.Name, s.ProtocolOrDefault())
 	rule := stream.RulesFor(class, namespace).Giving(s.ProtocolOrDefault(), free.Next(1))

@@ -159,7 +159,7 @@ func TestStreamIngressClassSchema(t *testing.T) {
 		"both ConfigMaps":    {spec: `{` + targets + `}`},
 		"TCP only":           {spec: `{tcpConfigMap: {namespace: schema-classes, name: tcp}}`},
 		"UDP only":           {spec: `{udpConfigMap: {namespace: schema-classes, name: udp}}`},
-		"everything":         {spec: `{` + targets + `, service: {namespace: schema-classes, name: p}, autoAssign: {from: 20000, to: 20999}, reserved: [{from: 442}, {from: 10245, to: 10247}], allow: [{protocols: [TCP, UDP], from: 1, to: 1024, namespaceSelector: {matchLabels: {team: a}}}, {}], upstreamNamespaces: Same}`},
+		"everything":         {spec: `{` + targets + `, service: {namespace: schema-classes, name: p}, autoAssign: {from: 20000, to: 20999}, reserved: [{from: 442}, {from: 10245, to: 10247}], allow: [{protocols: [TCP, UDP], from: 1, to: 1024, maxPerNamespace: 3, namespaceSelector: {matchLabels: {team: a}}}, {}], upstreamNamespaces: Same}`},
 		"one name, two ways": {spec: `{tcpConfigMap: {namespace: schema-classes, name: s}, udpConfigMap: {namespace: schema-classes2, name: s}}`},
 
 		"no ConfigMap":        {spec: `{service: {namespace: a, name: p}}`, field: "spec", message: "at least one of tcpConfigMap and udpConfigMap must be set"},
@@ -172,6 +172,7 @@ func TestStreamIngressClassSchema(t *testing.T) {
 		"reserved backwards":  {spec: `{` + targets + `, reserved: [{from: 2, to: 1}]}`, field: "spec.reserved[0].to", message: "must not be less than from"},
 		"allow backwards":     {spec: `{` + targets + `, allow: [{from: 2, to: 1}]}`, field: "spec.allow[0].to", message: "must not be less than from"},
 		"allow from too high": {spec: `{` + targets + `, allow: [{to: 10, from: 11}]}`, field: "spec.allow[0].to", message: "must not be less than from"},
+		"allow none":          {spec: `{` + targets + `, allow: [{maxPerNamespace: 0}]}`, field: "spec.allow[0].maxPerNamespace", message: "greater than or equal to 1"},
 		"a protocol twice":    {spec: `{` + targets + `, allow: [{protocols: [TCP, TCP]}]}`, field: "spec.allow[0].protocols[1]", message: "Duplicate value"},
 		"an unknown protocol": {spec: `{` + targets + `, allow: [{protocols: [SCTP]}]}`, field: "spec.allow[0].protocols[0]", message: `supported values: "TCP", "UDP"`},
 		"a bad selector":      {spec: `{` + targets + `, allow: [{namespaceSelector: {matchExpressions: [{key: team, operator: Is}]}}]}`, field: "spec.allow[0].namespaceSelector", message: "not a valid label selector operator"},

@@ -3,6 +3,8 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,10 +82,39 @@ func TestANamespaceHasItsShareOfPorts(t *testing.T) {
 	w.has(late, v1beta1.ConditionAccepted, "True Accepted")
 }
 
+// TestAFloodTakesNoMoreThanItsShare has one namespace ask for many ports at the same moment. Requests that one replica decides
+// while another one does may exceed the limit, by no more than that replica gives.
+func TestAFloodTakesNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	const limit, asked = 10, 200
+	e := w.newEdge("flood", allow(1, 65535, ""), atMost(limit), autoAssign(20000, 20999))
+	w.create(namespace("flood"))
+	w.eventually("the class to be known", func() error { return w.try(sti("flood/first", of("flood"), auto(TCP))) })
+	var admitted atomic.Int32
+	var all sync.WaitGroup
+	for i := range asked {
+		all.Go(func() {
+			if w.try(sti(fmt.Sprintf("flood/s%d", i), of("flood"), auto(TCP))) == nil {
+				admitted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("of %d requests for %d ports %d were admitted", asked, limit, admitted.Load()+1)
+	if n := admitted.Load() + 1; n < limit || n > 4*limit {
+		t.Errorf("%d were admitted", n)
+	}
+	w.eventually("the limit to count", func() error {
+		return says(e.Client.Create(t.Context(), sti("flood/last", of("flood"), auto(TCP)), client.DryRunAll), "gives at most 10 port(s)")
+	})
+}
+
 func TestANamespaceHasItsShareOfAPool(t *testing.T) {
 	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
 	w.create(namespace("pool-a"), namespace("pool-b"))
+	mustContain(t, w.refusal(w.try(source("own", v1beta1.SourceClusterIP, upTo(2)))).Error(), "spec.maxPerNamespace", "each Service has cluster IPs of its own")
 	whole := addressPool("whole", []string{"198.51.100.0/29"}, forAll, onRequest, upTo(2))
 	w.unguarded(whole, addressPool("ports", []string{"198.51.100.8/32"}, sharesPorts, forAll, onRequest, upTo(2)),
 		source("nodes", v1beta1.SourceNodeIP, upTo(2)))
