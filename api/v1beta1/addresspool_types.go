@@ -86,10 +86,10 @@ type AddressPoolSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// maxPerNamespace is how much of the pool the Services of one namespace get: addresses, or, where these are shared,
-	// ports of them, of each address one. Ports of the nodes count for every pool of the source NodeIP, as all of these
-	// give the same ones. Services that have more when the limit comes keep it, and may change each port for another. The
-	// Service that a StreamIngressClass names neither counts nor is limited. Requests at the same moment may exceed it by
-	// a few. Left out: as much as there is.
+	// ports, each of which counts on each address. Ports of the nodes count for every pool of the source NodeIP, as all of
+	// these give the same ones. Services that have more when the limit comes keep it, and may change each port for another.
+	// A Service that a StreamIngressClass names neither counts nor is limited. Requests at the same moment may exceed the
+	// limit by a few. Left out: as much as there is.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`

@@ -185,8 +185,8 @@ type PortAllowance struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// maxPerNamespace is how many ports the rule gives to the streams of one namespace, TCP and UDP ports together. Of
 	// several rules that give a port, only the first in the list counts it, and when that one gives no more, a later one
-	// does not give it either. Streams that have more when the limit comes keep them, and may move each to another port.
-	// Requests at the same moment may exceed it by a few. Left out: as many as there are.
+	// does not give it either. Streams that have more when the limit comes keep them, and may each move to another port of
+	// the rule. Requests at the same moment may exceed the limit by a few. Left out: as many as there are.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`
