@@ -87,11 +87,12 @@ func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Req
 	return requests
 }
 
-// servingChanged leaves out changes of an Ingress that leave its points alone.
+// servingChanged leaves out changes of an Ingress that are not of its spec. The rules are not compared: to find that
+// thousands of paths are the same takes longer than to look at the Ingress once more.
 func servingChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*networkingv1.Ingress), e.ObjectNew.(*networkingv1.Ingress)
-		return !equality.Semantic.DeepEqual(before.Spec.Rules, after.Spec.Rules) || before.UID != after.UID ||
+		return before.Generation != after.Generation || before.UID != after.UID ||
 			exposure.MadeFor(before) != exposure.MadeFor(after)
 	}}
 }
