@@ -205,3 +205,19 @@ func TestPortsOfAService(t *testing.T) {
 		"any number":                   {in: edgeWith(shared), svc: asking(onPorts(80, 81, 82)), want: []string{"a addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.81 addr.192-0-2-1.tcp.82 drawn"}},
 	})
 }
+
+// TestForwardedPortsHaveLimits has Services ask for a pool that they wait for, while their ports change at the address that
+// they have.
+func TestForwardedPortsHaveLimits(t *testing.T) {
+	limited, tooMany := edgeWith(pool("a", "192.0.2.1", sharesPorts, upTo(1))), edgeWith(pool("a", "192.0.2.1", sharesPorts))
+	tooMany.maxPorts = 1
+	for reason, w := range map[string]*world{v1beta1.ReasonNamespaceLimitReached: limited, v1beta1.ReasonTooManyPorts: tooMany} {
+		held := portAt("192.0.2.1", 80)
+		w.claims = claims(web, held)
+		svc := asking(forPool("none"), onPorts(80, 81), servedAt("192.0.2.1"))
+		_, problems, err := Forwarded(t.Context(), w, balanceOf(t, svc, held), w.graceLeft)
+		if err != nil || len(problems) != 1 || problems[0].Reason != reason {
+			t.Errorf("want %s, got %v %v", reason, verdicts(problems), err)
+		}
+	}
+}
