@@ -32,7 +32,7 @@ type allotment struct {
 
 // complete adds to what a Service keeps what is missing.
 func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]loadbalancer.Lot, Problems, error) {
-	problems, err := a.hindrances(ctx, nil, kept...)
+	problems, err := a.hindrances(ctx, kept)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
@@ -118,7 +118,7 @@ func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []lo
 	switch pool.SourceOrDefault() {
 	case v1beta1.SourceNodeIP:
 		lots = []loadbalancer.Lot{loadbalancer.NodeLot(pool, a.Ports)}
-		if problems, err = a.hindrances(ctx, nil, lots...); err != nil || len(problems) > 0 {
+		if problems, err = a.hindrances(ctx, lots); err != nil || len(problems) > 0 {
 			return nil, problems, err
 		}
 		return lots, nil, nil
@@ -140,7 +140,7 @@ func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) (
 	for _, ip := range clusterIPs(a.Service) {
 		lots = append(lots, loadbalancer.AddressLot(pool, ip, v1beta1.SharingNone, a.Ports))
 	}
-	problems, err := a.hindrances(ctx, nil, lots...)
+	problems, err := a.hindrances(ctx, lots)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
@@ -214,7 +214,7 @@ func (a *allotment) ofFamily(
 			return nil, nil, nil
 		}
 		lot := loadbalancer.AddressLot(pool, ip, sharing, a.Ports)
-		problems, err := a.hindrances(ctx, beside, lot)
+		problems, err := a.hindrances(ctx, []loadbalancer.Lot{lot}, beside...)
 		if err != nil || len(problems) > 0 {
 			return nil, problems, err
 		}

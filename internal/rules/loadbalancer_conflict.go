@@ -17,7 +17,7 @@ import (
 
 // hindrances are what keeps a Service from having lots beside others, as far as is known without asking the API server:
 // limits, ports that are reserved, and points that others hold.
-func (a *allotment) hindrances(ctx context.Context, beside []loadbalancer.Lot, lots ...loadbalancer.Lot) (Problems, error) {
+func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot, beside ...loadbalancer.Lot) (Problems, error) {
 	var problems Problems
 	for n, lot := range lots {
 		over, err := a.limits(ctx, slices.Concat(beside, lots[:n]), lot)
