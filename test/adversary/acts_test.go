@@ -29,15 +29,19 @@ type kind struct {
 	draw   func(*user, *rand.Rand) act
 }
 
-// act has everybody act until ctx ends.
-func (s *stage) act(ctx context.Context, chosen *regexp.Regexp) {
+// act has everybody act until ctx ends, while o observes.
+func (s *stage) act(ctx context.Context, o *observer, chosen *regexp.Regexp) {
 	var actors sync.WaitGroup
 	for i, u := range s.users {
 		actors.Go(func() { s.actAs(ctx, u, ofTenants, chosen, uint64(i), *rate) })
 	}
 	administrator := &user{Client: s.Client, name: "administrator"}
 	actors.Go(func() { s.actAs(ctx, administrator, ofAdministrator, chosen, 100, 0.4) })
-	actors.Go(func() { s.actAs(ctx, &user{name: "chance"}, s.replicas.ofChance(), chosen, 101, 0.05) })
+	ofChance := []kind{
+		{"kill", 7, func(_ *user, rng *rand.Rand) act { return s.replicas.kill(rng) }},
+		{"break glass", 1, func(_ *user, rng *rand.Rand) act { return s.breakGlass(o, rng) }},
+	}
+	actors.Go(func() { s.actAs(ctx, &user{name: "chance"}, ofChance, chosen, 101, 0.05) })
 	actors.Wait()
 }
 

@@ -36,6 +36,7 @@ func classText(rng *rand.Rand) string {
 		`{"spec":{"allow":null}}`,
 		fmt.Sprintf(`{"spec":{"autoAssign":{"from":%d,"to":7006}}}`, pick(rng, 7000, 7003)),
 		fmt.Sprintf(`{"spec":{"outsideUpstreams":%q}}`, pick(rng, "Allowed", "Denied")),
+		fmt.Sprintf(`{"spec":{"upstreamNamespaces":%q}}`, pick(rng, "All", "Granted")),
 	)
 }
 

@@ -16,9 +16,9 @@ import (
 // lawsOfIngresses are about hosts and paths. Who makes an Ingress by hand is asked by nobody, so that two of those may serve one
 // path; what is given to Services is Portcullis' to answer for.
 var lawsOfIngresses = []law{
-	{"what an Ingress serves is not released", notReleasedWhileServed},
-	{"what an Ingress serves is given to no Service", notGivenAway},
-	{"a Service keeps the path that it asks for", keepsItsPath},
+	{"what an Ingress serves is not released", false, notReleasedWhileServed},
+	{"what an Ingress serves is given to no Service", false, notGivenAway},
+	{"a Service keeps the path that it asks for", false, keepsItsPath},
 }
 
 // released is the point of a claim on a path that its holder has no longer, and that holder.
@@ -38,7 +38,7 @@ func notReleasedWhileServed(now *moment, _ change, before client.Object) error {
 	if !is || ing == nil || !slices.Contains(exposure.PointsOf(ing), at) {
 		return nil
 	}
-	return fmt.Errorf("%s is now held by %q, and it was that of %s, whose Ingress serves it: %s", at.Point(), now.holder(at), holder, ingress(ing))
+	return fmt.Errorf("%s is now held by %s, and it was that of %s, whose Ingress serves it: %s", at.Point(), now.heldBy(at), holder, ingress(ing))
 }
 
 func keepsItsPath(now *moment, _ change, before client.Object) error {
@@ -47,7 +47,7 @@ func keepsItsPath(now *moment, _ change, before client.Object) error {
 	if !is || !holder.IsService() || svc == nil || svc.DeletionTimestamp != nil || !slices.Contains(pathsOf(svc), at) {
 		return nil
 	}
-	return fmt.Errorf("%s is now held by %q, and %s asks for it: %s", at.Point(), now.holder(at), holder, service(svc))
+	return fmt.Errorf("%s is now held by %s, and %s asks for it: %s", at.Point(), now.heldBy(at), holder, service(svc))
 }
 
 // pathsOf are the points that a Service asks for. All tenants say which host and path.
@@ -65,7 +65,7 @@ func pathsOf(svc *corev1.Service) []claim.Coordinate {
 
 // known is how long it may take until all replicas have seen what is stored. It is well below a second where the machine does
 // nothing else.
-const known = 20 * time.Second
+const known = 30 * time.Second
 
 func notGivenAway(now *moment, c change, before client.Object) error {
 	made, ok := c.object.(*v1beta1.EdgeClaim)

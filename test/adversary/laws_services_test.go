@@ -15,11 +15,11 @@ import (
 
 // lawsOfServices are about addresses: kube-proxy forwards every port of a Service at each address that its status lists.
 var lawsOfServices = []law{
-	{"no two Services have one address, or one port of it", notTwice},
-	{"no Service has a port that the nodes need", notReserved},
-	{"a Service holds what its status lists", isHeld},
-	{"what a status lists is not released", notReleased},
-	{"a Service keeps its address for as long as it asks for the same", notLost},
+	{"no two Services have one address, or one port of it", true, notTwice},
+	{"no Service has a port that the nodes need", true, notReserved},
+	{"a Service holds what its status lists", true, isHeld},
+	{"what a status lists is not released", false, notReleased},
+	{"a Service keeps its address for as long as it asks for the same", false, notLost},
 }
 
 func notTwice(now *moment, c change, _ client.Object) error {
@@ -81,7 +81,7 @@ func holdsAll(now *moment, svc *corev1.Service) error {
 		}
 		for _, p := range svc.Spec.Ports {
 			if at := pointOf(ip, p); now.holder(at) != self {
-				return fmt.Errorf("%s is held by %q, and is forwarded to %s", at, now.holder(at), service(svc))
+				return fmt.Errorf("%s is held by %s, and is forwarded to %s", at, now.heldBy(at), service(svc))
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func notReleased(now *moment, c change, before client.Object) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%s is now held by %q, and it was that of %s, which lists it", at, now.holder(at), service(svc))
+	return fmt.Errorf("%s is now held by %s, and it was that of %s, which lists it", at, now.heldBy(at), service(svc))
 }
 
 // notLost leaves out what happens beside a change of a pool: that may take an address away from who was not known to have it.

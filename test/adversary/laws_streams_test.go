@@ -15,13 +15,14 @@ import (
 
 // lawsOfStreams are about the ports of the proxy, and about what the platform has written for it.
 var lawsOfStreams = []law{
-	{"a stream holds the port that it asks for", holdsItsPort},
-	{"no two streams say that they have one port", saysNotTwice},
-	{"no stream gets a port that the class reserves", notReservedByClass},
-	{"an entry leads to who holds its port", leadsToHolder},
-	{"what the platform has written into the ConfigMap stays", entriesStay},
-	{"what the platform has written on the proxy's Service stays", portsStay},
-	{"a port of the proxy is somebody's", opensForHolder},
+	{"a stream holds the port that it asks for", true, holdsItsPort},
+	{"no two streams say that they have one port", false, saysNotTwice},
+	{"no stream gets a port that the class reserves", false, notReservedByClass},
+	{"an entry leads to who holds its port", false, leadsToHolder},
+	{"a stream keeps its entry for as long as it asks for the same", false, keepsItsEntry},
+	{"what the platform has written into the ConfigMap stays", false, entriesStay},
+	{"what the platform has written on the proxy's Service stays", false, portsStay},
+	{"a port of the proxy is somebody's", false, opensForHolder},
 }
 
 // holdsItsPort is broken by whichever of the two changes: the stream, or a claim.
@@ -36,12 +37,12 @@ func holdsItsPort(now *moment, c change, before client.Object) error {
 			si = nil
 		}
 	}
-	if si == nil || now.streams[keyOf(si)] != si || si.Spec.ClassName != className || asked(si) == 0 {
+	if si == nil || now.streams[keyOf(si)] != si || si.Spec.ClassName != className || asked(si) == 0 || now.unjudged[keyOf(si)] == asks(si) {
 		return nil
 	}
 	at := claim.Stream(className, si.ProtocolOrDefault(), asked(si))
 	if self := claim.StreamHolder(si.Namespace, si.Name); now.holder(at) != self {
-		return fmt.Errorf("%s is held by %q, and asked for by %s", at, now.holder(at), streamIngress(si))
+		return fmt.Errorf("%s is held by %s, and asked for by %s", at, now.heldBy(at), streamIngress(si))
 	}
 	return nil
 }
@@ -109,12 +110,39 @@ func leadsToHolder(now *moment, c change, _ client.Object) error {
 		if !isPort || protocol == v1beta1.TCP && foreign[key] == value {
 			continue
 		}
-		namespace, _, _ := strings.Cut(value, "/")
-		if !now.heldLately(claim.Stream(className, protocol, port), c.seen, func(h claim.Holder) bool { return h.IsStream() && h.Namespace == namespace }) {
-			return fmt.Errorf("%s/%d leads to %s, and is held by %q", protocol, port, value, now.holder(claim.Stream(className, protocol, port)))
+		if !now.heldLately(claim.Stream(className, protocol, port), c.seen, func(h claim.Holder) bool { return mayLead(h, value) }) {
+			return fmt.Errorf("%s/%d leads to %s, and is held by %s", protocol, port, value, now.heldBy(claim.Stream(className, protocol, port)))
 		}
 	}
 	return nil
+}
+
+// keepsItsEntry leaves out what happens beside the class or the proxy's Service being made anew.
+func keepsItsEntry(now *moment, c change, before client.Object) error {
+	cm, protocol := proxyConfigMap(c)
+	was, known := before.(*corev1.ConfigMap)
+	if cm == nil || !known || was.UID != cm.UID || c.seen.Sub(now.remade) < lately/2 {
+		return nil
+	}
+	for key := range was.Data {
+		port, _ := stream.ParseKey(key)
+		at := claim.Stream(className, protocol, port)
+		si := now.streams[now.holder(at).Key()]
+		if _, stays := cm.Data[key]; stays || si == nil || now.holder(at) != claim.StreamHolder(si.Namespace, si.Name) {
+			continue
+		}
+		if isCurrent(si) && asked(si) == port && si.ProtocolOrDefault() == protocol && si.Spec.Upstream.Host == "" && si.Spec.Upstream.Namespace == "" {
+			return fmt.Errorf("%s led to %s, and now nowhere, for %s", at, was.Data[key], streamIngress(si))
+		}
+	}
+	return nil
+}
+
+// mayLead says whether an entry can be that of a stream: it leads to its namespace, or to the platform's, which is open to all
+// now and then.
+func mayLead(holder claim.Holder, entry string) bool {
+	namespace, _, _ := strings.Cut(entry, "/")
+	return holder.IsStream() && (namespace == holder.Namespace || namespace == platform)
 }
 
 // proxyConfigMap is the ConfigMap of the class that has changed, nil when it is another.
@@ -184,7 +212,7 @@ func opensForHolder(now *moment, c change, _ client.Object) error {
 		}
 		at := claim.Stream(className, v1beta1.Protocol(p.Protocol), p.Port)
 		if !now.heldLately(at, c.seen, claim.Holder.IsStream) {
-			return fmt.Errorf("%s is open, and is held by %q", at, now.holder(at))
+			return fmt.Errorf("%s is open, and is held by %s", at, now.heldBy(at))
 		}
 	}
 	return nil

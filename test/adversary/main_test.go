@@ -67,7 +67,7 @@ func TestNobodyTakesWhatIsHeld(t *testing.T) {
 		}
 	}()
 	began := time.Now()
-	s.act(acting, chosen)
+	s.act(acting, o, chosen)
 	s.restore()
 	t.Logf("%d acts in %v, %d changes were looked at", s.history.count(), time.Since(began).Round(time.Second), o.looked())
 	if err := o.settle(); err != nil {

@@ -41,6 +41,18 @@ type moment struct {
 	// pools are the pools by name, and governed is when what the pool "whole" gives last changed.
 	pools    map[string]*v1beta1.AddressPool
 	governed time.Time
+	// remade is when the class or the proxy's Service was deleted last.
+	remade time.Time
+	// unguarded is the version from which on requests pass without a verdict, and guarded that from which on all is as it has to
+	// be again; 0 for not yet.
+	unguarded, guarded uint64
+	// unjudged are the streams that have come to ask for a port meanwhile, as asks says it.
+	unjudged map[types.NamespacedName]string
+}
+
+// isUnguarded says whether a change may have been admitted without a verdict.
+func (m *moment) isUnguarded(c change) bool {
+	return m.unguarded > 0 && c.version >= m.unguarded && (m.guarded == 0 || c.version <= m.guarded)
 }
 
 func newMoment() *moment {
@@ -50,7 +62,7 @@ func newMoment() *moment {
 		classes: map[types.NamespacedName]*v1beta1.StreamIngressClass{}, claims: map[string]*v1beta1.EdgeClaim{},
 		served: map[types.NamespacedName]map[claim.Coordinate]time.Time{}, held: map[claim.Coordinate]map[claim.Holder]time.Time{},
 		asked: map[types.NamespacedName]uint64{}, listed: map[types.NamespacedName]map[netip.Addr]uint64{},
-		reserved: map[int32]time.Time{}, pools: map[string]*v1beta1.AddressPool{},
+		reserved: map[int32]time.Time{}, unjudged: map[types.NamespacedName]string{}, pools: map[string]*v1beta1.AddressPool{},
 	}
 }
 
@@ -67,6 +79,12 @@ func (m *moment) apply(c change) (before client.Object) {
 	case *corev1.ConfigMap:
 		return put(m.configMaps, keyOf(object), object, c.gone)
 	case *v1beta1.StreamIngress:
+		switch asks := asks(object); {
+		case m.isUnguarded(c):
+			m.unjudged[keyOf(object)] = asks
+		case m.unjudged[keyOf(object)] != asks:
+			delete(m.unjudged, keyOf(object))
+		}
 		return put(m.streams, keyOf(object), object, c.gone)
 	case *v1beta1.StreamIngressClass:
 		m.noteClass(c, object)
@@ -83,6 +101,11 @@ func (m *moment) apply(c change) (before client.Object) {
 	return nil
 }
 
+// asks is a stream that asks for a port.
+func asks(si *v1beta1.StreamIngress) string {
+	return fmt.Sprint(si.UID, si.Spec.ClassName, si.ProtocolOrDefault(), ptr.Deref(si.Spec.Listen, 0))
+}
+
 // noteService notes since when a Service asks for what it asks for, and lists what it lists.
 func (m *moment) noteService(c change, was, svc *corev1.Service) {
 	key := keyOf(svc)
@@ -90,6 +113,9 @@ func (m *moment) noteService(c change, was, svc *corev1.Service) {
 	if c.gone || was == nil || was.UID != svc.UID {
 		delete(m.asked, key)
 		delete(m.listed, key)
+	}
+	if c.gone && svc.Namespace == platform {
+		m.remade = c.seen
 	}
 	if c.gone {
 		return
@@ -135,7 +161,7 @@ func (m *moment) noteClass(c change, class *v1beta1.StreamIngressClass) {
 		}
 	}
 	if m.reserved = since; c.gone {
-		m.reserved = nil
+		m.reserved, m.remade = nil, c.seen
 	}
 }
 
@@ -184,6 +210,14 @@ func (m *moment) holder(at claim.Coordinate) claim.Holder {
 		return claim.HolderOf(c)
 	}
 	return claim.Holder{}
+}
+
+// heldBy is who holds a point, as people read it.
+func (m *moment) heldBy(at claim.Coordinate) string {
+	if c := m.claims[at.Name()]; c != nil {
+		return c.Spec.HeldBy
+	}
+	return "nobody"
 }
 
 // pointOfClaim is the point of a claim, none if it is not one that Portcullis has made.

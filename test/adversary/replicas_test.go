@@ -21,11 +21,6 @@ type replicas struct {
 	next time.Time
 }
 
-// ofChance is what happens to replicas.
-func (r *replicas) ofChance() []kind {
-	return []kind{{"kill", 1, func(_ *user, rng *rand.Rand) act { return r.kill(rng) }}}
-}
-
 // kill kills one replica, or now and then both, so that nobody answers. One of them leads.
 func (r *replicas) kill(rng *rand.Rand) act {
 	which, wait := pick(rng, "first", "second", "first", "second", "both"), time.Duration(rng.IntN(3000))*time.Millisecond

@@ -25,6 +25,7 @@ var ofServices = []kind{
 	{"finalizers of Service", 6, func(u *user, rng *rand.Rand) act { return merges(u, aService(u, rng), finalizersText(rng)) }},
 	{"managedFields of Service", 4, func(u *user, rng *rand.Rand) act { return merges(u, aService(u, rng), disownText) }},
 	{"marks on Service", 3, func(u *user, rng *rand.Rand) act { return merges(u, aService(u, rng), marksText(rng)) }},
+	{"owner of Service", 1, func(u *user, rng *rand.Rand) act { return merges(u, aService(u, rng), ownerText(rng)) }},
 	{"flood of Service", 1, floodService},
 }
 
@@ -138,6 +139,12 @@ func marksText(rng *rand.Rand) string {
 	default:
 		return annotate(v1beta1.AnnotationMadeFor, "")
 	}
+}
+
+// ownerText says that something owns an object that does not exist, so that the garbage collector deletes it, or nothing.
+func ownerText(rng *rand.Rand) string {
+	return pick(rng, `{"metadata":{"ownerReferences":null}}`,
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"nobody","uid":"0b7a5e0e-0000-4000-8000-000000000000"}]}}`)
 }
 
 // floodService changes the same Service many times at once.

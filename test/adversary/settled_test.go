@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,7 +24,7 @@ func (m *moment) settled() error {
 	for _, si := range m.streams {
 		at := claim.Stream(className, si.ProtocolOrDefault(), asked(si))
 		if self := claim.StreamHolder(si.Namespace, si.Name); si.Spec.ClassName == className && isCurrent(si) && m.holder(at) != self {
-			return fmt.Errorf("%s is held by %q, and it is that of %s", at, m.holder(at), streamIngress(si))
+			return fmt.Errorf("%s is held by %s, and it is that of %s", at, m.heldBy(at), streamIngress(si))
 		}
 	}
 	for _, cm := range m.configMaps {
@@ -67,8 +66,8 @@ func (m *moment) entriesSettled(cm *corev1.ConfigMap) error {
 		port, isPort := stream.ParseKey(key)
 		holder := m.holder(claim.Stream(className, protocol, port))
 		byPlatform := protocol == v1beta1.TCP && foreign[key] == value
-		if isPort && !byPlatform && (!holder.IsStream() || !strings.HasPrefix(value, holder.Namespace+"/")) {
-			return fmt.Errorf("%s/%d leads to %s, and is held by %q", protocol, port, value, holder)
+		if isPort && !byPlatform && !mayLead(holder, value) {
+			return fmt.Errorf("%s/%d leads to %s, and is held by %s", protocol, port, value, holder)
 		}
 	}
 	for key, value := range foreign {

@@ -109,6 +109,7 @@ func TestEveryLawFinds(t *testing.T) {
 		"no two streams say that they have one port":                      {listening("tenant-a", 7002), listening("tenant-b", 7003), listening("tenant-b", 7002)},
 		"no stream gets a port that the class reserves":                   {reserving(7002), later{held(port, streamA)}},
 		"an entry leads to who holds its port":                            {held(port, streamA), with("7002", "tenant-a/lb:80"), with("7002", "tenant-b/lb:80")},
+		"a stream keeps its entry for as long as it asks for the same":    {held(port, streamA), listening("tenant-a", 7002), later{with("7002", "tenant-a/lb:80")}, entries()},
 		"what the platform has written into the ConfigMap stays":          {entries(), with("7000", "")},
 		"what the platform has written on the proxy's Service stays":      {opened(), proxy()},
 		"a port of the proxy is somebody's":                               {opened(), held(port, streamA), opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002}), gone{held(port, streamA)}, later{opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002})}},

@@ -58,9 +58,13 @@ func createStream(u *user, rng *rand.Rand) act {
 	si := aStream(u, rng)
 	si.Spec.ClassName, si.Spec.Protocol, si.Spec.Listen = className, someProtocol(rng), somePort(rng)
 	si.Spec.Upstream = v1beta1.StreamUpstream{Service: "lb-0", Port: intstr.FromInt(80)}
-	if rng.IntN(6) == 0 {
+	switch rng.IntN(8) {
+	case 0:
 		si.Spec.IsService = new(false)
 		si.Spec.Upstream = v1beta1.StreamUpstream{Host: "192.0.2.7", Port: intstr.FromInt(80)}
+	case 1: // just what the platform has written, and where the class may let everybody lead
+		si.Spec.Protocol, si.Spec.Listen = v1beta1.TCP, new(int32(7000))
+		si.Spec.Upstream = v1beta1.StreamUpstream{Namespace: platform, Service: "web", Port: intstr.FromInt(80)}
 	}
 	if rng.IntN(3) == 0 {
 		si.Finalizers = []string{mine}
