@@ -39,9 +39,10 @@ func (s *stage) act(ctx context.Context, o *observer, chosen *regexp.Regexp) {
 	actors.Go(func() { s.actAs(ctx, administrator, ofAdministrator, chosen, 100, 0.4) })
 	ofChance := []kind{
 		{"kill", 7, func(_ *user, rng *rand.Rand) act { return s.replicas.kill(rng) }},
+		{"disturb answers", 3, func(_ *user, rng *rand.Rand) act { return s.disturb(rng) }},
 		{"break glass", 1, func(_ *user, rng *rand.Rand) act { return s.breakGlass(o, rng) }},
 	}
-	actors.Go(func() { s.actAs(ctx, &user{name: "chance"}, ofChance, chosen, 101, 0.05) })
+	actors.Go(func() { s.actAs(ctx, &user{name: "chance"}, ofChance, chosen, 101, 0.07) })
 	actors.Wait()
 }
 

@@ -90,12 +90,23 @@ func (o *observer) excuse(version uint64) {
 	o.now.unguarded, o.now.guarded = version, 0
 }
 
-// madeGood waits until all laws are kept again, and has them be looked at from then on.
+// madeGood waits until all laws are kept again, and has them be looked at from then on. Requests that were admitted before
+// somebody answered may be stored a moment later.
 func (o *observer) madeGood(ctx context.Context) error {
 	began := time.Now()
-	err := within(ctx, undone, func() error {
+	if err := harness.Pause(ctx, time.Second); err != nil {
+		return err
+	}
+	version, err := o.version(ctx)
+	if err != nil {
+		return err
+	}
+	err = within(ctx, undone, func() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.reachedLocked() < version {
+			return fmt.Errorf("the observer has seen version %d, of %d", o.reachedLocked(), version)
+		}
 		for _, svc := range o.now.services {
 			for _, l := range laws {
 				if err := l.check(o.now, change{object: svc, seen: time.Now()}, svc); err != nil && l.bypassed {

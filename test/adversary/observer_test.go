@@ -228,27 +228,31 @@ func (o *observer) beat(ctx context.Context) {
 	}
 }
 
+// version is that of what was stored last.
+func (o *observer) version(ctx context.Context) (uint64, error) {
+	list := &v1beta1.EdgeClaimList{}
+	if err := o.s.Client.List(ctx, list); err != nil {
+		return 0, err
+	}
+	return versionOf(list)
+}
+
 // settle waits until everything that was stored by now is looked at, and all is as it has to be when nobody acts.
 func (o *observer) settle() error {
-	list := &v1beta1.EdgeClaimList{}
-	if err := o.s.Client.List(o.s.t.Context(), list); err != nil {
-		return err
-	}
-	version, err := versionOf(list)
+	version, err := o.version(o.s.t.Context())
 	if err != nil {
 		return err
 	}
 	return within(o.s.t.Context(), patience, func() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		for kind, reached := range o.reached {
-			if reached < version && o.failure == "" {
-				return fmt.Errorf("of %s the observer has seen version %d, of %d", kind, reached, version)
-			}
-		}
-		if o.failure != "" {
+		switch reached := o.reachedLocked(); {
+		case o.failure != "":
 			return nil
+		case reached < version:
+			return fmt.Errorf("the observer has seen version %d, of %d", reached, version)
+		default:
+			return o.now.settled()
 		}
-		return o.now.settled()
 	})
 }

@@ -69,3 +69,14 @@ func (r *replicas) replace(ctx context.Context) error {
 	}
 	return nil
 }
+
+// disturb has answers of the replicas be late, or get lost, for a while: requests then fail, or pass without a verdict where
+// they may.
+func (s *stage) disturb(rng *rand.Rand) act {
+	lost, wait := 2+rng.IntN(4), time.Duration(1000+rng.IntN(4000))*time.Millisecond
+	return act{what: fmt.Sprintf("lose one of %d answers of the replicas for %v", lost, wait), do: func(ctx context.Context) error {
+		s.DisturbAnswers(func() harness.Fate { return harness.Fate{Delay: rand.N(50 * time.Millisecond), Cut: rand.N(lost) == 0} })
+		defer s.DisturbAnswers(nil)
+		return harness.Pause(ctx, wait)
+	}}
+}
