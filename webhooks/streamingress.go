@@ -162,6 +162,13 @@ func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at
 	return nil, nil
 }
 
+func ignoreHeld(err error) error {
+	if claim.IsHeld(err) {
+		return nil
+	}
+	return err
+}
+
 // draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
 // gone; a dry run only finds out that there is a choice.
 func (v *streamValidator) draw(
@@ -175,15 +182,15 @@ func (v *streamValidator) draw(
 		if err != nil || foreign {
 			return false, err
 		}
-		var held *claim.HeldError
-		if err = v.ledger.Promise(ctx, at, by, nil); errors.As(err, &held) {
-			return false, nil
-		}
+		giveBack, err := v.ledger.Draw(ctx, at, by)
 		if err != nil {
-			return false, err
+			return false, ignoreHeld(err)
 		}
 		problems, err := v.claimFront(ctx, req.Front, at)
-		return err == nil && len(problems) == 0, err
+		if err != nil || len(problems) == 0 {
+			return err == nil, err
+		}
+		return false, giveBack(ctx)
 	})
 	if errors.Is(err, rules.ErrNoFreePort) {
 		return rules.NoFreePort(s, req.Class), nil

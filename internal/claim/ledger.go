@@ -118,9 +118,36 @@ func (l *Ledger) PromiseAll(ctx context.Context, points []Coordinate, by Claiman
 }
 
 func (l *Ledger) promise(ctx context.Context, at Coordinate, by Claimant, mayTake MayTake) error {
-	renewed := metav1.NewMicroTime(l.Clock.Now().Truncate(time.Microsecond)) // as it is stored
-	_, err := l.acquire(ctx, l.cached(at.Name()), at, by, &renewed, mayTake)
+	_, _, err := l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), mayTake)
 	return err
+}
+
+// Draw promises a point in place of which any other would do as well. giveBack takes back what was promised, unless the
+// claimant had the point before, or somebody counts on it by now.
+func (l *Ledger) Draw(ctx context.Context, at Coordinate, by Claimant) (giveBack func(context.Context) error, err error) {
+	drop, err := l.Promises.Open(ctx, by, at)
+	if err != nil {
+		return nil, err
+	}
+	c, created, err := l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), nil)
+	if err != nil {
+		if IsHeld(err) {
+			drop()
+		}
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if !created {
+			return nil
+		}
+		drop()
+		return l.takeBack(ctx, c)
+	}, nil
+}
+
+// now is the time as it is stored.
+func (l *Ledger) now() *metav1.MicroTime {
+	return new(metav1.NewMicroTime(l.Clock.Now().Truncate(time.Microsecond)))
 }
 
 // Claim claims the point for an object that is stored. It writes nothing when the object has the claim already, and
@@ -128,7 +155,8 @@ func (l *Ledger) promise(ctx context.Context, at Coordinate, by Claimant, mayTak
 func (l *Ledger) Claim(
 	ctx context.Context, at Coordinate, by Claimant, mayTake MayTake,
 ) (*v1beta1.EdgeClaim, error) {
-	return l.acquire(ctx, l.cached(at.Name()), at, by, nil, mayTake)
+	c, _, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, mayTake)
+	return c, err
 }
 
 // Confirm says whether a stored object has the claim on a point, and nobody has one beside it, so that the point may be
@@ -147,7 +175,7 @@ func (l *Ledger) Confirm(ctx context.Context, at Coordinate, by Claimant) (bool,
 	case err != nil:
 		return false, fmt.Errorf("reading what %s can't be held beside: %w", at, err)
 	case rival == nil:
-		_, err = l.acquire(ctx, found, at, by, nil, nil)
+		_, _, err = l.acquire(ctx, found, at, by, nil, nil)
 	case found.CreationTimestamp.Before(&rival.CreationTimestamp) || l.GraceLeft(found) > 0:
 		return false, nil
 	default:
@@ -161,13 +189,13 @@ func (l *Ledger) Confirm(ctx context.Context, at Coordinate, by Claimant) (bool,
 }
 
 // acquire claims a point, of which a claim is known, or none is, and looks for a rival then. A claim that is made here, and
-// has one, is taken back.
+// has one, is taken back. created says that there was none before.
 func (l *Ledger) acquire(
 	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
-) (*v1beta1.EdgeClaim, error) {
+) (_ *v1beta1.EdgeClaim, created bool, _ error) {
 	c, created, err := l.take(ctx, known, at, by, renewed, mayTake)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	rival, err := l.rival(ctx, at, by.Holder, c.ResourceVersion)
 	switch {
@@ -176,12 +204,12 @@ func (l *Ledger) acquire(
 	case rival != nil:
 		err = &HeldError{Claim: rival}
 	default:
-		return c, nil
+		return c, created, nil
 	}
 	if created {
 		err = errors.Join(err, l.takeBack(ctx, c))
 	}
-	return nil, err
+	return nil, false, err
 }
 
 // takeBack deletes a claim, unless somebody has renewed it to count on it.

@@ -221,3 +221,41 @@ func TestHeldErrorNamesPointAndHolder(t *testing.T) {
 		t.Errorf("it says %q, want %q", err, want)
 	}
 }
+
+// TestDrawnPointsAreGivenBack takes back what a request was promised that is refused for something else.
+func TestDrawnPointsAreGivenBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before *v1beta1.EdgeClaim
+		// renewed says that somebody counts on the claim by then.
+		renewed bool
+		stays   bool
+	}{
+		"a claim that was made for it":       {},
+		"one that the claimant had":          {before: held(tcp(80), alice, "a1", 1, start), stays: true},
+		"one that another request counts on": {renewed: true, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{}
+			if tc.before != nil {
+				m = storeWith(tc.before)
+			}
+			l, by := ledgerAt(m, start), Claimant{Holder: alice, UID: "a1", Generation: 1}
+			giveBack, err := l.Draw(t.Context(), tcp(80), by)
+			if err == nil && tc.renewed {
+				err = ledgerAt(m, start.Add(time.Second)).Promise(t.Context(), tcp(80), by, nil)
+			}
+			if err == nil {
+				err = giveBack(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stays := m.stored[tcp(80).Name()] != nil; stays != tc.stays {
+				t.Errorf("the claim stays: %v", stays)
+			}
+		})
+	}
+	if _, err := ledgerAt(storeWith(held(tcp(80), old, "c1", 1, start)), start).Draw(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1"}); !IsHeld(err) {
+		t.Errorf("drawing what another has: %v", err)
+	}
+}

@@ -20,13 +20,20 @@ type claimStore struct {
 	made   *madeClaims
 }
 
-// NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing.
+// NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing. Without a
+// view, nil, nothing is known but what is stored.
 func NewLedger(live client.Reader, writer client.Writer, view *View, options claim.Ledger) *claim.Ledger {
 	ledger := options
 	if ledger.Clock == nil {
 		ledger.Clock = clock.RealClock{}
 	}
-	ledger.Store = claimStore{live: live, writer: writer, made: view.made}
+	store := claimStore{live: live, writer: writer}
+	if view == nil {
+		ledger.Store = store
+		return &ledger
+	}
+	store.made = view.made
+	ledger.Store = store
 	ledger.Cached = func(name string) *v1beta1.EdgeClaim {
 		c, err := view.Claim(context.Background(), name)
 		if err != nil {

@@ -96,6 +96,9 @@ func emptyMadeClaims(c clock.PassiveClock) *madeClaims {
 
 // write notes a claim, and then has it written. One that could not be is forgotten.
 func (m *madeClaims) write(c *v1beta1.EdgeClaim, write func() error) error {
+	if m == nil {
+		return write()
+	}
 	noted := m.note(c)
 	err := write()
 	if err != nil && noted {

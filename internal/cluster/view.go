@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -196,6 +197,13 @@ func (v *View) StreamsOf(ctx context.Context, class string) ([]v1beta1.StreamIng
 
 // Within tells the view the domain of the cluster.
 func (v *View) Within(domain string) { v.domain = domain }
+
+// IsOutside implements rules.View. Whose EndpointSlices are, tenants can't write.
+func (v *View) IsOutside(ctx context.Context, service types.NamespacedName) (bool, error) {
+	slice := &discoveryv1.EndpointSlice{}
+	found, err := v.get(ctx, service, slice)
+	return found && slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager, err
+}
 
 // ClusterDomain implements rules.View.
 func (v *View) ClusterDomain() string { return cmp.Or(v.domain, "cluster.local") }

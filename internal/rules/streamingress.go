@@ -210,7 +210,11 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 	if s.Outside() {
 		return leaves(v, s, class), nil
 	}
-	namespace := s.UpstreamNamespace()
+	service := types.NamespacedName{Namespace: s.UpstreamNamespace(), Name: s.UpstreamService()}
+	if problems, err := leavesBy(ctx, v, service, class); err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	namespace := service.Namespace
 	if namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
 		return nil, nil
 	}
@@ -219,7 +223,6 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace,
 			fmt.Sprintf("class %q lets streams send their traffic to their own namespace only (upstreamNamespaces: Same)", class.Name))), nil
 	}
-	service := types.NamespacedName{Namespace: namespace, Name: s.UpstreamService()}
 	granted, err := v.Granted(ctx, s.Namespace, service)
 	if err != nil || granted {
 		return nil, err
@@ -241,6 +244,22 @@ func leaves(v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass)
 		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), host, why))
 	}
 	return nil
+}
+
+// leavesBy decides whether a stream may lead to a Service. One that Portcullis has made for a stream that leads out of the cluster,
+// by leave of another class, leads there as well.
+func leavesBy(ctx context.Context, v View, service types.NamespacedName, class *v1beta1.StreamIngressClass) (Problems, error) {
+	if class.Spec.OutsideUpstreams == v1beta1.OutsideAllowed {
+		return nil, nil
+	}
+	outside, err := v.IsOutside(ctx, service)
+	if err != nil || !outside {
+		return nil, err
+	}
+	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
+		"Service %s leads out of the cluster, as another StreamIngress asks for it; "+
+			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name another Service, or a class that allows it",
+		service, class.Name))), nil
 }
 
 // Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may

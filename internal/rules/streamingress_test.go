@@ -233,13 +233,19 @@ func TestConsent(t *testing.T) {
 		in     *v1beta1.StreamIngress
 		want   []verdict
 	}{
-		"the own namespace":           {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti()},
-		"the own namespace, by name":  {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("shop", "db", "5432"))},
-		"an upstream outside":         {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(outside("db.example.com"))},
-		"any namespace, on All":       {class: class("public", upstreams(v1beta1.UpstreamAll)), in: sti(to("data", "db", "5432"))},
-		"another one, with a grant":   {grants: map[string]bool{"shop -> data/db": true}, class: class("public"), in: sti(to("data", "db", "5432"))},
-		"another one, without":        {class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
-		"a grant for another Service": {grants: map[string]bool{"shop -> data/x": true}, class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"the own namespace":                        {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti()},
+		"the own namespace, by name":               {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("shop", "db", "5432"))},
+		"an upstream outside":                      {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(outside("db.example.com"))},
+		"any namespace, on All":                    {class: class("public", upstreams(v1beta1.UpstreamAll)), in: sti(to("data", "db", "5432"))},
+		"another one, with a grant":                {grants: map[string]bool{"shop -> data/db": true}, class: class("public"), in: sti(to("data", "db", "5432"))},
+		"another one, without":                     {class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"a grant for another Service":              {grants: map[string]bool{"shop -> data/x": true}, class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"a Service that leads outside, on Allowed": {class: class("public"), in: sti(to("", "sti-outside", "5432"))},
+		"a Service that leads outside, on Denied": {
+			class: class("public", func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }), in: sti(to("", "sti-outside", "5432")),
+			want: []verdict{{v1beta1.ReasonRefNotPermitted, `spec.upstream: Invalid value: "sti-outside": Service shop/sti-outside leads out of the cluster, as another StreamIngress asks for it; ` +
+				`class "public" lets streams lead to Services only (outsideUpstreams: Denied): name another Service, or a class that allows it`}},
+		},
 		"another one, on Same": {
 			grants: map[string]bool{"shop -> data/db": true}, class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("data", "db", "5432")),
 			want: []verdict{{v1beta1.ReasonRefNotPermitted,

@@ -26,6 +26,8 @@ type View interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	// Stream reads a StreamIngress.
 	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
+	// IsOutside says whether Portcullis has given a Service an address outside, for a stream that leads there.
+	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
 	// ClusterDomain is the domain of the names of the cluster's own Services.
 	ClusterDomain() string
 	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.

@@ -89,6 +89,10 @@ func (w *world) Stream(_ context.Context, key types.NamespacedName) (*v1beta1.St
 	return w.streams[key.String()], w.ask("Stream")
 }
 
+func (w *world) IsOutside(_ context.Context, service types.NamespacedName) (bool, error) {
+	return service.Name == "sti-outside", w.ask("IsOutside")
+}
+
 func (w *world) ClusterDomain() string { return "cluster.local" }
 
 func (w *world) Balances(svc *corev1.Service) bool { return loadbalancer.IsOurs(svc, false) }

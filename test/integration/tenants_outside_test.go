@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -38,6 +39,19 @@ func TestLeaveToLeadOutside(t *testing.T) {
 			t.Errorf("a stream may lead to %s", host)
 		}
 	}
+
+	t.Log("not by a class without leave, to a Service that was made for one with it")
+	w.create(streamClass("stay", e.namespace+"-stay", insideOnly))
+	by := sti("leave/by", of("stay"), tcp(1), to("sti-ip", 5432))
+	w.eventually("the Service to be known as one that leads outside", func() error {
+		err := w.try(by)
+		if err == nil {
+			w.delete(by)
+			return errors.New("a stream may lead there")
+		}
+		mustContain(t, w.refusal(err).Error(), "leads out of the cluster")
+		return nil
+	})
 
 	t.Log("withdrawn, the entry goes and the port stays the stream's")
 	w.delete(e.class)

@@ -21,8 +21,7 @@ import (
 func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
 	const rounds = 60
 	w := shared(t)
-	ledger := cluster.NewLedger(w.Client, w.Client, nil, claim.Ledger{Grace: claim.DefaultGrace})
-	ledger.Cached, ledger.Seen, ledger.Promises = nil, nil, nil // a replica that has seen nothing yet
+	ledger := cluster.NewLedger(w.Client, w.Client, nil, claim.Ledger{Grace: claim.DefaultGrace}) // a replica that has seen nothing yet
 	var whole, ports, neither int
 	for round := range rounds {
 		ip := netip.AddrFrom4([4]byte{198, 18, 0, byte(round)})
