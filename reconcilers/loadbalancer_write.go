@@ -35,7 +35,8 @@ func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.S
 	err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
 	if isTooLarge(err) {
 		err = r.patchStatus(ctx, svc, resetManagedFields,
-			operation{"test", "/metadata/resourceVersion", svc.ResourceVersion}, operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}})
+			operation{"test", "/metadata/resourceVersion", svc.ResourceVersion},
+			operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}})
 	}
 	if kept, takes := stillListed(svc.Status.LoadBalancer.Ingress, ingress); takes && (apierrors.IsConflict(err) || isTooLarge(err)) {
 		return r.keepListed(ctx, svc, kept)

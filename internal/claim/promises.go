@@ -136,7 +136,8 @@ func (u *unsettled) drop(uid types.UID, points []Coordinate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if o := u.objects[uid]; o != nil {
-		if o.points.Delete(points...); o.points.Len() == 0 {
+		o.points.Delete(points...)
+		if o.points.Len() == 0 {
 			delete(u.objects, uid)
 		}
 	}
