@@ -131,7 +131,9 @@ func keepsItsEntry(now *moment, c change, before client.Object) error {
 		if _, stays := cm.Data[key]; stays || si == nil || now.holder(at) != claim.StreamHolder(si.Namespace, si.Name) {
 			continue
 		}
-		if isCurrent(si) && asked(si) == port && si.ProtocolOrDefault() == protocol && si.Spec.Upstream.Host == "" && si.Spec.Upstream.Namespace == "" {
+		// One that leads elsewhere needs leave for that.
+		isOwn := isTrue(si.Status.Conditions, v1beta1.ConditionProgrammed) == nil && si.Spec.Upstream.Host == "" && si.Spec.Upstream.Namespace == ""
+		if isOwn && isCurrent(si) && asked(si) == port && si.ProtocolOrDefault() == protocol {
 			return fmt.Errorf("%s led to %s, and now nowhere, for %s", at, was.Data[key], streamIngress(si))
 		}
 	}

@@ -47,7 +47,9 @@ func listening(namespace string, port int32) *v1beta1.StreamIngress {
 	si := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}}
 	si.Spec.ClassName, si.Spec.Listen = className, &port
 	si.Status.Listen, si.Status.ClassName = port, className
-	si.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue}}
+	for _, kind := range []string{v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed} {
+		si.Status.Conditions = append(si.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue})
+	}
 	return si
 }
 
