@@ -16,10 +16,6 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// undone is how long it may take until what was admitted while no replica answered is gone. Promised are 5 s from when a
-// replica leads. One that was killed holds its lease for 20 s more, and this machine may be ten times slower than another.
-const undone = 20*time.Second + 10*5*time.Second
-
 // breakGlass has requests pass without a verdict while no replica answers, as docs/operations.md tells those who can't wait.
 func (s *stage) breakGlass(o *observer, rng *rand.Rand) act {
 	wait := time.Duration(2000+rng.IntN(3000)) * time.Millisecond
@@ -90,8 +86,9 @@ func (o *observer) excuse(version uint64) {
 	o.now.unguarded, o.now.guarded = version, 0
 }
 
-// madeGood waits until all laws are kept again, and has them be looked at from then on. Requests that were admitted before
-// somebody answered may be stored a moment later.
+// madeGood waits until all laws are kept again, and has them be looked at from then on. Promised is that what was admitted while
+// no replica answered is gone 5 s after one leads, which the log tells; one that was killed holds its lease for 20 s more. Requests
+// that were admitted before somebody answered may be stored a moment later.
 func (o *observer) madeGood(ctx context.Context) error {
 	began := time.Now()
 	if err := harness.Pause(ctx, time.Second); err != nil {
@@ -101,7 +98,7 @@ func (o *observer) madeGood(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = within(ctx, undone, func() error {
+	err = within(ctx, patience, func() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.reachedLocked() < version {
@@ -118,7 +115,7 @@ func (o *observer) madeGood(ctx context.Context) error {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		o.fail(fmt.Errorf("%v after replicas answer again: %w", undone, err), change{seen: time.Now()})
+		o.fail(fmt.Errorf("%v after replicas answer again: %w", patience, err), change{seen: time.Now()})
 	}
 	o.s.t.Logf("what was admitted while no replica answered was gone %v after two were ready", time.Since(began).Round(100*time.Millisecond))
 	return err

@@ -65,7 +65,7 @@ func pathsOf(svc *corev1.Service) []claim.Coordinate {
 
 // known is how long it may take until all replicas have seen what is stored. It is well below a second where the machine does
 // nothing else.
-const known = 30 * time.Second
+const known = time.Minute
 
 func notGivenAway(now *moment, c change, before client.Object) error {
 	made, ok := c.object.(*v1beta1.EdgeClaim)

@@ -191,7 +191,7 @@ func (m *moment) heldLately(at claim.Coordinate, now time.Time, wanted func(clai
 
 // lately is how long what is written may be behind what is claimed. It is bounded by a second or two; a machine that does other
 // things, and a leader that has to be elected, take longer.
-const lately = time.Minute
+const lately = 2 * time.Minute
 
 func put[K comparable, T client.Object](stored map[K]T, key K, object T, gone bool) client.Object {
 	before, known := stored[key]
