@@ -11,6 +11,10 @@ import (
 // foreignWants looks whether a ConfigMap or a Service still has a foreign entry or port at a point. What is foreign has
 // not come through admission, so that there is nothing in flight to wait for. An object that is not there while its class
 // names it keeps what it had: it is about to be made again, and its ports are not whose is fastest.
+//
+// Class, ConfigMap and Service come from the cache, also where the holder of a claim is to be looked at live. A cache that lags
+// behind may have a claim released when what was gone stands there again. That is like any foreign entry which is new: admission
+// finds it where no claim is (rules.Adoption), and the class reconciler enters it again.
 func (s *sight) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.Sighting, error) {
 	if _, _, left := claim.Adopted(c); left {
 		return claim.Sighting{Exists: true, Wants: true}, nil // until the entry is settled

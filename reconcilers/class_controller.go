@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -104,20 +105,25 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	return reconcile.Result{RequeueAfter: report.again()}, nil
 }
 
-// close takes back what was written for a class that is deleted.
+// close gives back what the streams of a class that is deleted had taken over.
 func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Result, error) {
 	r.pacer.forget(name)
 	r.reports.forget(name)
 	r.services.entered.drop(name)
 	forgetClassMetrics(name)
 	claims, err := r.view.Claims(ctx, name)
-	if err == nil {
-		err = r.giveBack(ctx, name, nil, claims)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: paceFirst}, nil
+	var report classReport
+	if err := r.giveBack(ctx, nil, claims, nil, &report); err != nil {
+		return later(err)
 	}
-	return reconcile.Result{}, err
+	for _, refused := range report.refused { // there is no status that says so
+		log.FromContext(ctx).Info("the API server refuses to give an entry back", "protocol", refused.Protocol, "port", refused.Port,
+			"error", refused.Message)
+	}
+	return reconcile.Result{RequeueAfter: report.again()}, nil
 }
 
 // program enters what is foreign into the ledger, and writes the entries that the streams of the class need. It returns the
@@ -129,14 +135,14 @@ func (r *classReconciler) program(
 	if err != nil {
 		return report, nil, err
 	}
-	if err := r.giveBack(ctx, class.Name, class, s.claims); err != nil {
+	granted, asked, err := r.grantedStreams(ctx, s)
+	if err != nil {
+		return report, nil, err
+	}
+	if err := r.giveBack(ctx, class, s.claims, asked, &report); err != nil {
 		return report, nil, err
 	}
 	if err := r.enterForeign(ctx, s); err != nil {
-		return report, nil, err
-	}
-	granted, err := r.grantedStreams(ctx, s)
-	if err != nil {
 		return report, nil, err
 	}
 	entered = map[stream.PortKey]bool{}
@@ -145,7 +151,7 @@ func (r *classReconciler) program(
 		if err != nil {
 			return report, nil, err
 		}
-		if err := r.rememberReplaced(ctx, s, cm, wanted); err != nil {
+		if err := r.noteAdopted(ctx, s, cm, wanted, &report); err != nil {
 			return report, nil, err
 		}
 		written, err := r.programConfigMap(ctx, class, cm, wanted, &report)

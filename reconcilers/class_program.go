@@ -61,11 +61,9 @@ func (r *classReconciler) planEntries(
 	if !plan.Removes {
 		return plan, nil
 	}
-	keep, err := r.mayClose(ctx, cm.object)
-	if err != nil || keep == 0 {
+	if keep, err := r.mayCloseIn(ctx, cm.object, report); err != nil || keep == 0 {
 		return plan, err
 	}
-	report.retry(keep)
 	return stream.PlanEntries(cm.standing, cm.standing.KeepOurs(wanted), stream.MaxConfigMapBytes), nil
 }
 

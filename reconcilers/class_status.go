@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -31,6 +32,8 @@ type classReport struct {
 	refused      []v1beta1.RefusedPort
 	// retryAfter is when to look again for another reason than what was refused, 0 for never.
 	retryAfter time.Duration
+	// kept is for how long what Portcullis has applied to objects is kept, by their UID: see mayCloseIn.
+	kept map[types.UID]time.Duration
 }
 
 // retry has the class looked at again after a time; 0 asks for nothing.

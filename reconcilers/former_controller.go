@@ -132,7 +132,7 @@ func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (
 	claims, err := r.view.Claims(ctx, name)
 	here := claim.ConfigMapHolder(obj.GetNamespace(), obj.GetName())
 	for _, c := range claims {
-		if adopted, in, left := claim.Adopted(c); adopted != nil && in == here && (left || class == nil) {
+		if adopted, in, left := claim.Adopted(c); adopted != nil && in == here && (left || adopted.Replaced) {
 			return cacheLag, err
 		}
 	}

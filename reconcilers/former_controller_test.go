@@ -32,6 +32,8 @@ func TestFormerTargets(t *testing.T) {
 	elsewhere.Status.Conditions[0].ObservedGeneration = 2
 	adopted := claim.New(claim.Stream(former, v1beta1.TCP, 80), claim.Claimant{Holder: claim.StreamHolder("shop", "web")})
 	adopted.Spec.Adopted = &v1beta1.AdoptedEntry{Entry: "shop/web:80", Holder: claim.ConfigMapHolder("edge", "tcp-services").Spec("")}
+	replaced := adopted.DeepCopy()
+	replaced.Spec.Adopted.Replaced = true
 	for name, tc := range map[string]struct {
 		by      string
 		label   string
@@ -39,14 +41,16 @@ func TestFormerTargets(t *testing.T) {
 		want    string
 		again   time.Duration
 	}{
-		"its class is gone":                           {stream.FieldManager, former, nil, "", 0},
-		"its class names another one":                 {stream.FieldManager, former, []client.Object{elsewhere}, "", 0},
-		"its class has yet to write to another one":   {stream.FieldManager, former, []client.Object{turning}, "shop/web:80", formerRetry},
-		"its class names it":                          {stream.FieldManager, former, []client.Object{names(former)}, "shop/web:80", 0},
-		"another class names it by now":               {stream.FieldManager, former, []client.Object{names("next")}, "shop/web:80", 0},
-		"it has no label":                             {stream.FieldManager, "", nil, "shop/web:80", 0},
-		"somebody else has applied the entry":         {"kubectl", former, nil, "shop/web:80", 0},
-		"an entry is still to be written back to it":  {stream.FieldManager, former, []client.Object{adopted}, "shop/web:80", cacheLag},
+		"its class is gone":                          {stream.FieldManager, former, nil, "", 0},
+		"its class names another one":                {stream.FieldManager, former, []client.Object{elsewhere}, "", 0},
+		"its class has yet to write to another one":  {stream.FieldManager, former, []client.Object{turning}, "shop/web:80", formerRetry},
+		"its class names it":                         {stream.FieldManager, former, []client.Object{names(former)}, "shop/web:80", 0},
+		"another class names it by now":              {stream.FieldManager, former, []client.Object{names("next")}, "shop/web:80", 0},
+		"it has no label":                            {stream.FieldManager, "", nil, "shop/web:80", 0},
+		"somebody else has applied the entry":        {"kubectl", former, nil, "shop/web:80", 0},
+		"an entry is still to be written back to it": {stream.FieldManager, former, []client.Object{replaced}, "shop/web:80", cacheLag},
+		"its class has moved, and an entry is still to be written back": {
+			stream.FieldManager, former, []client.Object{elsewhere, replaced}, "shop/web:80", cacheLag},
 		"its class serves the stream that took it on": {stream.FieldManager, former, []client.Object{elsewhere, adopted}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

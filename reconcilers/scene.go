@@ -59,19 +59,22 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 }
 
 // grantedStreams are the streams that hold the point they want, by that point. A stream whose upstream namespace has
-// withdrawn its consent keeps its claim, and is not among them.
-func (b base) grantedStreams(ctx context.Context, s *scene) (map[claim.Coordinate]*v1beta1.StreamIngress, error) {
+// withdrawn its consent keeps its claim, and is not among them; asked are the points of those, too.
+func (b base) grantedStreams(
+	ctx context.Context, s *scene,
+) (granted map[claim.Coordinate]*v1beta1.StreamIngress, asked map[claim.Coordinate]bool, err error) {
 	held := map[claim.Holder][]claim.Coordinate{}
 	for at, c := range s.claims {
 		if h := claim.HolderOf(c); h.IsStream() {
 			held[h] = append(held[h], at)
 		}
 	}
-	granted := make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
+	granted = make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
+	asked = make(map[claim.Coordinate]bool, len(held))
 	for holder, points := range held {
 		si, err := b.view.Stream(ctx, holder.Key())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if si == nil {
 			continue
@@ -83,15 +86,16 @@ func (b base) grantedStreams(ctx context.Context, s *scene) (map[claim.Coordinat
 		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
 			continue
 		}
+		asked[at] = true
 		problems, err := rules.Consent(ctx, b.view, si, s.class)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(problems) == 0 {
 			granted[at] = si
 		}
 	}
-	return granted, nil
+	return granted, asked, nil
 }
 
 // wantedEntries are the entries that should stand in the ConfigMap of a protocol.

@@ -55,7 +55,7 @@ func TestWantedEntries(t *testing.T) {
 			if err != nil || len(s.configMaps) != 1 {
 				t.Fatal(s, err)
 			}
-			granted, err := b.grantedStreams(t.Context(), s)
+			granted, _, err := b.grantedStreams(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,6 +31,23 @@ func (b base) mayClose(ctx context.Context, obj metav1.Object) (keep time.Durati
 	return b.leftovers.keep(obj, since), nil
 }
 
+// mayCloseIn does the same within a pass. What is kept once is kept to the end of the pass, and looked at again: where an entry
+// could not be written back yet, nothing else is to close its port.
+func (r *classReconciler) mayCloseIn(ctx context.Context, obj metav1.Object, report *classReport) (keep time.Duration, err error) {
+	if keep := report.kept[obj.GetUID()]; keep > 0 {
+		return keep, nil
+	}
+	if keep, err = r.mayClose(ctx, obj); err != nil || keep == 0 {
+		return 0, err
+	}
+	if report.kept == nil {
+		report.kept = map[types.UID]time.Duration{}
+	}
+	report.kept[obj.GetUID()] = keep
+	report.retry(keep)
+	return keep, nil
+}
+
 // leftovers are the objects that Portcullis last wrote to before it was installed, that is, by a former installation. What
 // they have is kept for a grace, so that it does not close and open again while classes and streams are created anew. The
 // grace begins with the installation, or with this process, if that began later.

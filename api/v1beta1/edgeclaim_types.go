@@ -74,6 +74,10 @@ type AdoptedEntry struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	Entry string `json:"entry"`
+	// granted says that the stream was stored and was about to be programmed. A stream that was promised the point and never
+	// stored has taken over nothing, whatever the class says: when the claim is the ConfigMap's again, it forgets the entry.
+	// +optional
+	Granted bool `json:"granted,omitempty"`
 	// replaced says that the stream leads elsewhere by now, or did, so that only this claim remembers the entry. While it is
 	// false, somebody who removes the entry at its source leaves the port to the stream for good.
 	// +optional

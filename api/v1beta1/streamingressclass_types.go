@@ -82,7 +82,8 @@ type StreamIngressClassSpec struct {
 
 	// adopt says what becomes of an entry of a ConfigMap that somebody else has written, and that a stream of the namespace
 	// it leads to has taken over by saying the same, when that stream goes or listens elsewhere: Return writes it back as it
-	// was, Take closes the port like any other.
+	// was, Take closes the port like any other. When the class is deleted, what its streams have replaced is written back
+	// whatever it said.
 	// +optional
 	// +kubebuilder:default=Return
 	Adopt AdoptPolicy `json:"adopt,omitempty"`

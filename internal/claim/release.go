@@ -21,7 +21,8 @@ type Sighting struct {
 	Wants bool
 }
 
-// Look reads the holder of a claim live, from no cache.
+// Look reads the holder of a claim live, from no cache. What is foreign has no admission in flight that a cache could hide: of
+// that a cache may tell.
 type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
 
 // Release deletes a claim if its holder does not want the point, and no admission that promised it can still be in flight. A
@@ -57,7 +58,8 @@ func (l *Ledger) Release(
 	return 0, true, nil
 }
 
-// letGo deletes a claim, or gives it back.
+// letGo deletes a claim, or gives it back. An entry of which it is not noted that a stream was granted the point was never
+// touched, and nothing is to become of it.
 func (l *Ledger) letGo(ctx context.Context, c *v1beta1.EdgeClaim) error {
 	entry, in, left := Adopted(c)
 	if entry == nil || left {
@@ -65,6 +67,9 @@ func (l *Ledger) letGo(ctx context.Context, c *v1beta1.EdgeClaim) error {
 	}
 	back := c.DeepCopy()
 	back.Spec.Holder, back.Spec.HeldBy, back.Spec.Renewed = entry.Holder, in.String(), nil
+	if !entry.Granted {
+		back.Spec.Adopted = nil
+	}
 	return l.Store.Update(ctx, back)
 }
 

@@ -132,7 +132,7 @@ func TestReleaseGivesBack(t *testing.T) {
 		}
 	}
 	stored := func() *v1beta1.EdgeClaim { return m.stored[tcp(80).Name()].DeepCopy() }
-	must(l.Remember(t.Context(), stored(), &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80"}))
+	must(l.Remember(t.Context(), stored(), &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80", Granted: true}))
 	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
 	_, released, err := l.Release(t.Context(), stored(), nobody, "a1")
 	must(err)
@@ -149,6 +149,20 @@ func TestReleaseGivesBack(t *testing.T) {
 	must(err)
 	if !released || len(m.stored) != 0 {
 		t.Errorf("released=%v, %d claims are left", released, len(m.stored))
+	}
+}
+
+// TestReleaseOfWhatWasNeverGranted releases the claim of a stream that was promised the port of an entry, and never stored: it
+// is the ConfigMap's like any other, and nothing is to become of the entry.
+func TestReleaseOfWhatWasNeverGranted(t *testing.T) {
+	in := ConfigMapHolder("edge", "tcp-services")
+	c := held(tcp(80), alice, "a1", 1, start)
+	c.Spec.Adopted = &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80"}
+	m := storeWith(c)
+	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
+	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], nobody, "")
+	if got := m.stored[tcp(80).Name()]; err != nil || !released || got == nil || HolderOf(got) != in || got.Spec.Adopted != nil {
+		t.Errorf("released=%v, %v, the claim is %+v", released, err, got)
 	}
 }
 

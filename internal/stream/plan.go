@@ -93,14 +93,19 @@ func (s Standing) KeepOurs(wanted map[int32]Entry) map[int32]Entry {
 	all := make(map[int32]Entry, len(wanted)+len(s.Ours))
 	maps.Copy(all, wanted)
 	for port := range s.Ours {
-		if _, isWanted := all[port]; isWanted {
-			continue
-		}
-		if entry, err := ParseEntry(s.Data[Key(port)]); err == nil {
-			all[port] = entry
+		if _, isWanted := all[port]; !isWanted {
+			s.Leave(all, port)
 		}
 	}
 	return all
+}
+
+// Leave changes what is wanted of a port to what stands there: an entry of ours, or none.
+func (s Standing) Leave(wanted map[int32]Entry, port int32) {
+	delete(wanted, port)
+	if entry, err := ParseEntry(s.Data[Key(port)]); err == nil && s.Ours[port] {
+		wanted[port] = entry
+	}
 }
 
 func foreign(now Standing, port int32) bool {

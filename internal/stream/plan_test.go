@@ -156,6 +156,12 @@ func TestKeepOurs(t *testing.T) {
 	if len(wanted) != 2 {
 		t.Errorf("wanted has become %v", wanted)
 	}
+	for _, port := range []int32{81, 82, 90, 100} {
+		now.Leave(wanted, port)
+	}
+	if diff := cmp.Diff(entries(texts{81: "a/b:1"}), wanted); diff != "" {
+		t.Errorf("what is left as it is: %s", diff)
+	}
 	now, kept = standing(texts{80: "a/b:1"}, nil), nil
 	if plan := PlanEntries(now, now.KeepOurs(kept), MaxConfigMapBytes); plan.Changed || plan.Removes {
 		t.Errorf("what is kept would be changed: %+v", plan)

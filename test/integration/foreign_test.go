@@ -377,3 +377,94 @@ func TestAdoptersGiveBack(t *testing.T) {
 	e.leads(TCP, 9000, "closed")
 	e.heldBy("giveback", TCP, 9000, "")
 }
+
+// TestAdopterThatIsNeverStored has a request to take over an entry be admitted, and then refused by a quota. The class is for
+// who imports: what a stream has taken over goes for good, but none has taken over anything.
+func TestAdopterThatIsNeverStored(t *testing.T) {
+	const entry = "unstored/manual:80"
+	e := shared(t).newManualEdge("unstored", func(c *v1beta1.StreamIngressClass) { c.Spec.Adopt = v1beta1.AdoptTake })
+	e.create(service("unstored/manual", port("http", 80)))
+	cm := configMap(e.namespace+"/tcp-services", nil)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
+	e.heldBy("unstored", TCP, 9001, "ConfigMap edge-unstored/tcp-services")
+	e.without("unstored", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
+		quota := &corev1.ResourceQuota{}
+		quota.Namespace, quota.Name = "unstored", "none"
+		e.get(quota)
+		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, quota.Spec.Hard
+		if err := e.Client.Status().Update(t.Context(), quota); err != nil { // there is no controller that does it
+			return err
+		}
+		probe := sti("unstored/probe", of("unstored"), udp(1))
+		defer e.delete(probe)
+		return e.try(probe)
+	})
+
+	e.eventually("the entry to be promised to the stream", func() error {
+		if err := e.try(sti("unstored/s", of("unstored"), tcp(9001), to("manual", 80))); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("not refused by the quota: %w", err)
+		}
+		return is(e.holder("unstored", TCP, 9001), "StreamIngress unstored/s")
+	})
+	e.heldBy("unstored", TCP, 9001, "ConfigMap edge-unstored/tcp-services")
+	e.remembers(9001, "")
+	e.create(namespace("unstored-not"))
+	later := sti("unstored-not/later", of("unstored"), tcp(9002))
+	e.create(later)
+	e.programmed(later)
+	e.leads(TCP, 9001, "no port: "+entry)
+	e.heldBy("unstored", TCP, 9001, "ConfigMap edge-unstored/tcp-services")
+	e.intact()
+}
+
+// takenOver has a stream take over the entry of a manual edge, and lead elsewhere.
+func (e *edge) takenOver() *v1beta1.StreamIngress {
+	e.t.Helper()
+	e.create(service(e.class.Name+"/manual", port("http", 80)), service(e.class.Name+"/other", port("http", 80)))
+	entry := e.class.Name + "/manual:80"
+	edit(e.world, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
+	e.heldBy(e.class.Name, TCP, 9001, "ConfigMap "+e.namespace+"/tcp-services")
+	s := sti(e.class.Name+"/adopter", of(e.class.Name), tcp(9001), to("manual", 80))
+	e.eventually("the entry to be taken over", func() error { return e.try(s) })
+	e.remembers(9001, entry)
+	edit(e.world, s, to("other", 80))
+	e.leads(TCP, 9001, e.class.Name+"/other:80")
+	return s
+}
+
+// TestNewerForeignEntryStays has somebody change an entry after it was given back.
+func TestNewerForeignEntryStays(t *testing.T) {
+	e := shared(t).newManualEdge("newer")
+	s := e.takenOver()
+	e.delete(e.class)
+	e.leads(TCP, 9001, "no port: newer/manual:80")
+	edit(e.world, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = "newer/newer:80" })
+	e.delete(s)
+	e.heldBy("newer", TCP, 9001, "")
+	e.leads(TCP, 9001, "no port: newer/newer:80")
+	e.intact()
+}
+
+// TestForeignEntryThatCannotBeGivenBack has a ConfigMap be immutable when an entry is to be written back: nobody else waits
+// for it.
+func TestForeignEntryThatCannotBeGivenBack(t *testing.T) {
+	e := shared(t).newManualEdge("keeps")
+	s, cm := e.takenOver(), configMap(e.namespace+"/tcp-services", nil)
+	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
+	e.delete(s)
+	e.heldBy("keeps", TCP, 9001, "ConfigMap edge-keeps/tcp-services")
+	other := sti("keeps/u", of("keeps"), udp(9001))
+	e.create(other)
+	e.programmed(other)
+	e.classHas(e.class, v1beta1.ConditionProgrammed, "False ConfigMapRefused")
+	e.remembers(9001, "keeps/manual:80")
+	e.eventually("the port to be told of", func() error {
+		e.get(e.class)
+		for _, refused := range e.class.Status.Refused {
+			if refused.Port == 9001 && refused.Protocol == TCP {
+				return saysAll(refused.Message, "what stood there before can't be written back", "field is immutable")
+			}
+		}
+		return fmt.Errorf("refused are %v", e.class.Status.Refused)
+	})
+}
