@@ -80,12 +80,15 @@ func run(ctx context.Context, out io.Writer, beat time.Duration, flags, modules 
 }
 
 // packages are the patterns of all packages of a module. Those below its directory test, which have whole programs to wait
-// for, come first: what begins last would end last.
+// for, come first, and of these the integration tests, which take longest: what begins last would end last.
 func packages(module string) []string {
-	if info, err := os.Stat(filepath.Join(module, "test")); err == nil && info.IsDir() {
-		return []string{"./test/...", "./..."}
+	var patterns []string
+	for _, dir := range []string{"test/integration", "test"} {
+		if info, err := os.Stat(filepath.Join(module, dir)); err == nil && info.IsDir() {
+			patterns = append(patterns, "./"+dir+"/...")
+		}
 	}
-	return []string{"./..."}
+	return append(patterns, "./...")
 }
 
 // test runs `go test` in one module and reports its events. The error is that of a run which failed although no package
