@@ -57,7 +57,7 @@ func (s *sight) isEntered(ctx context.Context, at claim.Coordinate) (bool, error
 // enqueueReplaced asks for a look at the claims of others of which a new one on a host or path may take the place.
 func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at claim.Coordinate) {
 	if !at.IsHost() {
-		if c, err := r.view.Claim(ctx, claim.Host(at.Host()).Name()); err == nil && c != nil {
+		if c, err := r.view.Claim(ctx, claim.HostOf(at).Name()); err == nil && c != nil {
 			q.Add(claimRequest{Holder: claim.HolderOf(c)})
 		}
 		return

@@ -13,7 +13,7 @@ const (
 	paceLongest = 2 * time.Second
 	// paceIdle is the pause after a look that found nothing to write, or paceShare times what the look took: a class with
 	// many streams takes long to look at.
-	paceIdle  = 50 * time.Millisecond
+	paceIdle  = 10 * time.Millisecond
 	paceShare = 5
 	// paceCalm is how long nothing has to happen for a burst to be over.
 	paceCalm = 150 * time.Millisecond

@@ -32,7 +32,7 @@ func TestPacer(t *testing.T) {
 	const ms = time.Millisecond
 	for name, steps := range map[string][]step{
 		"a single write":   {{0, true, 100 * ms}},
-		"nothing to write": {{0, false, 50 * ms}, {50 * ms, false, 50 * ms}, {time.Hour, false, 50 * ms}},
+		"nothing to write": {{0, false, 10 * ms}, {10 * ms, false, 10 * ms}, {time.Hour, false, 10 * ms}},
 		"a burst": {
 			{0, true, 100 * ms}, {100 * ms, true, 200 * ms}, {200 * ms, true, 400 * ms}, {400 * ms, true, 800 * ms},
 			{800 * ms, true, 1600 * ms}, {1600 * ms, true, 2 * time.Second}, {2 * time.Second, true, 2 * time.Second},
@@ -41,10 +41,10 @@ func TestPacer(t *testing.T) {
 			{0, true, 100 * ms}, {100 * ms, true, 200 * ms}, {601 * ms, true, 100 * ms},
 		},
 		"a burst with a look in between that writes nothing": {
-			{0, true, 100 * ms}, {100 * ms, false, 50 * ms}, {50 * ms, true, 200 * ms},
+			{0, true, 100 * ms}, {100 * ms, false, 10 * ms}, {10 * ms, true, 200 * ms},
 		},
 		"looks that write nothing make no burst of writes that are far apart": {
-			{0, true, 100 * ms}, {100 * ms, false, 50 * ms}, {100 * ms, false, 50 * ms}, {100 * ms, false, 50 * ms}, {100 * ms, true, 100 * ms},
+			{0, true, 100 * ms}, {100 * ms, false, 10 * ms}, {100 * ms, false, 10 * ms}, {100 * ms, false, 10 * ms}, {100 * ms, true, 100 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestLooksThatTakeLong(t *testing.T) {
 		"a short look that wrote":        {true, 10 * ms, 100 * ms, 25 * ms},
 		"a long look that wrote":         {true, 800 * ms, 800 * ms, 200 * ms},
 		"a very long look that wrote":    {true, 30 * time.Second, 30 * time.Second, 500 * ms},
-		"a short look, nothing to write": {false, 5 * ms, 50 * ms, 50 * ms},
-		"a long look, nothing to write":  {false, 100 * ms, 500 * ms, 50 * ms},
+		"a short look, nothing to write": {false, 4 * ms, 20 * ms, 10 * ms},
+		"a long look, nothing to write":  {false, 100 * ms, 500 * ms, 10 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(noon)

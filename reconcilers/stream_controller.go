@@ -61,6 +61,9 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if err != nil {
 		return later(err)
 	}
+	if wait := v.patience(si, time.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	if err := r.report(ctx, si, v); err != nil {
 		return later(err)
 	}

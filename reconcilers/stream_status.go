@@ -51,6 +51,22 @@ func (v *verdict) again() time.Duration {
 	return 0
 }
 
+// newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it.
+const newcomer = time.Second
+
+// patience is how long to wait before a stream is reported on, 0 for not at all: the proxy is told of most new ones within a
+// fraction of a second, and one write of the status says it all.
+func (v *verdict) patience(si *v1beta1.StreamIngress, now time.Time) time.Duration {
+	if len(si.Status.Conditions) > 0 || len(v.refusal) > 0 || v.programmed.Reason != v1beta1.ReasonPending {
+		return 0
+	}
+	age := now.Sub(si.CreationTimestamp.Time)
+	if age < 0 { // by another clock
+		return 0
+	}
+	return max(newcomer-age, 0)
+}
+
 // unusable are the reasons for which nothing is programmed: the upstream may not be used, or is not there and will not
 // be.
 var unusable = map[string]bool{

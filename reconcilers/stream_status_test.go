@@ -290,3 +290,35 @@ func TestRefusalOf(t *testing.T) {
 		})
 	}
 }
+
+// TestPatience compares how long a stream waits for its first report.
+func TestPatience(t *testing.T) {
+	pending := verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")}
+	refused := pending
+	refused.refusal = problem(v1beta1.ReasonPortConflict, "taken")
+	for name, tc := range map[string]struct {
+		verdict verdict
+		known   bool
+		age     time.Duration
+		want    time.Duration
+	}{
+		"new, about to be programmed":  {pending, false, 300 * time.Millisecond, 700 * time.Millisecond},
+		"not so new":                   {pending, false, time.Second, 0},
+		"by a clock that is ahead":     {pending, false, -time.Minute, 0},
+		"reported before":              {pending, true, 0, 0},
+		"refused":                      {refused, false, 0, 0},
+		"open":                         {verdict{programmed: condition("", metav1.ConditionTrue, v1beta1.ReasonProgrammed, "")}, false, 0, 0},
+		"not to be programmed for now": {verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPortRefused, "")}, false, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			si := &v1beta1.StreamIngress{}
+			si.CreationTimestamp = metav1.NewTime(noon)
+			if tc.known {
+				si.Status.Conditions = []metav1.Condition{condition(v1beta1.ConditionAccepted, metav1.ConditionTrue, "", "")}
+			}
+			if got := tc.verdict.patience(si, noon.Add(tc.age)); got != tc.want {
+				t.Errorf("it waits %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -33,6 +32,9 @@ func answer(
 	start := time.Now()
 	d, err := decide(ctx)
 	switch {
+	case err == nil && len(d.problems) == 0:
+		observe(ctx, kind.Kind, "allowed", "", start)
+		return d.warnings, nil
 	case apierrors.IsAlreadyExists(err):
 		observe(ctx, kind.Kind, "denied", string(metav1.StatusReasonAlreadyExists), start)
 		return d.warnings, err
@@ -41,12 +43,9 @@ func answer(
 		tell(log.FromContext(ctx), err)
 		observe(ctx, kind.Kind, "error", string(apierrors.ReasonForError(err)), start)
 		return d.warnings, err
-	case len(d.problems) > 0:
+	default:
 		observe(ctx, kind.Kind, "denied", d.problems[0].Reason, start)
 		return d.warnings, apierrors.NewInvalid(kind, name, d.problems.ErrorList())
-	default:
-		observe(ctx, kind.Kind, "allowed", "", start)
-		return d.warnings, nil
 	}
 }
 
@@ -60,15 +59,15 @@ func tell(logger logr.Logger, err error) {
 }
 
 // isNew says whether an object can be created: the API server asks admission before it looks whether there is one of that
-// name, and nothing may be claimed for what is never stored. read is of the object's kind.
+// name, and nothing may be claimed for what is never stored. The cache is believed only that there is none.
 //
 // Only a create (POST) fails for a name that exists. Server-side apply creates as well, and becomes a change when somebody else was
 // faster.
-func isNew(ctx context.Context, view *cluster.View, obj, read client.Object, resource schema.GroupResource) error {
-	if !isCreate(ctx) {
-		return nil
+func isNew(ctx context.Context, view *cluster.View, obj client.Object, resource schema.GroupResource) error {
+	if known, err := view.Known(ctx, obj); err != nil || !known || !isCreate(ctx) {
+		return err
 	}
-	exists, err := view.Exists(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, read)
+	exists, err := view.Exists(ctx, obj)
 	if exists {
 		return apierrors.NewAlreadyExists(resource, obj.GetName())
 	}

@@ -33,8 +33,14 @@ func sizes() []int {
 func asking(b *testing.B, operation admissionv1.Operation) context.Context {
 	b.Helper()
 	return admission.NewContextWithRequest(b.Context(), admission.Request{
-		AdmissionRequest: admissionv1.AdmissionRequest{Operation: operation},
+		AdmissionRequest: admissionv1.AdmissionRequest{Operation: operation, Options: optionsOf(operation)},
 	})
+}
+
+// optionsOf are the options of a request, as the API server sends them along.
+func optionsOf(operation admissionv1.Operation) runtime.RawExtension {
+	kind := map[admissionv1.Operation]string{admissionv1.Create: "CreateOptions", admissionv1.Update: "UpdateOptions"}[operation]
+	return runtime.RawExtension{Raw: []byte(`{"kind":"` + kind + `","apiVersion":"meta.k8s.io/v1","fieldManager":"kubectl-create"}`)}
 }
 
 // BenchmarkStreamIngress measures decisions on StreamIngresses, without the requests that write claims: those go to a
@@ -183,6 +189,7 @@ func review(b *testing.B, s *v1beta1.StreamIngress) []byte {
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: "1", Operation: admissionv1.Create, Namespace: s.Namespace, Name: s.Name, Object: runtime.RawExtension{Raw: raw},
+			Options: optionsOf(admissionv1.Create),
 		},
 	})
 	if err != nil {

@@ -126,7 +126,7 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 		if err := ready(v.view); err != nil {
 			return d, err
 		}
-		if err := isNew(ctx, v.view, svc, &corev1.Service{}, corev1.Resource("services")); err != nil {
+		if err := isNew(ctx, v.view, svc, corev1.Resource("services")); err != nil {
 			return d, err
 		}
 	}

@@ -56,7 +56,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 		return d, err
 	}
 	if before == nil {
-		if err := isNew(ctx, v.view, s, &v1beta1.StreamIngress{}, streamResource); err != nil {
+		if err := isNew(ctx, v.view, s, streamResource); err != nil {
 			return d, err
 		}
 	}

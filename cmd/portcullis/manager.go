@@ -164,6 +164,9 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	}); err != nil {
 		return err
 	}
+	if err := mgr.Add(returner{}); err != nil {
+		return fmt.Errorf("giving memory back: %w", err)
+	}
 	return addChecks(mgr, serving, view)
 }
 

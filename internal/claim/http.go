@@ -64,6 +64,9 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 // IsHTTP says whether c is a host, or a path on one.
 func (c Coordinate) IsHTTP() bool { return c.host != "" }
 
+// HostOf is the host of a path, as a coordinate.
+func HostOf(path Coordinate) Coordinate { return Coordinate{host: path.host} }
+
 // IsHost says whether c is a host as such.
 func (c Coordinate) IsHost() bool { return c.host != "" && c.path == "" }
 
@@ -76,10 +79,13 @@ func (c Coordinate) Path() string { return c.path }
 // httpName is the name of the claim on a host or path: the host, for people, and a hash of host and path. A host that has a *,
 // or that leaves no room for the hash, is only hinted at.
 func httpName(host, path string) string {
-	sum := sha256.Sum256([]byte(host + path))
+	var buffer [maxName + maxPath]byte // neither host nor path is longer
+	sum := sha256.Sum256(append(append(buffer[:0], host...), path...))
 	hint := strings.Replace(host, "*", "any", 1)
 	if longest := maxName - len(HTTPScope) - hashLength - 2; len(hint) > longest {
 		hint = strings.TrimRight(hint[:longest], "-.")
 	}
-	return HTTPScope + "." + hint + "." + hex.EncodeToString(sum[:])[:hashLength]
+	var hash [2 * sha256.Size]byte
+	hex.Encode(hash[:], sum[:])
+	return HTTPScope + "." + hint + "." + string(hash[:hashLength])
 }

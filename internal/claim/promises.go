@@ -62,12 +62,13 @@ func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) 
 		return func() {}, nil
 	}
 	u := p.of(by.Namespace)
-	var added []Coordinate
-	open := 0
-	err = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, true, func(ctx context.Context) (fits bool, _ error) {
-		added, open, fits = u.add(ctx, p, by, points)
-		return fits, nil
-	})
+	added, open, fits := u.add(ctx, p, by, points)
+	if !fits {
+		err = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, false, func(ctx context.Context) (bool, error) {
+			added, open, fits = u.add(ctx, p, by, points)
+			return fits, nil
+		})
+	}
 	if err != nil {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
 			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Namespace, open, p.Most), 1)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,19 +93,24 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 // Warm starts to cache everything that decisions are made from, so that the first request finds it there: on replicas
 // that do not lead, nothing else would ask for it before. synced says whether all of it is there.
-func Warm(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
+func Warm(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, err error) {
 	var informers []cache.Informer
+	kept = stores{}
 	for _, obj := range []client.Object{
 		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
-		&corev1.Service{}, NamespaceObject(), &networkingv1.Ingress{}, &networkingv1.IngressClass{}, &v1beta1.AddressPool{},
+		&corev1.Service{}, NamespaceObject(), &discoveryv1.EndpointSlice{}, &networkingv1.Ingress{}, &networkingv1.IngressClass{},
+		&v1beta1.AddressPool{},
 	} {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {
-			return nil, fmt.Errorf("caching %T: %w", obj, err)
+			return nil, nil, fmt.Errorf("caching %T: %w", obj, err)
 		}
 		informers = append(informers, informer)
+		if indexed, ok := informer.(toolscache.SharedIndexInformer); ok && indexed.GetStore() != nil { // fakes have none
+			kept[reflect.TypeOf(obj)] = indexed
+		}
 	}
-	return func() bool {
+	return kept, func() bool {
 		return !slices.ContainsFunc(informers, func(i cache.Informer) bool { return !i.HasSynced() })
 	}, nil
 }

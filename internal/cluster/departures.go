@@ -99,13 +99,11 @@ func (v *View) Stored(ctx context.Context, by claim.Claimant) bool {
 	}
 	switch {
 	case by.IsStream():
-		s := &v1beta1.StreamIngress{}
-		found, err := v.get(ctx, by.Key(), s)
-		return err == nil && found && s.UID == by.UID && s.Generation >= by.Generation
+		s, err := v.Stream(ctx, by.Key())
+		return err == nil && s != nil && s.UID == by.UID && s.Generation >= by.Generation
 	case by.IsService():
-		svc := &corev1.Service{}
-		found, err := v.get(ctx, by.Key(), svc)
-		return err == nil && found && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
+		svc, err := v.Service(ctx, by.Key())
+		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
 	default:
 		return false
 	}

@@ -108,11 +108,7 @@ func (v *View) MaxHTTPPoints() int { return v.maxHTTPPoints }
 
 // Ingress implements rules.ExposureView.
 func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
-	ing := &networkingv1.Ingress{}
-	if found, err := v.get(ctx, key, ing); !found {
-		return nil, err
-	}
-	return ing, nil
+	return read[networkingv1.Ingress](ctx, v, key)
 }
 
 // ForeignIngress implements rules.ExposureView. Of several it finds the one that was created first. It believes the cache
@@ -127,7 +123,7 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 	for i := range serving {
 		keys = append(keys, client.ObjectKeyFromObject(&serving[i]))
 	}
-	unseen, err := v.unseenAt(ctx, claim.Host(at.Host()))
+	unseen, err := v.unseenAt(ctx, claim.HostOf(at))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +163,7 @@ func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networki
 	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()}); err != nil || at.IsHost() {
 		return list.Items, err
 	}
-	large, err := v.IngressesAt(ctx, claim.Host(at.Host()))
+	large, err := v.IngressesAt(ctx, claim.HostOf(at))
 	for i := range large {
 		if exposure.Serves(&large[i], at) {
 			list.Items = append(list.Items, large[i])
@@ -200,7 +196,8 @@ func (v *View) StreamsTo(ctx context.Context, service types.NamespacedName) ([]v
 // IngressClass says whether there is an IngressClass of a name; for "" whether one is marked as default.
 func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
 	if name != "" {
-		return v.get(ctx, types.NamespacedName{Name: name}, &networkingv1.IngressClass{})
+		class, err := read[networkingv1.IngressClass](ctx, v, types.NamespacedName{Name: name})
+		return class != nil, err
 	}
 	var list networkingv1.IngressClassList
 	if err := v.Reader.List(ctx, &list); err != nil {
@@ -226,11 +223,7 @@ func (v *View) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1
 	if installed, err := v.certManager.installed(); !installed {
 		return nil, err
 	}
-	cert := &cmv1.Certificate{}
-	if found, err := v.get(ctx, key, cert); !found {
-		return nil, err
-	}
-	return cert, nil
+	return read[cmv1.Certificate](ctx, v, key)
 }
 
 // presence knows whether a kind is installed. A kind that was found is not looked for again. One that was not is looked

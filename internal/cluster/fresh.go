@@ -59,11 +59,11 @@ func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error
 
 // NamespaceLabels implements rules.View.
 func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	ns := NamespaceObject()
-	found, err := f.get(ctx, types.NamespacedName{Name: name}, ns)
+	labels, found, err := f.namespace(ctx, name)
 	if found || err != nil {
-		return ns.Labels, err
+		return labels, err
 	}
+	ns := NamespaceObject()
 	if found, err := f.getLive(ctx, name, ns); !found {
 		return nil, err
 	}

@@ -131,11 +131,7 @@ func (v *View) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, 
 
 // PodToIP reads a PodToIP from the cache, nil when there is none.
 func (v *View) PodToIP(ctx context.Context, key types.NamespacedName) (*v1beta1.PodToIP, error) {
-	p := &v1beta1.PodToIP{}
-	if found, err := v.get(ctx, key, p); !found {
-		return nil, err
-	}
-	return p, nil
+	return read[v1beta1.PodToIP](ctx, v, key)
 }
 
 // PodNames are the names of all Pods and all PodToIPs of a namespace. A name may come twice.

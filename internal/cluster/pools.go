@@ -107,11 +107,7 @@ func (v *View) LivePools(ctx context.Context) (*addresspool.Book, error) {
 
 // AddressPool reads a pool, accepted or not, nil when there is none.
 func (v *View) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
-	pool := &v1beta1.AddressPool{}
-	if found, err := v.get(ctx, types.NamespacedName{Name: name}, pool); !found {
-		return nil, err
-	}
-	return pool, nil
+	return read[v1beta1.AddressPool](ctx, v, types.NamespacedName{Name: name})
 }
 
 // FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for

@@ -8,12 +8,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,6 +42,7 @@ type View struct {
 	made      *madeClaims
 	live      client.Reader
 	informers cache.Informers
+	stores    stores
 	warm      func() bool
 	entries   observations[stream.Standing]
 	ports     observations[stream.Front]
@@ -75,7 +76,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
-	warm, err := Warm(ctx, cached)
+	kept, warm, err := Warm(ctx, cached)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,8 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	return &View{
-		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached, warm: warm,
+		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
+		stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }
@@ -105,29 +107,30 @@ func (v *View) AwaitSync(ctx context.Context) error {
 // get reads one object into obj; found is false when there is none.
 func (v *View) get(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
 	err = v.Reader.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, client.IgnoreNotFound(err)
 }
 
-// Exists says whether an object of obj's kind is stored under a name, and reads it into obj. It believes the cache only that
-// there is none.
-func (v *View) Exists(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
-	if found, err := v.get(ctx, key, obj); !found {
-		return false, err
+// Known says whether the cache has an object of obj's kind and name.
+func (v *View) Known(ctx context.Context, obj client.Object) (bool, error) {
+	if kept, known, err := v.stores.find(reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)); known {
+		return kept != nil, err
 	}
-	err := v.live.Get(ctx, key, obj)
+	return v.get(ctx, client.ObjectKeyFromObject(obj), emptyOf(obj))
+}
+
+// Exists says whether an object of obj's kind and name is stored, past the cache.
+func (v *View) Exists(ctx context.Context, obj client.Object) (bool, error) {
+	err := v.live.Get(ctx, client.ObjectKeyFromObject(obj), emptyOf(obj))
 	return err == nil, client.IgnoreNotFound(err)
+}
+
+func emptyOf(obj client.Object) client.Object {
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 }
 
 // Class implements rules.View.
 func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
-	class := &v1beta1.StreamIngressClass{}
-	if found, err := v.get(ctx, types.NamespacedName{Name: name}, class); !found {
-		return nil, err
-	}
-	return class, nil
+	return read[v1beta1.StreamIngressClass](ctx, v, types.NamespacedName{Name: name})
 }
 
 // Classes implements rules.View.
@@ -163,29 +166,33 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 
 // NamespaceLabels implements rules.View.
 func (v *View) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	ns := NamespaceObject()
-	if found, err := v.get(ctx, types.NamespacedName{Name: name}, ns); !found {
-		return nil, err
+	labels, _, err := v.namespace(ctx, name)
+	return labels, err
+}
+
+// namespace finds the labels of a namespace.
+func (v *View) namespace(ctx context.Context, name string) (_ labels.Set, found bool, err error) {
+	key := types.NamespacedName{Name: name}
+	if kept, known, err := v.stores.find(namespaceType, key); known {
+		ns, found := kept.(*metav1.PartialObjectMetadata)
+		if !found {
+			return nil, false, err
+		}
+		return ns.Labels, true, nil
 	}
-	return ns.Labels, nil
+	ns := NamespaceObject()
+	found, err = v.get(ctx, key, ns)
+	return ns.Labels, found, err
 }
 
 // Service implements rules.View.
 func (v *View) Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
-	svc := &corev1.Service{}
-	if found, err := v.get(ctx, key, svc); !found {
-		return nil, err
-	}
-	return svc, nil
+	return read[corev1.Service](ctx, v, key)
 }
 
 // Stream implements rules.View.
 func (v *View) Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error) {
-	s := &v1beta1.StreamIngress{}
-	if found, err := v.get(ctx, key, s); !found {
-		return nil, err
-	}
-	return s, nil
+	return read[v1beta1.StreamIngress](ctx, v, key)
 }
 
 // StreamsOf lists the streams that name a class, or that it serves.
@@ -200,9 +207,8 @@ func (v *View) Within(domain string) { v.domain = domain }
 
 // IsOutside implements rules.View. Whose EndpointSlices are, tenants can't write.
 func (v *View) IsOutside(ctx context.Context, service types.NamespacedName) (bool, error) {
-	slice := &discoveryv1.EndpointSlice{}
-	found, err := v.get(ctx, service, slice)
-	return found && slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager, err
+	slice, err := read[discoveryv1.EndpointSlice](ctx, v, service)
+	return slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager, err
 }
 
 // ClusterDomain implements rules.View.
@@ -243,11 +249,7 @@ func toServices(t gatewayv1beta1.ReferenceGrantTo) bool {
 
 // Claim reads a claim from the cache, nil when there is none there.
 func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
-	c := &v1beta1.EdgeClaim{}
-	if found, err := v.get(ctx, types.NamespacedName{Name: name}, c); !found {
-		return nil, err
-	}
-	return c, nil
+	return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
 }
 
 // Held implements rules.View.

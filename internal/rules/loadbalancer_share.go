@@ -17,11 +17,8 @@ import (
 // limits say why a Service may not have what is new to it of a lot, beside others that it is to have: it has too many
 // ports, or its namespace has as much of the pool as one gets.
 func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot loadbalancer.Lot) (Problems, error) {
-	if len(lot.Missing(a.Held)) == 0 {
-		return nil, nil
-	}
 	tooMany := a.tooManyPorts(lot)
-	if !tooMany && lot.Pool.Spec.MaxPerNamespace == 0 {
+	if !tooMany && lot.Pool.Spec.MaxPerNamespace == 0 || len(lot.Missing(a.Held)) == 0 {
 		return nil, nil
 	}
 	fronts, err := a.view.Fronts(ctx)
@@ -41,7 +38,7 @@ func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot l
 
 // tooManyPorts says whether a Service would have more ports of an address that it shares, or of the nodes, than one gets.
 func (a *allotment) tooManyPorts(lot loadbalancer.Lot) bool {
-	if lot.Points[0].Port() == 0 || len(lot.Points) <= a.view.MaxPorts() {
+	if len(lot.Points) <= a.view.MaxPorts() || lot.Points[0].Port() == 0 {
 		return false
 	}
 	ports := share{limit: a.view.MaxPorts(), wanted: len(lot.Points), added: len(lot.Missing(a.Held))}

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"context"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stores are the informers of what decisions are made from, by the type of the objects that they keep. An object that is read
+// from one by its name is the cached one itself. The client of the cache copies it, and makes an error of each one that is not
+// there: a decision reads some ten objects, of which half are not.
+type stores map[reflect.Type]toolscache.SharedIndexInformer
+
+// namespaceType is the type of namespaces there: of nothing else, mere metadata are in a store.
+var namespaceType = reflect.TypeFor[*metav1.PartialObjectMetadata]()
+
+// find looks an object of a type up; known is false for types that have no store, and while all of the store has not been read.
+func (s stores) find(kind reflect.Type, key types.NamespacedName) (obj any, known bool, err error) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false, nil
+	}
+	obj, _, err = store.GetStore().GetByKey(toolscache.ObjectName(key).String())
+	return obj, true, err
+}
+
+// read reads one object, nil when there is none: from its store, or like all others while there is no store.
+func read[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, v *View, key types.NamespacedName) (P, error) {
+	if kept, known, err := v.stores.find(reflect.TypeFor[P](), key); known {
+		obj, _ := kept.(P)
+		return obj, err
+	}
+	obj := P(new(T))
+	if found, err := v.get(ctx, key, obj); !found {
+		return nil, err
+	}
+	return obj, nil
+}
