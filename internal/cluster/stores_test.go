@@ -72,8 +72,6 @@ func TestStores(t *testing.T) {
 	if len(v.stores) != len(kinds) {
 		t.Errorf("there are %d stores, and %d are tested", len(v.stores), len(kinds))
 	}
-	slow := *v
-	slow.stores = nil
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			key := client.ObjectKeyFromObject(kind.obj)
@@ -82,9 +80,15 @@ func TestStores(t *testing.T) {
 			}
 			for _, key := range []types.NamespacedName{key, {Namespace: key.Namespace, Name: "other"}} {
 				got, err := kind.read(t.Context(), v, key)
-				want, slowErr := kind.read(t.Context(), &slow, key)
-				if err != nil || slowErr != nil {
-					t.Fatal(err, slowErr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept := v.stores
+				v.stores = nil
+				want, err := kind.read(t.Context(), v, key)
+				v.stores = kept
+				if err != nil {
+					t.Fatal(err)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s: it differs from what the client reads (-client +store):\n%s", key, diff)

@@ -17,16 +17,20 @@ var metadata = []netip.Addr{
 // thisNetwork is no destination (RFC 1122, section 3.2.1.3); some systems take it for the machine itself.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// embedding are the IPv6 prefixes of which an address stands for an IPv4 address, with the byte at which that begins.
+// embedding are the IPv6 prefixes of which an address stands for an IPv4 address, with the bytes that are that one's.
 var embedding = []struct {
 	prefix netip.Prefix
-	at     int
+	at     [4]int
 }{
-	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible, RFC 4291
-	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // IPv4-translated, RFC 2765
-	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64, RFC 6052
-	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of local use with prefixes of 96 bits, RFC 8215
-	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4, RFC 3056
+	{netip.MustParsePrefix("::/96"), [4]int{12, 13, 14, 15}},           // IPv4-compatible, RFC 4291
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), [4]int{12, 13, 14, 15}}, // IPv4-translated, RFC 2765
+	{netip.MustParsePrefix("64:ff9b::/96"), [4]int{12, 13, 14, 15}},    // NAT64, RFC 6052
+	// NAT64 of local use, RFC 8215, with prefixes of 96, 64, 56 and 48 bits: nothing in an address says which.
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{12, 13, 14, 15}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{9, 10, 11, 12}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{7, 9, 10, 11}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{6, 7, 9, 10}},
+	{netip.MustParsePrefix("2002::/16"), [4]int{2, 3, 4, 5}}, // 6to4, RFC 3056
 }
 
 // OutsideHost says why a host, a DNS name or an IP address, can't be the upstream of a stream outside the cluster; empty if
@@ -40,12 +44,28 @@ func OutsideHost(host, domain string) string {
 	if why := outsideAddress(ip); why != "" {
 		return why
 	}
-	for _, e := range embedding {
-		if e.prefix.Contains(ip) {
-			return outsideAddress(netip.AddrFrom4([4]byte(ip.AsSlice()[e.at : e.at+4])))
+	readings := embedded(ip)
+	// Read by another length of the prefix than its own, an address may begin with zeros.
+	if meant := slices.DeleteFunc(slices.Clone(readings), thisNetwork.Contains); len(meant) > 0 {
+		readings = meant
+	}
+	for _, v4 := range readings {
+		if why := outsideAddress(v4); why != "" {
+			return why
 		}
 	}
 	return ""
+}
+
+// embedded are the IPv4 addresses that an IPv6 address may stand for.
+func embedded(ip netip.Addr) (readings []netip.Addr) {
+	whole := ip.As16()
+	for _, e := range embedding {
+		if e.prefix.Contains(ip) {
+			readings = append(readings, netip.AddrFrom4([4]byte{whole[e.at[0]], whole[e.at[1]], whole[e.at[2]], whole[e.at[3]]}))
+		}
+	}
+	return readings
 }
 
 func outsideAddress(ip netip.Addr) string {
