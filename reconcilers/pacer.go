@@ -17,9 +17,10 @@ const (
 	paceShare = 5
 	// paceCalm is how long nothing has to happen for a burst to be over.
 	paceCalm = 150 * time.Millisecond
-	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over. What a write took counts
-	// for no more than paceLongest there: a large Service takes a busy API server half a minute.
-	paceLeast = 4
+	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over, and paceRest how much of
+	// what the write took. That counts for no more than paceLongest: a large Service takes a busy API server half a minute.
+	paceLeast = 8
+	paceRest  = 4
 )
 
 // pacer spaces the writes for a class: the first one is made at once, those of a burst come at growing intervals, so
@@ -79,8 +80,8 @@ func (p *pacer) done(class string, wrote bool, took time.Duration) {
 	} else {
 		last.interval = min(2*last.interval, paceLongest)
 	}
-	pause := max(last.interval, took)
-	last.next, last.soonest, last.wrote = now.Add(pause), now.Add(min(pause, paceLongest)/paceLeast), now
+	last.next, last.wrote = now.Add(max(last.interval, took)), now
+	last.soonest = now.Add(max(last.interval/paceLeast, min(took, paceLongest)/paceRest))
 	p.state[class] = last
 }
 

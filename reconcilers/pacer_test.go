@@ -79,7 +79,7 @@ func TestLooksThatTakeLong(t *testing.T) {
 		took       time.Duration
 		busy, calm time.Duration
 	}{
-		"a short look that wrote":        {true, 10 * ms, 100 * ms, 25 * ms},
+		"a short look that wrote":        {true, 10 * ms, 100 * ms, 12500 * time.Microsecond},
 		"a long look that wrote":         {true, 800 * ms, 800 * ms, 200 * ms},
 		"a very long look that wrote":    {true, 30 * time.Second, 30 * time.Second, 500 * ms},
 		"a short look, nothing to write": {false, 4 * ms, 20 * ms, 10 * ms},
@@ -108,8 +108,8 @@ func TestTheEndOfABurst(t *testing.T) {
 		wait   time.Duration
 	}{
 		"after a single write":                                   {1, 0, 100 * ms},
-		"after several":                                          {4, 0, 200 * ms},
-		"after many, at once":                                    {10, 0, 500 * ms},
+		"after several":                                          {4, 0, 150 * ms},
+		"after many, at once":                                    {10, 0, 250 * ms},
 		"after many, and more was asked meanwhile":               {10, 1000 * ms, 1150 * ms},
 		"after many, and more was asked shortly before the next": {10, 1900 * ms, 2 * time.Second},
 	} {
@@ -130,15 +130,17 @@ func TestTheEndOfABurst(t *testing.T) {
 }
 
 func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
-	for every, most := range map[time.Duration]int{10 * time.Millisecond: 40, 200 * time.Millisecond: 130, 500 * time.Millisecond: 130} {
+	for every, most := range map[time.Duration]int{10 * time.Millisecond: 40, 200 * time.Millisecond: 160, 500 * time.Millisecond: 120} {
 		clock := clocktesting.NewFakePassiveClock(noon)
-		p, writes := newPacer(clock), 0
+		p, changes, writes := newPacer(clock), false, 0
 		for clock.Now().Before(noon.Add(time.Minute)) {
 			if clock.Since(noon)%every == 0 {
 				p.ask("public")
+				changes = true
 			}
-			if p.wait("public") == 0 {
+			if changes && p.wait("public") == 0 {
 				writes++
+				changes = false
 				p.done("public", true, 0)
 			}
 			clock.SetTime(clock.Now().Add(10 * time.Millisecond))

@@ -24,7 +24,7 @@ import (
 
 var (
 	seed     = flag.Uint64("seed", 1, "what the random acts follow from; 0 for another one each time")
-	duration = flag.Duration("for", 2*time.Minute, "how long the tenants act")
+	duration = flag.Duration("for", 20*time.Second, "how long the tenants act")
 	rate     = flag.Float64("rate", 5, "how many acts each tenant begins in a second; some of them are several requests")
 	only     = flag.String("only", "", "a regular expression: acts whose names it does not match are left out")
 )

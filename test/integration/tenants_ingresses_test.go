@@ -15,12 +15,11 @@ import (
 // TestNobodyHidesAnIngress has Ingresses say that Portcullis has made them, that somebody owns them, and that they are about
 // to go. A proxy serves them all the same, so nobody else gets what they serve.
 func TestNobodyHidesAnIngress(t *testing.T) {
-	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := shared(t)
 	w.create(namespace("hide"), namespace("victim"))
-	web, plain := asking("hide/web", "host=web.example.com"), service("hide/plain", port("http", 80))
+	web, plain := asking("hide/web", "host=web.hide.example.com"), service("hide/plain", port("http", 80))
 	w.create(web, plain)
-	made := w.serves(web, "Prefix web.example.com/ -> web:80")
+	made := w.serves(web, "Prefix web.hide.example.com/ -> web:80")
 	mark := func(ing *networkingv1.Ingress) {
 		metav1.SetMetaDataAnnotation(&ing.ObjectMeta, v1beta1.AnnotationMadeFor, made.Annotations[v1beta1.AnnotationMadeFor])
 	}
@@ -39,7 +38,7 @@ func TestNobodyHidesAnIngress(t *testing.T) {
 		"all":   {mark, ownedBy(web, "web"), linger},                  // and all of it
 		"none":  {ownedBy(&metav1.ObjectMeta{UID: "nobody"}, "none")}, // an owner that does not exist
 	} {
-		host := name + ".example.com"
+		host := name + ".hide.example.com"
 		ing := foreignIngress("hide/"+name, host, "/")
 		for _, change := range changes {
 			change(ing)
@@ -58,19 +57,19 @@ func TestNobodyHidesAnIngress(t *testing.T) {
 	t.Log("the Ingress of a Service serves more than the Service asks for, for a moment or while its deletion waits")
 	editIngress(w, web, linger)
 	must(w, w.Client.Delete(t.Context(), made.DeepCopy()))
-	editIngress(w, web, func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].Host = "more.example.com" })
-	w.pathHeldBy("more.example.com", "/", "Ingress hide/web")
-	isRefusedSaying(t, w.try(asking("victim/more", "host=more.example.com")), "held by Ingress hide/web")
-	isRefusedSaying(t, w.try(asking("victim/web", "host=web.example.com")), "held by Service hide/web")
+	editIngress(w, web, func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].Host = "more.hide.example.com" })
+	w.pathHeldBy("more.hide.example.com", "/", "Ingress hide/web")
+	isRefusedSaying(t, w.try(asking("victim/more", "host=more.hide.example.com")), "held by Ingress hide/web")
+	isRefusedSaying(t, w.try(asking("victim/web", "host=web.hide.example.com")), "held by Service hide/web")
 
 	t.Log("what is really gone is free")
 	editIngress(w, web, func(ing *networkingv1.Ingress) { ing.Finalizers = nil })
-	w.pathHeldBy("more.example.com", "/", "")
-	w.serves(web, "Prefix web.example.com/ -> web:80")
+	w.pathHeldBy("more.hide.example.com", "/", "")
+	w.serves(web, "Prefix web.hide.example.com/ -> web:80")
 	all := foreignIngress("hide/all", "", "/")
 	editIngress(w, all, func(ing *networkingv1.Ingress) { ing.Finalizers = nil })
-	w.pathHeldBy("all.example.com", "/", "")
-	w.create(asking("victim/all", "host=all.example.com"))
+	w.pathHeldBy("all.hide.example.com", "/", "")
+	w.create(asking("victim/all", "host=all.hide.example.com"))
 }
 
 // TestAServiceThatIsBeingDeleted keeps its host, and gets no other.

@@ -48,8 +48,7 @@ func manyPaths(key string, paths int, hosts ...string) *networkingv1.Ingress {
 
 // TestAnIngressOutgrowsItsClaims has an Ingress serve many paths, and few again, beside the Services of others.
 func TestAnIngressOutgrowsItsClaims(t *testing.T) {
-	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := shared(t)
 	w.create(namespace("large"), namespace("beside"))
 	holds := func(want ...string) {
 		t.Helper()
@@ -64,40 +63,40 @@ func TestAnIngressOutgrowsItsClaims(t *testing.T) {
 		t.Helper()
 		isRefusedSaying(t, w.try(asking("beside/"+name, value)), "is held by Ingress large/site")
 	}
-	first := asking("beside/first", "host=a.example.com, path=/1")
+	first := asking("beside/first", "host=a.large.example.com, path=/1")
 	w.create(first)
-	w.serves(first, "Prefix a.example.com/1 -> first:80")
-	site := manyPaths("large/site", 3, "a.example.com")
+	w.serves(first, "Prefix a.large.example.com/1 -> first:80")
+	site := manyPaths("large/site", 3, "a.large.example.com")
 	w.create(site)
-	holds("a.example.com/0", "a.example.com/2")
+	holds("a.large.example.com/0", "a.large.example.com/2")
 
 	t.Log("with many paths it holds its hosts, and what it serves is nobody else's")
 	grow := func(paths int, hosts ...string) {
 		editIngress(w, site, func(ing *networkingv1.Ingress) { ing.Spec.Rules = manyPaths("large/site", paths, hosts...).Spec.Rules })
 	}
-	grow(4000, "a.example.com", "b.example.com")
-	holds("a.example.com", "b.example.com")
-	refused("second", "host=a.example.com, path=/2")
-	refused("second", "host=b.example.com, path=/3999")
-	w.pathHeldBy("a.example.com", "/1", "Service beside/first")
-	second := asking("beside/second", "host=b.example.com, path=/4000")
+	grow(4000, "a.large.example.com", "b.large.example.com")
+	holds("a.large.example.com", "b.large.example.com")
+	refused("second", "host=a.large.example.com, path=/2")
+	refused("second", "host=b.large.example.com, path=/3999")
+	w.pathHeldBy("a.large.example.com", "/1", "Service beside/first")
+	second := asking("beside/second", "host=b.large.example.com, path=/4000")
 	w.create(second)
-	w.serves(second, "Prefix b.example.com/4000 -> second:80")
+	w.serves(second, "Prefix b.large.example.com/4000 -> second:80")
 
 	t.Log("it goes on doing so while its paths change, and when they are few again")
-	grow(3000, "b.example.com")
-	holds("b.example.com")
-	refused("third", "host=b.example.com, path=/2999")
+	grow(3000, "b.large.example.com")
+	holds("b.large.example.com")
+	refused("third", "host=b.large.example.com, path=/2999")
 	w.eventually("a path to be had that it does not serve any longer", func() error {
-		return w.try(asking("beside/third", "host=b.example.com, path=/3000"))
+		return w.try(asking("beside/third", "host=b.large.example.com, path=/3000"))
 	})
-	grow(2, "b.example.com")
-	holds("b.example.com/0", "b.example.com/1")
-	refused("fourth", "host=b.example.com, path=/1")
+	grow(2, "b.large.example.com")
+	holds("b.large.example.com/0", "b.large.example.com/1")
+	refused("fourth", "host=b.large.example.com, path=/1")
 	w.delete(site)
 	holds()
 	w.eventually("a path to be had of an Ingress that is gone", func() error {
-		return w.try(asking("beside/fourth", "host=b.example.com, path=/1"))
+		return w.try(asking("beside/fourth", "host=b.large.example.com, path=/1"))
 	})
 }
 

@@ -83,8 +83,7 @@ func TestANamespaceHasItsShareOfPorts(t *testing.T) {
 // TestAFloodTakesNoMoreThanItsShare has one namespace ask for many ports at the same moment. Requests that one replica decides
 // while another one does may exceed the limit, by no more than that replica gives.
 func TestAFloodTakesNoMoreThanItsShare(t *testing.T) {
-	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := shared(t)
 	const limit, asked = 10, 200
 	e := w.newEdge("flood", allow(1, 65535, ""), atMost(limit), autoAssign(20000, 20999))
 	w.create(namespace("flood"))
