@@ -17,7 +17,7 @@ const (
 	paceShare = 5
 	// paceCalm is how long nothing has to happen for a burst to be over.
 	paceCalm = 150 * time.Millisecond
-	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over, and paceRest how much of
+	// paceLeast is how much of a pause, 1/paceLeast, is made even when the burst seems to be over, and 1/paceRest of
 	// what the write took. That counts for no more than paceLongest: a large Service takes a busy API server half a minute.
 	paceLeast = 8
 	paceRest  = 4

@@ -55,9 +55,11 @@ func (v *verdict) again() time.Duration {
 const newcomer = time.Second
 
 // patience is how long to wait before a stream is reported on, 0 for not at all: the proxy is told of most new ones within a
-// fraction of a second, and one write of the status says it all.
+// fraction of a second, and one write of the status says it all. One that leaves its port or class open is reported at once, as
+// it keeps what it was given by its status.
 func (v *verdict) patience(si *v1beta1.StreamIngress, now time.Time) time.Duration {
-	if len(si.Status.Conditions) > 0 || len(v.refusal) > 0 || v.programmed.Reason != v1beta1.ReasonPending {
+	leavesOpen := si.Spec.Listen == nil || si.Spec.ClassName == ""
+	if leavesOpen || len(si.Status.Conditions) > 0 || len(v.refusal) > 0 || v.programmed.Reason != v1beta1.ReasonPending {
 		return 0
 	}
 	age := now.Sub(si.CreationTimestamp.Time)

@@ -299,20 +299,25 @@ func TestPatience(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verdict verdict
 		known   bool
+		open    bool
 		age     time.Duration
 		want    time.Duration
 	}{
-		"new, about to be programmed":  {pending, false, 300 * time.Millisecond, 700 * time.Millisecond},
-		"not so new":                   {pending, false, time.Second, 0},
-		"by a clock that is ahead":     {pending, false, -time.Minute, 0},
-		"reported before":              {pending, true, 0, 0},
-		"refused":                      {refused, false, 0, 0},
-		"open":                         {verdict{programmed: condition("", metav1.ConditionTrue, v1beta1.ReasonProgrammed, "")}, false, 0, 0},
-		"not to be programmed for now": {verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPortRefused, "")}, false, 0, 0},
+		"new, about to be programmed":  {pending, false, false, 300 * time.Millisecond, 700 * time.Millisecond},
+		"not so new":                   {pending, false, false, time.Second, 0},
+		"by a clock that is ahead":     {pending, false, false, -time.Minute, 0},
+		"reported before":              {pending, true, false, 0, 0},
+		"its port is left open":        {pending, false, true, 0, 0},
+		"refused":                      {refused, false, false, 0, 0},
+		"open":                         {verdict{programmed: condition("", metav1.ConditionTrue, v1beta1.ReasonProgrammed, "")}, false, false, 0, 0},
+		"not to be programmed for now": {verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPortRefused, "")}, false, false, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			si := &v1beta1.StreamIngress{}
-			si.CreationTimestamp = metav1.NewTime(noon)
+			si.CreationTimestamp, si.Spec.ClassName = metav1.NewTime(noon), "public"
+			if !tc.open {
+				si.Spec.Listen = new(int32(5432))
+			}
 			if tc.known {
 				si.Status.Conditions = []metav1.Condition{condition(v1beta1.ConditionAccepted, metav1.ConditionTrue, "", "")}
 			}

@@ -13,7 +13,7 @@ const (
 	// garbagePercent is how much garbage may pile up, in percent of the memory in use, before it is collected. Most of what is
 	// in use are caches: Go's own 100 would double them, to save CPU time of which little is used.
 	garbagePercent = 50
-	// settled is how long after the caches are full everything has been looked at once, in a cluster that is not huge.
+	// settled is how long after the caches are full the first replica has looked at everything, in a cluster that is not huge.
 	settled = 5 * time.Second
 )
 
@@ -24,8 +24,8 @@ func economize() {
 	}
 }
 
-// returner gives back to the operating system, once, what reading the whole cluster has left behind. Where little happens
-// afterwards, Go itself would keep it for minutes.
+// returner gives back to the operating system, once, what filling the caches has left behind. Where little happens afterwards,
+// Go itself would keep it for minutes.
 type returner struct{}
 
 var _ manager.LeaderElectionRunnable = returner{}

@@ -91,9 +91,9 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Warm starts to cache everything that decisions are made from, so that the first request finds it there: on replicas
-// that do not lead, nothing else would ask for it before. synced says whether all of it is there.
-func Warm(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, err error) {
+// fill starts to cache everything that decisions are made from, so that the first request finds it there: on replicas
+// that do not lead, nothing else would ask for it before. It returns where that is kept; synced says whether all of it is there.
+func fill(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, err error) {
 	var informers []cache.Informer
 	kept = stores{}
 	for _, obj := range []client.Object{
@@ -107,6 +107,9 @@ func Warm(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, 
 		}
 		informers = append(informers, informer)
 		if indexed, ok := informer.(toolscache.SharedIndexInformer); ok && indexed.GetStore() != nil { // fakes have none
+			if kept[reflect.TypeOf(obj)] != nil {
+				return nil, nil, fmt.Errorf("two kinds are cached as %T", obj)
+			}
 			kept[reflect.TypeOf(obj)] = indexed
 		}
 	}

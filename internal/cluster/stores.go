@@ -15,7 +15,8 @@ import (
 // there: a decision reads some ten objects, of which half are not.
 type stores map[reflect.Type]toolscache.SharedIndexInformer
 
-// namespaceType is the type of namespaces there: of nothing else, mere metadata are in a store.
+// namespaceType is the type of namespaces there: of nothing else, mere metadata are in a store, and fill lets no two kinds have
+// one type.
 var namespaceType = reflect.TypeFor[*metav1.PartialObjectMetadata]()
 
 // find looks an object of a type up; known is false for types that have no store, and while all of the store has not been read.

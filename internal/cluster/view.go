@@ -76,7 +76,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
-	kept, warm, err := Warm(ctx, cached)
+	kept, warm, err := fill(ctx, cached)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
 	"strings"
@@ -25,7 +26,8 @@ var embedding = []struct {
 	{netip.MustParsePrefix("::/96"), [4]int{12, 13, 14, 15}},           // IPv4-compatible, RFC 4291
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), [4]int{12, 13, 14, 15}}, // IPv4-translated, RFC 2765
 	{netip.MustParsePrefix("64:ff9b::/96"), [4]int{12, 13, 14, 15}},    // NAT64, RFC 6052
-	// NAT64 of local use, RFC 8215, with prefixes of 96, 64, 56 and 48 bits: nothing in an address says which.
+	// NAT64 of local use, RFC 8215, with prefixes of 96, 64, 56 and 48 bits: nothing in an address says which, so it is refused
+	// for what it is in any of them.
 	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{12, 13, 14, 15}},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{9, 10, 11, 12}},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{7, 9, 10, 11}},
@@ -44,12 +46,7 @@ func OutsideHost(host, domain string) string {
 	if why := outsideAddress(ip); why != "" {
 		return why
 	}
-	readings := embedded(ip)
-	// Read by another length of the prefix than its own, an address may begin with zeros.
-	if meant := slices.DeleteFunc(slices.Clone(readings), thisNetwork.Contains); len(meant) > 0 {
-		readings = meant
-	}
-	for _, v4 := range readings {
+	for _, v4 := range embedded(ip) {
 		if why := outsideAddress(v4); why != "" {
 			return why
 		}
@@ -57,13 +54,21 @@ func OutsideHost(host, domain string) string {
 	return ""
 }
 
-// embedded are the IPv4 addresses that an IPv6 address may stand for.
+// embedded are the IPv4 addresses that an IPv6 address may stand for. Read by another length of the prefix than its own, an
+// address has zeros where the IPv4 address would begin: such a reading counts unless one of another length is as RFC 6052
+// writes it, with nothing but zeros in byte 8 and behind the IPv4 address.
 func embedded(ip netip.Addr) (readings []netip.Addr) {
-	whole := ip.As16()
+	whole, written := ip.As16(), false
 	for _, e := range embedding {
-		if e.prefix.Contains(ip) {
-			readings = append(readings, netip.AddrFrom4([4]byte{whole[e.at[0]], whole[e.at[1]], whole[e.at[2]], whole[e.at[3]]}))
+		if !e.prefix.Contains(ip) {
+			continue
 		}
+		v4 := netip.AddrFrom4([4]byte{whole[e.at[0]], whole[e.at[1]], whole[e.at[2]], whole[e.at[3]]})
+		written = written || !thisNetwork.Contains(v4) && whole[8] == 0 && len(bytes.Trim(whole[e.at[3]+1:], "\x00")) == 0
+		readings = append(readings, v4)
+	}
+	if written {
+		readings = slices.DeleteFunc(readings, thisNetwork.Contains)
 	}
 	return readings
 }

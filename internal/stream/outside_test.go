@@ -17,7 +17,7 @@ func TestOutsideHost(t *testing.T) {
 		"fe80::1": unicast, "fe80::1%eth0": unicast, "ff02::1": unicast, "255.255.255.255": unicast,
 		"::ffff:169.254.169.254": unicast, "::127.0.0.1": unicast, "::ffff:0:127.0.0.1": unicast, "64:ff9b::a9fe:a9fe": unicast,
 		"64:ff9b:1::a9fe:a9fe": unicast, "64:ff9b:1:a9fe:a9:fe00::": unicast, "64:ff9b:1:a9:fe:a9fe::": unicast,
-		"64:ff9b:1:0:a9:fea9:fe00::": unicast, "64:ff9b:1:7::6464:64c8": credentials, "64:ff9b:1::1": unicast,
+		"64:ff9b:1:0:a9:fea9:fe00::": unicast, "64:ff9b:1:7::6464:64c8": credentials, "64:ff9b:1::1": unicast, "64:ff9b:1:7::1": unicast, "64:ff9b:1:fffe::1": unicast,
 		"64:ff9b:1::192.0.2.1": "", "64:ff9b:1:c000:2:100::": "", "2002:a9fe:a9fe::1": unicast, "2002:7f00:1::": unicast,
 		"fd00:ec2::254": credentials, "fd20:ce::254": credentials, "fd00:ec2:0:0:0:0:0:254": credentials, "fd00:ec2::253": "", "100.100.100.200": credentials,
 		"64:ff9b::6464:64c8": credentials, "168.63.129.16": credentials, "192.0.0.192": credentials, "0.0.0.1": unicast, "::2": unicast,
