@@ -55,7 +55,8 @@ type EntryPlan struct {
 // A foreign key that is wanted is one whose claim a stream holds: it was adopted (and says the same already), or
 // somebody has edited a key of ours by hand.
 //
-// When there is no room for all, those that stand there already go first, then the lower ports.
+// When there is no room for all, those go first that stand there as they are to be: whoever makes an entry longer finds room for
+// that, or loses its own. Then go those of ours that change, then new ones, each by port.
 func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 	plan := EntryPlan{Data: make(map[string]string, len(wanted)), Bytes: now.Binary}
 	stored := now.Binary
@@ -68,8 +69,8 @@ func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 		stored += storedSize(key, v)
 		plan.Entries++
 	}
-	for _, port := range byStanding(now, wanted) {
-		key, v := Key(port), wanted[port].String()
+	for _, w := range inTurn(now, wanted) {
+		port, key, v := w.port, w.key, w.value
 		if plan.Bytes+len(key)+len(v) > limit || stored+storedSize(key, v) > maxStored {
 			plan.Full = append(plan.Full, port)
 			continue
@@ -85,6 +86,7 @@ func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 			plan.Changed, plan.Removes = true, true
 		}
 	}
+	slices.Sort(plan.Full)
 	return plan
 }
 
@@ -113,16 +115,27 @@ func foreign(now Standing, port int32) bool {
 	return is
 }
 
-func byStanding(now Standing, wanted map[int32]Entry) []int32 {
-	return slices.SortedFunc(maps.Keys(wanted), func(a, b int32) int {
-		if now.Ours[a] != now.Ours[b] {
-			if now.Ours[a] {
-				return -1
-			}
-			return 1
+// wantedKey is a key that a ConfigMap is to have.
+type wantedKey struct {
+	turn       int
+	port       int32
+	key, value string
+}
+
+// inTurn are the wanted keys in the order in which they get room.
+func inTurn(now Standing, wanted map[int32]Entry) []wantedKey {
+	keys := make([]wantedKey, 0, len(wanted))
+	for port, entry := range wanted {
+		w := wantedKey{3, port, Key(port), entry.String()}
+		if v, stands := now.Data[w.key]; stands && v == w.value {
+			w.turn = 1
+		} else if now.Ours[port] {
+			w.turn = 2
 		}
-		return cmp.Compare(a, b)
-	})
+		keys = append(keys, w)
+	}
+	slices.SortFunc(keys, func(a, b wantedKey) int { return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.port, b.port)) })
+	return keys
 }
 
 // PortPlan is the difference between the ports of a Service and what should be open there.

@@ -95,6 +95,14 @@ func TestPlanEntries(t *testing.T) {
 			now: standing(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "a/b:1", 100: "a/b:1"}, limit: 14,
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1", "90": "a/b:1"}, Changed: true, Full: []int32{100}, Bytes: 14, Entries: 2},
 		},
+		"without room a longer one does not take that of one that stands": {
+			now: standing(texts{80: "a/b:1", 90: "a/b:1"}, nil), wanted: texts{80: "longer/b:1", 90: "a/b:1"}, limit: 14,
+			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Removes: true, Full: []int32{80}, Bytes: 7, Entries: 1},
+		},
+		"without room a longer one goes before a new one": {
+			now: standing(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "long/b:1"}, limit: 14,
+			want: EntryPlan{Data: map[string]string{"90": "long/b:1"}, Changed: true, Full: []int32{80}, Bytes: 10, Entries: 1},
+		},
 		"without room a shorter one may still fit": {
 			now: standing(nil, nil), wanted: texts{80: "long/service:1", 90: "a/b:1"}, limit: 10,
 			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Full: []int32{80}, Bytes: 7, Entries: 1},
