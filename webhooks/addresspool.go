@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,13 +67,42 @@ func (v *poolValidator) decide(ctx context.Context, before, pool *v1beta1.Addres
 	}
 	after := book.Judge(pool)
 	if before == nil {
-		return decision{problems: rules.AddressPool(after)}, nil
+		d.problems = rules.AddressPool(after)
+		d.warnings, err = v.besideProxies(ctx, after)
+		return d, err
 	}
 	was := book.Judge(before)
 	d.problems = rules.NewInAddressPool(was, after)
 	lost, err := v.inUse(ctx, book, was, after.Pool)
 	d.problems = append(d.problems, lost...)
 	return d, err
+}
+
+// besideProxies warns of classes whose proxies take their ports on the same nodes as Services with addresses of a new pool.
+func (v *poolValidator) besideProxies(ctx context.Context, pool addresspool.Verdict) (warnings admission.Warnings, err error) {
+	if !pool.Accepted() {
+		return nil, nil
+	}
+	classes, err := v.view.Classes(ctx)
+	for i := range classes {
+		if classes[i].Spec.Service == nil {
+			warnings = append(warnings, sharesNodes(classes[i].Name, []*addresspool.Pool{pool.Pool})...)
+		}
+	}
+	return warnings, err
+}
+
+// sharesNodes warns that a class without a Service, whose proxy is on the network of the nodes, is not seen by the Services
+// that get the nodes' addresses from one of these pools.
+func sharesNodes(class string, pools []*addresspool.Pool) admission.Warnings {
+	for _, pool := range pools {
+		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
+			return admission.Warnings{fmt.Sprintf("class %s has no service, so its proxy takes ports of the nodes, and Services with addresses "+
+				"of AddressPool %s take the same ones from it: keep the ports of the class, and those that its proxy has anyway, "+
+				"for it with --reserved-node-ports", class, pool.Name)}
+		}
+	}
+	return nil
 }
 
 // pools reads all pools as they are stored now: they change rarely, and one that was made a moment ago counts.

@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"strings"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/harness"
@@ -80,4 +83,13 @@ func TestTheProxyOnTheNodes(t *testing.T) {
 	w.create(sti("nodes/s", of("nodes"), tcp(7000)))
 	w.balances(proxy, "10.0.0.1 VIP TCP/443 TCP/7000")
 	mustContain(t, w.refusal(w.try(balancer("tenant/late", from("nodes"), ports(port("late", 7000))))).Error(), "held by Service kube-system/nodes")
+
+	t.Log("a proxy on the host network is not seen there: who makes the class or the pool is told so")
+	k := w.warned()
+	must(w, k.Create(t.Context(), streamClass("host", "host", hostNetwork)))
+	mustContain(t, k.said(), "class host has no service", "AddressPool nodes", "--reserved-node-ports")
+	w.eventually("the class to be known", func() error {
+		must(w, k.Create(t.Context(), source("more", v1beta1.SourceNodeIP, onRequest), client.DryRunAll))
+		return is(strings.Contains(k.said(), "class host has no service"), true)
+	})
 }
