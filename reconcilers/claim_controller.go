@@ -178,14 +178,14 @@ func goneBy(e event.UpdateEvent) types.UID {
 	return ""
 }
 
-// onClass looks at what was foreign on the proxy of a class that changed.
+// onClass looks at what was foreign on the proxy of a class that changed, and at what it has of the nodes.
 func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, claimRequest] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []claimRequest {
 		claims, err := r.view.Claims(ctx, obj.GetName())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims of a class")
 		}
-		foreign := sets.New[claimRequest]()
+		foreign := sets.New(claimRequest{Holder: claim.ClassHolder(obj.GetName())})
 		for _, c := range claims {
 			if holder := claim.HolderOf(c); !holder.IsStream() {
 				foreign.Insert(claimRequest{Holder: holder})

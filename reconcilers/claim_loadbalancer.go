@@ -14,6 +14,9 @@ import (
 
 // loadBalancerWants says whether the Service that holds an address, or a port of one or of the nodes, is there, and wants it.
 func (s *sight) loadBalancerWants(ctx context.Context, at claim.Coordinate) (claim.Sighting, error) {
+	if s.holder.IsClass() && at.IsNode() {
+		return s.classWants(ctx, at)
+	}
 	if !s.holder.IsService() {
 		return claim.Sighting{Exists: true, Wants: true}, nil // not made by Portcullis
 	}
@@ -42,8 +45,21 @@ func (s *sight) loadBalancerWants(ctx context.Context, at claim.Coordinate) (cla
 	return seen, err
 }
 
-// isAboutToOpen says whether the Service stands in front of the proxy of a class on which somebody has a claim on the port of
-// a point: the port is about to be opened on the Service, and must be its own by then.
+// classWants says whether a class that has a port of the nodes for its proxy is there, and somebody has a claim on that port of
+// any class whose proxy is on the nodes.
+func (s *sight) classWants(ctx context.Context, at claim.Coordinate) (seen claim.Sighting, err error) {
+	class := &v1beta1.StreamIngressClass{}
+	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil {
+		return seen, err
+	}
+	seen.UID, seen.Generation = class.UID, class.Generation
+	seen.Wants, err = s.isAboutToOpen(ctx, at)
+	seen.Exists = seen.Exists || seen.Wants
+	return seen, err
+}
+
+// isAboutToOpen says whether the holder stands in front of the proxy of a class on which somebody has a claim on the port of
+// a point: the port is about to be opened there, and must be its own by then.
 func (s *sight) isAboutToOpen(ctx context.Context, at claim.Coordinate) (bool, error) {
 	if at.Port() == 0 {
 		return false, nil
@@ -58,8 +74,12 @@ func (s *sight) isAboutToOpen(ctx context.Context, at claim.Coordinate) (bool, e
 	return false, nil
 }
 
-// enqueueFront asks for a look at what a port of a class takes of what the Service in front of its proxy shares.
+// enqueueFront asks for a look at what a port of a class takes of what stands in front of its proxy, and shares it.
 func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at claim.Coordinate) {
+	onNodes, err := r.view.Claim(ctx, claim.NodePort(string(at.Protocol()), at.Port()).Name())
+	if err == nil && onNodes != nil && claim.HolderOf(onNodes).IsClass() {
+		q.Add(claimRequest{Holder: claim.HolderOf(onNodes)})
+	}
 	class, err := r.view.Class(ctx, at.Class())
 	if err != nil || class == nil {
 		return

@@ -29,7 +29,7 @@ type sight struct {
 	ingress *networkingv1.Ingress
 	// entries are the points under which the ledger has what the Ingress serves.
 	entries []claim.Coordinate
-	// classes are those that name the Service as the one in front of their proxy.
+	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
 	classes []string
 }
 
@@ -63,6 +63,10 @@ func (r *claimReconciler) sight(
 			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.MaxHTTPPoints())
 		}
 	}
+	if holder.IsClass() {
+		err := s.readClasses(ctx, func(ref *v1beta1.ObjectReference) bool { return ref == nil })
+		return s, err
+	}
 	if !holder.IsService() {
 		return s, nil
 	}
@@ -77,9 +81,16 @@ func (s *sight) readService(ctx context.Context) error {
 		return err
 	}
 	s.service = service
+	return s.readClasses(ctx, func(ref *v1beta1.ObjectReference) bool {
+		return ref != nil && ref.Namespace == service.Namespace && ref.Name == service.Name
+	})
+}
+
+// readClasses finds the classes whose Service is one that is meant.
+func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
 	classes, err := s.view.Classes(ctx)
 	for i := range classes {
-		if ref := classes[i].Spec.Service; ref != nil && ref.Namespace == service.Namespace && ref.Name == service.Name {
+		if isMeant(classes[i].Spec.Service) {
 			s.classes = append(s.classes, classes[i].Name)
 		}
 	}

@@ -46,6 +46,9 @@ func setupClass(mgr manager.Manager, b base) error {
 		// A class that goes may leave room for another.
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
+		Watches(&v1beta1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))).
@@ -149,6 +152,9 @@ func (r *classReconciler) program(
 	for _, cm := range s.configMaps {
 		wanted, err := r.wantedEntries(ctx, cm, granted)
 		if err != nil {
+			return report, nil, err
+		}
+		if err := r.claimNodes(ctx, class, cm, wanted, &report); err != nil {
 			return report, nil, err
 		}
 		if err := r.noteAdopted(ctx, s, cm, wanted, &report); err != nil {

@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -61,20 +59,14 @@ func (r *serviceReconciler) claimFront(
 	if err != nil || front == nil {
 		return ports, err
 	}
-	by := front.Claimant()
 	free := ports[:0:0]
 	for _, port := range ports {
-		var held *claim.HeldError
-		for _, point := range front.Points(port.Protocol, port.Port) {
-			if _, err = r.ledger.Claim(ctx, point, by, nil); err != nil {
-				break
-			}
-		}
+		held, err := r.claimFrontPort(ctx, front, port)
 		switch {
-		case errors.As(err, &held):
-			report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("%s: %s is %s", p, port, held))
 		case err != nil:
 			return nil, err
+		case held != nil:
+			report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("%s: %s is %s", p, port, held))
 		default:
 			free = append(free, port)
 		}

@@ -86,20 +86,20 @@ func (v *poolValidator) besideProxies(ctx context.Context, pool addresspool.Verd
 	classes, err := v.view.Classes(ctx)
 	for i := range classes {
 		if classes[i].Spec.Service == nil {
-			warnings = append(warnings, sharesNodes(classes[i].Name, []*addresspool.Pool{pool.Pool})...)
+			warnings = append(warnings, sharesNodes(&classes[i], []*addresspool.Pool{pool.Pool})...)
 		}
 	}
 	return warnings, err
 }
 
-// sharesNodes warns that a class without a Service, whose proxy is on the network of the nodes, is not seen by the Services
-// that get the nodes' addresses from one of these pools.
-func sharesNodes(class string, pools []*addresspool.Pool) admission.Warnings {
+// sharesNodes warns that the proxy of a class without a Service is on the nodes whose addresses Services get from one of these
+// pools: what it opens there of its own accord is not known unless the class reserves it.
+func sharesNodes(class *v1beta1.StreamIngressClass, pools []*addresspool.Pool) admission.Warnings {
 	for _, pool := range pools {
-		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
-			return admission.Warnings{fmt.Sprintf("class %s has no service, so its proxy takes ports of the nodes, and Services with addresses "+
-				"of AddressPool %s take the same ones from it: keep the ports of the class, and those that its proxy has anyway, "+
-				"for it with --reserved-node-ports", class, pool.Name)}
+		if pool.SourceOrDefault() == v1beta1.SourceNodeIP && len(class.Spec.Reserved) == 0 {
+			return admission.Warnings{fmt.Sprintf("class %s has no service, so its proxy is on the nodes, and reserves no ports: Services with "+
+				"addresses of AddressPool %s may take from it what it opens there of its own accord, such as 80 and 443, unless the class "+
+				"lists that under spec.reserved", class.Name, pool.Name)}
 		}
 	}
 	return nil

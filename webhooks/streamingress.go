@@ -145,11 +145,11 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	return v.claimFront(ctx, req.Front, req.At)
 }
 
-// claimFront claims what a port takes of what the Service in front of the proxy shares with others. The claims are the
-// Service's, and stay as long as somebody has a claim on the port, which is there by now.
+// claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
+// long as somebody has a claim on the port, which is there by now.
 func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (rules.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
-		err := v.ledger.Promise(ctx, point, front.Claimant(), nil)
+		err := v.ledger.Promise(ctx, point, front.Claimant(), front.IsOwn)
 		var held *claim.HeldError
 		if errors.As(err, &held) {
 			cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()

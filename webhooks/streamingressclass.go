@@ -68,7 +68,7 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		return d, err
 	}
 	if class.Spec.Service == nil && (before == nil || before.Spec.Service != nil) {
-		d.warnings = append(d.warnings, sharesNodes(class.Name, v.view.Pools().Pools())...)
+		d.warnings = append(d.warnings, sharesNodes(class, v.view.Pools().Pools())...)
 	}
 	d.problems = rules.Class(class)
 	clashes, err := rules.ClassTargets(ctx, v.view, rules.NewTargets(before, class), nil)

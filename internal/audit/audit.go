@@ -72,15 +72,17 @@ func (f *Facts) Disagreements() []Disagreement {
 	holders := make(map[claim.Coordinate]claim.Holder, len(f.claims))
 	for _, c := range f.claims {
 		holders[c.at] = c.holder
+	}
+	isClaimed := func(at claim.Coordinate) bool { return holders[at] != claim.Holder{} }
+	for _, c := range f.claims {
 		if b, known := f.balancers[c.holder]; known && !b.ours && (c.at.IsAddress() || c.at.IsNode()) {
 			b.ours = true
 			f.balancers[c.holder] = b
 		}
-		if !c.promised && !f.asks(c.holder, c.at) {
+		if !c.promised && !f.asks(c.holder, c.at) && !f.listens(c, isClaimed) {
 			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: c.at, Holder: c.holder, Object: c.object})
 		}
 	}
-	isClaimed := func(at claim.Coordinate) bool { return holders[at] != claim.Holder{} }
 	for at, place := range f.standing {
 		if !isClaimed(at) && (len(place.parts) == 0 || !all(place.parts, isClaimed)) {
 			found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
@@ -91,6 +93,13 @@ func (f *Facts) Disagreements() []Disagreement {
 	}
 	slices.SortFunc(found, byPoint)
 	return found
+}
+
+// listens says whether a claim is that of a proxy on the nodes, for a port that somebody has of a class whose proxy is there.
+func (f *Facts) listens(c entry, isClaimed func(claim.Coordinate) bool) bool {
+	return c.holder.IsClass() && slices.ContainsFunc(f.onNodes, func(class string) bool {
+		return isClaimed(claim.Stream(class, c.at.Protocol(), c.at.Port()))
+	})
 }
 
 func all(points []claim.Coordinate, are func(claim.Coordinate) bool) bool {

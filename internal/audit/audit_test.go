@@ -178,6 +178,13 @@ func TestDisagreements(t *testing.T) {
 			facts: facts{held(tcp(5432), postgres), asking(ofClass("internal"), listens(5432), given("public", 5432))},
 			want:  []string{"stream/public TCP/5432 " + noHolder},
 		},
+		"a port of the nodes that a proxy has there for a stream": {
+			facts: facts{held(claim.NodePort("TCP", 5432), claim.ClassHolder("other")), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},
+		},
+		"a port of the nodes that a proxy has there for nobody": {
+			facts: facts{held(claim.NodePort("TCP", 5433), claim.ClassHolder("public")), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},
+			want:  []string{"node TCP/5433 is claimed for StreamIngressClass public, which is not there or does not ask for it"},
+		},
 		"a claim of a stream of another protocol": {
 			facts: facts{held(claim.Stream("public", v1beta1.UDP, 5432), postgres), asking(ofClass("public"), listens(5432))},
 			want:  []string{"stream/public UDP/5432 " + noHolder},

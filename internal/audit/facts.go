@@ -26,6 +26,8 @@ type Facts struct {
 	unread map[claim.Holder]bool
 	// standing are the points that stand somewhere.
 	standing map[claim.Coordinate]place
+	// onNodes are the classes without a Service, whose proxies are on the network of the nodes.
+	onNodes []string
 	// absent are the objects that a class, which is told by name, names and that are not there.
 	absent map[absence]bool
 }
@@ -112,7 +114,10 @@ type Targets struct {
 // AddClass adds a class and what stands on its proxy. What stands where another class writes is that class's matter.
 func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted) && class.DeletionTimestamp == nil
-	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: class.Name}, class.UID}
+	object := Object{claim.ClassHolder(class.Name), class.UID}
+	if class.Spec.Service == nil {
+		f.onNodes = append(f.onNodes, class.Name)
+	}
 	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 		ref, cm := class.ConfigMap(protocol), targets.ConfigMaps[protocol]
 		if ref != nil && (cm == nil || stream.AppliedAlone(cm)) {

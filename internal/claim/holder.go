@@ -54,6 +54,14 @@ func IngressHolder(namespace, name string) Holder {
 	return Holder{Group: "networking.k8s.io", Kind: "Ingress", Namespace: namespace, Name: name}
 }
 
+// ClassHolder is a StreamIngressClass as holder of the ports of the nodes that its proxy takes there.
+func ClassHolder(name string) Holder {
+	return Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: name}
+}
+
+// IsClass says whether the holder is a StreamIngressClass.
+func (h Holder) IsClass() bool { return h.Group == v1beta1.GroupName && h.Kind == "StreamIngressClass" }
+
 // IsStream says whether the holder is a StreamIngress.
 func (h Holder) IsStream() bool { return h.Group == v1beta1.GroupName && h.Kind == "StreamIngress" }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
@@ -58,8 +60,26 @@ func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service
 	return list.Items, err
 }
 
-// ReservedNodePorts implements rules.LoadBalancerView.
-func (v *View) ReservedNodePorts() loadbalancer.PortRanges { return v.balancing.Reserved }
+// ReservedNodePorts implements rules.LoadBalancerView. Proxies on the nodes, of classes without a Service, reserve what they open
+// of their own accord.
+func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
+	reserved := slices.Clone(v.balancing.Reserved)
+	classes, err := v.Classes(context.Background())
+	if err != nil {
+		return reserved // the cache is not filled yet, and nothing is decided
+	}
+	for i := range classes {
+		if classes[i].Spec.Service == nil {
+			reserved = append(reserved, classes[i].Spec.Reserved...)
+		}
+	}
+	return reserved
+}
+
+// GivesNodes implements rules.FrontView.
+func (v *View) GivesNodes() bool {
+	return slices.ContainsFunc(v.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
+}
 
 // MaxPorts implements rules.LoadBalancerView.
 func (v *View) MaxPorts() int { return v.balancing.MaxPorts }

@@ -32,11 +32,16 @@ type FrontView interface {
 	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
 	// ReservedNodePorts are the ports of the nodes that no Service gets.
 	ReservedNodePorts() loadbalancer.PortRanges
+	// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
+	GivesNodes() bool
 }
 
-// Front is the Service in front of the proxy of a class, where it shares its addresses, or the nodes, with other Services
-// port by port: what is opened on it is opened there, and must be free there.
+// Front is what stands in front of the proxy of a class, where it shares its addresses, or the nodes, with Services port by
+// port: what is opened on it is opened there, and must be free there. It is the class's Service; where the class has none, its
+// proxy is on the network of the nodes, and the class itself is the holder.
 type Front struct {
+	class *v1beta1.StreamIngressClass
+	// Service is nil for a proxy on the network of the nodes.
 	Service *corev1.Service
 	// Addresses are those that it shares.
 	Addresses []netip.Addr
@@ -47,6 +52,9 @@ type Front struct {
 // FrontOf finds the front of a class, nil where it shares nothing.
 func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass) (*Front, error) {
 	ref := class.Spec.Service
+	if ref == nil && v.GivesNodes() {
+		return &Front{class: class, Nodes: true}, nil
+	}
 	if ref == nil {
 		return nil, nil
 	}
@@ -54,7 +62,7 @@ func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass
 	if err != nil || svc == nil || !v.Balances(svc) {
 		return nil, err
 	}
-	f := &Front{Service: svc}
+	f := &Front{class: class, Service: svc}
 	held, err := v.Held(ctx, f.Holder())
 	if err != nil {
 		return nil, err
@@ -73,14 +81,27 @@ func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass
 	return f, nil
 }
 
-// Holder is the Service as holder of claims.
+// Holder is the Service as holder of claims, or the class.
 func (f *Front) Holder() claim.Holder {
+	if f.Service == nil {
+		return claim.ClassHolder(f.class.Name)
+	}
 	return claim.ServiceHolder(f.Service.Namespace, f.Service.Name)
 }
 
-// Claimant is the Service as it is now. Its claims are settled at once: they stay while somebody has a claim on the port.
+// Claimant is the holder as it is now. Its claims are settled at once: they stay while somebody has a claim on the port.
 func (f *Front) Claimant() claim.Claimant {
+	if f.Service == nil {
+		return claim.Claimant{Holder: f.Holder(), UID: f.class.UID, Generation: f.class.Generation}
+	}
 	return claim.Claimant{Holder: f.Holder(), UID: f.Service.UID, Generation: claim.Version(f.Service.ResourceVersion)}
+}
+
+// IsOwn says whether a claim is the front's. Proxies of several classes may be on the nodes, on other ones each: what one of
+// them has there is no reason to refuse it to another.
+func (f *Front) IsOwn(held *v1beta1.EdgeClaim) bool {
+	holder := claim.HolderOf(held)
+	return holder == f.Holder() || f.Service == nil && holder.IsClass()
 }
 
 // Points are what a port of the proxy takes of the addresses and the nodes.
@@ -115,10 +136,18 @@ func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate)
 
 // Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none.
 func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeClaim) Problems {
+	if held != nil && f.IsOwn(held) {
+		return nil
+	}
+	if f.Service == nil {
+		if held == nil {
+			return nil
+		}
+		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+			", on the nodes, where the class's proxy listens, too"))
+	}
 	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
 	switch {
-	case held != nil && claim.HolderOf(held) == f.Holder():
-		return nil
 	case held != nil && point.IsNode():
 		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
 			", on the nodes, which also serve "+where))
@@ -152,12 +181,14 @@ func (f *Front) Free(ctx context.Context, v FrontView, protocol v1beta1.Protocol
 			return err
 		}
 		claims = append(claims, on...)
+	}
+	if f.Nodes && f.Service != nil {
 		for _, r := range v.ReservedNodePorts() {
 			ports.RemoveRange(stream.Ends(r))
 		}
 	}
 	for _, c := range claims {
-		if at, err := claim.Of(c); err == nil && at.Protocol() == protocol && claim.HolderOf(c) != f.Holder() {
+		if at, err := claim.Of(c); err == nil && at.Protocol() == protocol && !f.IsOwn(c) {
 			ports.Remove(at.Port())
 		}
 	}

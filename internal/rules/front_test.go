@@ -96,3 +96,41 @@ func TestFrontThatCannotBeSeen(t *testing.T) {
 		}
 	}
 }
+
+// TestFrontOnTheNodes asks for ports of a proxy on the host network, beside another one and a Service with the nodes' addresses.
+func TestFrontOnTheNodes(t *testing.T) {
+	onNodes := func(port int32) claim.Coordinate { return claim.NodePort("TCP", port) }
+	w := &world{claims: both(claims(claim.ServiceHolder("team", "theirs"), onNodes(7000)), claims(claim.ClassHolder("other"), onNodes(7001)))}
+	class := &v1beta1.StreamIngressClass{}
+	class.Name = "public"
+	if front, err := FrontOf(t.Context(), w, class); front != nil || err != nil {
+		t.Errorf("without a pool of the nodes' addresses: %v, %v", front, err)
+	}
+	nodes := &v1beta1.AddressPool{}
+	nodes.Name, nodes.Spec.Source = "nodes", v1beta1.SourceNodeIP
+	w.pools, w.book = append(w.pools, nodes), nil
+	front, err := FrontOf(t.Context(), w, class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if front.Holder() != claim.ClassHolder("public") || front.Claimant().Holder != front.Holder() {
+		t.Errorf("it is held by %s", front.Holder())
+	}
+	var free stream.PortSet
+	free.AddRange(1, 65535)
+	if err := front.Free(t.Context(), w, v1beta1.TCP, &free); err != nil {
+		t.Fatal(err)
+	}
+	for port, says := range map[int32]string{7000: "held by Service team/theirs since", 7001: "", 7002: "", 22: ""} {
+		problems, err := front.Hindrance(t.Context(), w, tcp(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says == "" && len(problems) > 0 || says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Err.Detail, says)) {
+			t.Errorf("%d: %v", port, problems)
+		}
+		if free.Has(port) != (says == "") {
+			t.Errorf("%d is free: %v", port, free.Has(port))
+		}
+	}
+}

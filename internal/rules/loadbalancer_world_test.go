@@ -64,6 +64,11 @@ func (w *world) isTaken(at claim.Coordinate) bool {
 	return false
 }
 
+// GivesNodes implements FrontView.
+func (w *world) GivesNodes() bool {
+	return slices.ContainsFunc(w.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
+}
+
 // ReservedNodePorts implements LoadBalancerView.
 func (w *world) ReservedNodePorts() loadbalancer.PortRanges {
 	return loadbalancer.PortRanges{{From: 22}}

@@ -1,9 +1,12 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -83,13 +86,89 @@ func TestTheProxyOnTheNodes(t *testing.T) {
 	w.create(sti("nodes/s", of("nodes"), tcp(7000)))
 	w.balances(proxy, "10.0.0.1 VIP TCP/443 TCP/7000")
 	mustContain(t, w.refusal(w.try(balancer("tenant/late", from("nodes"), ports(port("late", 7000))))).Error(), "held by Service kube-system/nodes")
+}
 
-	t.Log("a proxy on the host network is not seen there: who makes the class or the pool is told so")
+// TestAProxyOnTheHostNetwork has streams of a proxy that listens on the nodes, and Services that get the nodes' addresses: one
+// port is one of theirs.
+func TestAProxyOnTheHostNetwork(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	e := w.newEdge("host", hostNetwork, autoAssign(7000, 7001))
+	foreign := configMap(e.namespace+"/tcp-services", nil)
+	w.create(namespace("host"), namespace("tenant"))
+	w.node("one", "10.0.0.1")
+	before := sti("host/before", of("host"), tcp(5432))
+	w.create(before)
+	w.programmed(before)
+	edit(w, foreign, func(cm *corev1.ConfigMap) { cm.Data["9000"] = manual })
+
+	t.Log("whoever makes the first pool of the nodes' addresses is told to reserve what the proxy has anyway")
 	k := w.warned()
-	must(w, k.Create(t.Context(), streamClass("host", "host", hostNetwork)))
-	mustContain(t, k.said(), "class host has no service", "AddressPool nodes", "--reserved-node-ports")
+	pool := source("nodes", v1beta1.SourceNodeIP)
 	w.eventually("the class to be known", func() error {
-		must(w, k.Create(t.Context(), source("more", v1beta1.SourceNodeIP, onRequest), client.DryRunAll))
+		must(w, k.Create(t.Context(), pool.DeepCopy(), client.DryRunAll))
 		return is(strings.Contains(k.said(), "class host has no service"), true)
 	})
+	edit(w, e.class, reserved(80, 80))
+	w.unguarded(pool)
+
+	t.Log("what the proxy has then is no Service's")
+	w.pointHeldBy("node.tcp.5432", "StreamIngressClass host")
+	w.pointHeldBy("node.tcp.9000", "StreamIngressClass host")
+	refused := func(port int32, why string) {
+		t.Helper()
+		mustContain(t, w.refusal(w.try(balancer("tenant/late", from("nodes"), ports(numberedPort(port))))).Error(), why)
+	}
+	refused(5432, "held by StreamIngressClass host")
+	refused(9000, "held by StreamIngressClass host")
+	w.eventually("what the class reserves to count", func() error {
+		return says(w.Client.Create(t.Context(), balancer("tenant/late", from("nodes"), ports(numberedPort(80))), client.DryRunAll), "the nodes reserve this port")
+	})
+
+	t.Log("and the other way round")
+	theirs := balancer("tenant/theirs", from("nodes"), ports(numberedPort(7000)))
+	w.create(theirs)
+	w.balances(theirs, "10.0.0.1 VIP TCP/7000")
+	w.toldOf(sti("host/taken", of("host"), tcp(7000)), "spec.listen: Duplicate value", "held by Service tenant/theirs", "on the nodes")
+	drawn := sti("host/drawn", of("host"), auto(TCP))
+	w.create(drawn)
+	e.leads(TCP, 7001, "host/web:80")
+
+	t.Log("past admission, the Service keeps its port and the stream is told")
+	restore := w.withoutWebhooks()
+	bypass := sti("host/bypass", of("host"), tcp(7000))
+	w.create(bypass)
+	w.has(bypass, v1beta1.ConditionAccepted, "False PortConflict")
+	restore()
+	w.balances(theirs, "10.0.0.1 VIP TCP/7000")
+
+	t.Log("of many that ask for one port at once, only one kind gets it")
+	for port := int32(8000); port < 8020; port++ {
+		var both sync.WaitGroup
+		var admitted [2]error
+		both.Go(func() { admitted[0] = w.try(sti(fmt.Sprintf("host/r%d", port), of("host"), tcp(port))) })
+		both.Go(func() {
+			admitted[1] = w.try(balancer(fmt.Sprintf("tenant/r%d", port), from("nodes"), ports(numberedPort(port))))
+		})
+		both.Wait()
+		if admitted[0] == nil && admitted[1] == nil {
+			t.Errorf("port %d is a stream's and a Service's", port)
+		}
+	}
+
+	t.Log("a port is free when its stream is gone, whichever class it was of")
+	other := w.newEdge("other", hostNetwork)
+	twin := sti("host/twin", of("other"), tcp(5432))
+	w.eventually("the class to be known", func() error { return w.try(twin) })
+	other.leads(TCP, 5432, "host/web:80")
+	w.delete(before)
+	e.leads(TCP, 5432, "closed")
+	refused(5432, "held by StreamIngressClass ")
+	w.delete(twin)
+	w.pointHeldBy("node.tcp.5432", "")
+	late := balancer("tenant/late", from("nodes"), ports(numberedPort(5432)))
+	w.create(late)
+	w.balances(late, "10.0.0.1 VIP TCP/5432")
 }
+
+func numberedPort(number int32) corev1.ServicePort { return port(fmt.Sprintf("p%d", number), number) }
