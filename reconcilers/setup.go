@@ -59,7 +59,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	}
 	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{
-		setupClass, setupFormer, setupStream, setupClaim, setupIngress, setupForeignIngress, setupPool, setupLoadBalancer,
+		setupClass, setupFormer, setupStream, setupOrphan, setupClaim, setupIngress, setupForeignIngress, setupPool, setupLoadBalancer,
 	} {
 		if err := add(mgr, b); err != nil {
 			return err

@@ -54,8 +54,11 @@ func setupStream(mgr manager.Manager, b base) error {
 // Reconcile answers one StreamIngress.
 func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	si, err := r.view.Stream(ctx, req.NamespacedName)
-	if err != nil || si == nil || si.DeletionTimestamp != nil {
+	if err != nil || si == nil {
 		return reconcile.Result{}, err
+	}
+	if si.DeletionTimestamp != nil {
+		return later(r.leaving(ctx, si))
 	}
 	v, err := r.judge(ctx, si)
 	if err != nil {

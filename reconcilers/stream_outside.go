@@ -49,6 +49,29 @@ func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress
 	return r.dropOutside(ctx, si, svc, slice)
 }
 
+// leaving looks after what a stream that is being deleted has outside: a finalizer, which whoever writes streams can set, keeps
+// the stream for as long as they like. It gets nothing new. What it has goes when leave is withdrawn, as that of any other, and
+// when it is no longer as it was written, as nothing is set right any more.
+func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngress) error {
+	class, _, err := rules.ClassOf(ctx, r.view, si)
+	if err != nil || class == nil {
+		return err
+	}
+	permitted := si.Outside()
+	if permitted {
+		problems, err := rules.Consent(ctx, r.view, si, class)
+		if err != nil {
+			return err
+		}
+		permitted = len(problems) == 0
+	}
+	svc, slice, err := r.standingOutside(ctx, si)
+	if err != nil || permitted && isUntouched(si, svc, slice) {
+		return err
+	}
+	return r.dropOutside(ctx, si, svc, slice)
+}
+
 // outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
 // them when the upstream is inside.
 func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (rules.Problems, error) {
@@ -64,7 +87,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 		return nil, err
 	}
 	if slice != nil && !metav1.IsControlledBy(slice, si) {
-		if err := r.dropOwnedByName(ctx, si, slice); err != nil {
+		if err := r.dropLeft(ctx, si, slice); err != nil {
 			return nil, err
 		}
 		slice = nil
@@ -74,7 +97,8 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 		"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; "+
 			"rename the StreamIngress or delete that Service", key))}}
 	if svc != nil && !metav1.IsControlledBy(svc, si) {
-		return taken, nil
+		// It may be ours no longer: who writes Services can take the stream off its owners, and then opens it to the world.
+		return taken, r.dropOutside(ctx, si, svc, slice)
 	}
 	err = r.writeOutside(ctx, si, svc, slice)
 	switch {
@@ -102,9 +126,9 @@ func (r *streamReconciler) dropPredecessor(ctx context.Context, si *v1beta1.Stre
 	return nil, nil
 }
 
-// dropOwnedByName deletes an EndpointSlice of a stream of the same name that is gone. One of somebody else stays.
-func (r *streamReconciler) dropOwnedByName(ctx context.Context, si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) error {
-	if !isOfPredecessor(si, slice) {
+// dropLeft deletes an EndpointSlice of a stream of the same name that is gone, orphaned or not. One of somebody else stays.
+func (r *streamReconciler) dropLeft(ctx context.Context, si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) error {
+	if !isOfPredecessor(si, slice) && !isOrphaned(slice) {
 		return nil
 	}
 	return r.remove(ctx, slice)
@@ -117,11 +141,12 @@ func isOfPredecessor(si *v1beta1.StreamIngress, obj metav1.Object) bool {
 		owner.Name == si.Name && owner.UID != si.UID
 }
 
-// dropOutside deletes what an upstream that is no longer outside has left.
+// dropOutside deletes what an upstream that is no longer outside has left. A finalizer can keep the Service, which leads nowhere
+// then.
 func (r *streamReconciler) dropOutside(
 	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
 ) error {
-	if svc != nil && metav1.IsControlledBy(svc, si) {
+	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
 		if err := r.remove(ctx, svc); err != nil {
 			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
@@ -204,6 +229,12 @@ func isSliceOf(si *v1beta1.StreamIngress, slice *discoveryv1.EndpointSlice) bool
 		slice.Ports[0].Port != nil && *slice.Ports[0].Port == si.Spec.Upstream.Port.IntVal &&
 		slice.Ports[0].Protocol != nil && *slice.Ports[0].Protocol == corev1.Protocol(si.ProtocolOrDefault()) &&
 		slice.Labels[discoveryv1.LabelServiceName] == v1beta1.OutsideServiceName(si.Name)
+}
+
+// isUntouched says whether what a stream has outside is as it was written. What is gone is no matter.
+func isUntouched(si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
+	_, err := netip.ParseAddr(si.Spec.Upstream.Host)
+	return (svc == nil || metav1.IsControlledBy(svc, si) && isAsOutside(si, svc, err == nil)) && (slice == nil || isSliceOf(si, slice))
 }
 
 // writeOutsideService makes the Service of an outside upstream, or sets right what differs. All of it is ours, but an

@@ -74,14 +74,15 @@ func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
 	}
 }
 
-// deleteThat minds the UID of what is to be deleted, as the API server does and the fake does not.
+// deleteThat minds the UID and the version of what is to be deleted, as the API server does and the fake does not.
 func deleteThat(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 	current := obj.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
 		return err
 	}
-	if o := (&client.DeleteOptions{}).ApplyOptions(opts); o.Preconditions != nil && *o.Preconditions.UID != current.GetUID() {
-		return apierrors.NewConflict(corev1.Resource("objects"), obj.GetName(), errors.New("the UID is another"))
+	if p := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; p != nil && (*p.UID != current.GetUID() ||
+		p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion()) {
+		return apierrors.NewConflict(corev1.Resource("objects"), obj.GetName(), errors.New("the UID or the version is another"))
 	}
 	return c.Delete(ctx, obj, opts...)
 }

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
 func to(host string, port int32) func(*v1beta1.StreamIngress) {
@@ -219,8 +218,9 @@ func TestOutside(t *testing.T) {
 
 func TestOutsideTakesNothingFromOthers(t *testing.T) {
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "sti-postgres"}}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "sti-postgres", Labels: map[string]string{discoveryv1.LabelManagedBy: cluster.EndpointSliceManager}}}
+	slice := sliceOf(t, postgres(to("192.0.2.7", 5432)))
+	slice.OwnerReferences[0].Name = "a-stream-whose-service-is-called-the-same"
+	slice.OwnerReferences[0].UID = "another"
 	c := record(t, theirs, slice)
 	r := &streamReconciler{base: c.base}
 	problems, err := r.outside(t.Context(), postgres(to("db.example.com", 5432)))

@@ -2,11 +2,16 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -74,6 +79,99 @@ func TestLeaveToLeadOutside(t *testing.T) {
 	e.leads(TCP, 1, "leave/sti-ip:5432")
 	e.reaches(byIP, "TCP 192.0.2.7:5432")
 	e.leads(TCP, 2, "leave/sti-name:5432")
+}
+
+// TestNothingLeadsOutsideWithoutAStreamAndLeave has tenants who write streams and Services, but no EndpointSlices, try to keep one:
+// by a finalizer of a stream, by orphaning what it had, and by taking its Service.
+func TestNothingLeadsOutsideWithoutAStreamAndLeave(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Controllers: true}}))
+	must(w, w.StartControllers(t.Context()))
+	e := w.newEdge("leave")
+	w.create(namespace("leave"))
+	lingers := finalizer("tenant.example.com/mine")
+	kept := sti("leave/kept", of("leave"), tcp(1), outside("10.0.0.7", 5432), lingers)
+	opened := sti("leave/opened", of("leave"), tcp(2), outside("10.0.0.8", 5432), lingers)
+	taken := sti("leave/taken", of("leave"), tcp(3), outside("10.0.0.9", 5432))
+	gone := sti("leave/gone", of("leave"), tcp(4), outside("10.0.0.10", 5432))
+	w.create(kept, opened, taken, gone)
+	e.reaches(kept, "TCP 10.0.0.7:5432")
+	e.reaches(opened, "TCP 10.0.0.8:5432")
+	e.reaches(taken, "TCP 10.0.0.9:5432")
+	e.reaches(gone, "TCP 10.0.0.10:5432")
+	open := func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeNodePort }
+
+	t.Log("a Service that is taken from its stream leads nowhere")
+	edit(w, service("leave/sti-taken"), func(svc *corev1.Service) {
+		svc.OwnerReferences = nil
+		open(svc)
+	})
+	e.leadsNowhere("leave/sti-taken")
+	w.has(taken, v1beta1.ConditionResolvedRefs, "False BackendNameTaken")
+	w.delete(service("leave/sti-taken"))
+	e.reaches(taken, "TCP 10.0.0.9:5432")
+
+	t.Log("nor does one that is opened while its stream is being deleted, or one that is left")
+	w.delete(kept, opened, gone)
+	edit(w, service("leave/sti-opened"), open)
+	e.reaches(opened, "nothing")
+	e.reaches(gone, "nothing")
+
+	t.Log("nor does one that is orphaned, until a stream has one of that name again")
+	e.orphans(sti("leave/orphan", of("leave"), tcp(5), outside("10.0.0.11", 5432)))
+	e.leadsNowhere("leave/sti-orphan")
+	again := sti("leave/orphan", of("leave"), tcp(5), outside("2001:db8::11", 5432))
+	w.create(again)
+	w.has(again, v1beta1.ConditionResolvedRefs, "False BackendNameTaken")
+	w.delete(service("leave/sti-orphan"))
+	e.reaches(again, "TCP 2001:db8::11:5432")
+
+	t.Log("with leave, a stream that is being deleted keeps what it has")
+	e.reaches(kept, "TCP 10.0.0.7:5432")
+	e.leads(TCP, 1, "leave/sti-kept:5432")
+	w.delete(e.class)
+	e.class = streamClass("leave", e.namespace, insideOnly)
+	w.create(e.class)
+	e.leads(TCP, 1, "closed")
+	e.reaches(kept, "nothing")
+	e.reaches(taken, "nothing")
+	e.reaches(again, "nothing")
+}
+
+// orphans makes a stream, and deletes it so that its Service stays. A garbage collector that has yet to learn of the Service
+// deletes that, too, and the stream is made again.
+func (e *edge) orphans(s *v1beta1.StreamIngress) {
+	e.t.Helper()
+	svc := service(s.Namespace + "/" + s.UpstreamService())
+	e.eventually("the Service to be orphaned", func() error {
+		s := s.DeepCopy()
+		e.create(s)
+		e.reaches(s, fmt.Sprintf("TCP %s:%d", s.Spec.Upstream.Host, s.Spec.Upstream.Port.IntVal))
+		must(e.world, e.Client.Delete(e.t.Context(), s, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		stays := false
+		e.eventually("the Service to be orphaned or deleted", func() error {
+			err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(svc), svc)
+			if stays = err == nil; stays && len(svc.OwnerReferences) > 0 {
+				return fmt.Errorf("it is owned by %v", svc.OwnerReferences)
+			}
+			return client.IgnoreNotFound(err)
+		})
+		return is(stays, true)
+	})
+}
+
+// leadsNowhere waits until a Service has no EndpointSlice.
+func (e *edge) leadsNowhere(service string) {
+	e.t.Helper()
+	namespace, name, _ := strings.Cut(service, "/")
+	e.eventually("no EndpointSlice for "+service, func() error {
+		var slices discoveryv1.EndpointSliceList
+		err := e.Client.List(e.t.Context(), &slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name})
+		if err == nil && len(slices.Items) > 0 {
+			err = fmt.Errorf("there is one to %v", slices.Items[0].Endpoints)
+		}
+		return err
+	})
 }
 
 // TestForeignPortsOutliveTheirObject: what is foreign on a proxy stays so while its Service or its ConfigMap is made anew.
