@@ -24,7 +24,7 @@ func leaves(s *v1beta1.StreamIngress) {
 func TestAStreamThatIsBeingDeleted(t *testing.T) {
 	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
 	elsewhere := func(c *v1beta1.StreamIngressClass) { c.Name = "another" }
-	both, onlySlice := []string{"delete Service", "delete EndpointSlice"}, []string{"delete EndpointSlice"}
+	both, onlySlice := []string{"delete EndpointSlice", "delete Service"}, []string{"delete EndpointSlice"}
 	for name, tc := range map[string]struct {
 		class  func(*v1beta1.StreamIngressClass)
 		change func(*v1beta1.StreamIngress)
@@ -156,5 +156,22 @@ func TestAnOrphanThatAStreamHasTakenOn(t *testing.T) {
 	}
 	if err := server.Get(t.Context(), key, &discoveryv1.EndpointSlice{}); apierrors.IsNotFound(err) {
 		t.Error("it was deleted")
+	}
+}
+
+// TestTheServiceDoesNotKeepTheEndpointSlice has somebody make the Service anew, as one of the stream, faster than the cache shows.
+func TestTheServiceDoesNotKeepTheEndpointSlice(t *testing.T) {
+	si := postgres(to("192.0.2.7", 5432))
+	svc, slice := serviceOf(t, si, true), sliceOf(t, si)
+	svc.UID = "seen"
+	anew := svc.DeepCopy()
+	anew.UID = "anew"
+	server := clusterOf(t, anew, slice).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
+	b, _ := baseOn(t, clusterOf(t, svc, slice).Build(), server)
+	if err := (&streamReconciler{base: b}).inside(t.Context(), si); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(slice), &discoveryv1.EndpointSlice{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the EndpointSlice stays: %v", err)
 	}
 }

@@ -141,19 +141,19 @@ func isOfPredecessor(si *v1beta1.StreamIngress, obj metav1.Object) bool {
 		owner.Name == si.Name && owner.UID != si.UID
 }
 
-// dropOutside deletes what an upstream that is no longer outside has left. A finalizer can keep the Service, which leads nowhere
-// then.
+// dropOutside deletes what an upstream that is no longer outside has left. The EndpointSlice goes first, as nothing can keep it; a
+// finalizer can keep the Service, which leads nowhere then.
 func (r *streamReconciler) dropOutside(
 	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
 ) error {
-	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
-		if err := r.remove(ctx, svc); err != nil {
-			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
-		}
-	}
 	if slice != nil && metav1.IsControlledBy(slice, si) {
 		if err := r.remove(ctx, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
+		}
+	}
+	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
+		if err := r.remove(ctx, svc); err != nil {
+			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
 	}
 	return nil

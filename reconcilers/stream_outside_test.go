@@ -196,7 +196,7 @@ func TestOutside(t *testing.T) {
 		}, postgres(to("2001:db8::7", 5432)), []string{"patch Service"}},
 		{"a DNS name again", nil, postgres(to("db.example.com", 5432)), []string{"patch Service", "delete EndpointSlice"}},
 		{"an address again", nil, postgres(to("192.0.2.7", 5432)), []string{"patch Service", "apply EndpointSlice"}},
-		{"inside again", nil, postgres(), []string{"delete Service", "delete EndpointSlice"}},
+		{"inside again", nil, postgres(), []string{"delete EndpointSlice", "delete Service"}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if step.before != nil {
