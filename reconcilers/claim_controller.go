@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +39,8 @@ type claimRequest struct {
 	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
 	// claims then wait out their grace.
 	Gone types.UID
+	// Routine: nothing has happened to the holder, as far as is known. Such a request is behind those of whom something has.
+	Routine bool
 }
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
@@ -52,7 +55,9 @@ func setupClaim(mgr manager.Manager, b base) error {
 		WatchesRawSource(onTarget[*corev1.ConfigMap](b, onHolder(claim.ConfigMapHolder, predicate.Funcs{}))).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
-		WithOptions(controller.TypedOptions[claimRequest]{MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest]()}).
+		WithOptions(controller.TypedOptions[claimRequest]{
+			MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest](), NewQueue: newFairQueue,
+		}).
 		WithLogConstructor(func(req *claimRequest) logr.Logger {
 			if req == nil {
 				return logger
@@ -65,30 +70,81 @@ func setupClaim(mgr manager.Manager, b base) error {
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.
 const settling = 5 * time.Second
 
-// Reconcile releases those claims of a holder that are to be released.
+// releasesAtOnce is how many claims of one holder are released at a time.
+const releasesAtOnce = 8
+
+// Reconcile releases those claims of a holder that are to be released. Addresses are given and taken away by one worker at a
+// time, and only claims on them wait for that turn.
 func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
-	if req.Holder.IsService() { // whose addresses are given in turn
-		defer r.turns.take(req.Holder.Key())()
-	}
-	claims, err := r.view.ClaimsOf(ctx, req.Holder)
-	if err != nil || len(claims) == 0 {
-		return reconcile.Result{}, err
-	}
-	known, err := r.sight(ctx, r.view.Reader, req.Holder, claims)
+	addresses, others, err := r.claimsOf(ctx, req.Holder)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, r.live, req.Holder, claims) })
-	var result reconcile.Result
-	var errs []error
-	for _, c := range claims {
-		again, err := r.reconcileClaim(ctx, c, req.Gone, known, live)
-		if again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
-			result.RequeueAfter = again
-		}
-		errs = append(errs, err)
+	again, err := r.release(ctx, req, others)
+	if len(addresses) > 0 {
+		next, inTurn := r.releaseAddresses(ctx, req)
+		again, err = soonest(again, next), errors.Join(err, inTurn)
 	}
-	return result, errors.Join(errs...)
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// claimsOf lists the claims of a holder, those on addresses and on ports of nodes apart from the others.
+func (r *claimReconciler) claimsOf(ctx context.Context, holder claim.Holder) (addresses, others []*v1beta1.EdgeClaim, err error) {
+	claims, err := r.view.ClaimsOf(ctx, holder)
+	for _, c := range claims {
+		if at := coordinateOf(c); at.IsAddress() || at.IsNode() {
+			addresses = append(addresses, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return addresses, others, err
+}
+
+// releaseAddresses releases claims on addresses, as release does, in turn. They are read in turn, too.
+func (r *claimReconciler) releaseAddresses(ctx context.Context, req claimRequest) (again time.Duration, err error) {
+	defer r.turns.take(req.Holder.Key())()
+	addresses, _, err := r.claimsOf(ctx, req.Holder)
+	if err != nil {
+		return 0, err
+	}
+	return r.release(ctx, req, addresses)
+}
+
+// release releases those of a holder's claims that are to be released, side by side. It returns when to look at them again, 0
+// for never.
+func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims []*v1beta1.EdgeClaim) (again time.Duration, err error) {
+	if len(claims) == 0 {
+		return 0, nil
+	}
+	known, err := r.sight(ctx, r.view.Reader, req.Holder, claims)
+	if err != nil {
+		return 0, err
+	}
+	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, r.live, req.Holder, claims) })
+	waits, errs := make([]time.Duration, len(claims)), make([]error, len(claims))
+	group := errgroup.Group{}
+	group.SetLimit(releasesAtOnce)
+	for i, c := range claims {
+		group.Go(func() error {
+			waits[i], errs[i] = r.reconcileClaim(ctx, c, req.Gone, known, live)
+			return errs[i]
+		})
+	}
+	if group.Wait() != nil {
+		return 0, errors.Join(errs...)
+	}
+	return soonest(waits...), nil
+}
+
+// soonest is the shortest of some waits, of which 0 is none.
+func soonest(waits ...time.Duration) (soonest time.Duration) {
+	for _, wait := range waits {
+		if wait > 0 && (soonest == 0 || wait < soonest) {
+			soonest = wait
+		}
+	}
+	return soonest
 }
 
 // reconcileClaim releases a claim, if it is to be released, and returns when to look at it again, 0 for never. Its holder is

@@ -1,7 +1,11 @@
 package reconcilers
 
 import (
+	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -167,6 +172,75 @@ func TestReconcileClaim(t *testing.T) {
 				t.Errorf("the claim stays: %v, %v", left != nil, err)
 			}
 		})
+	}
+}
+
+// webOf is a claim of the Service shop/web, which is not there and was stored before.
+func webOf(at claim.Coordinate) *v1beta1.EdgeClaim {
+	return claimed(at, claim.ServiceHolder("shop", "web"), "u", 1, time.Time{})
+}
+
+// webPaths are claims of the Service shop/web on the paths /0, /1 and so on.
+func webPaths(n int) (claims []client.Object) {
+	for i := range n {
+		claims = append(claims, webOf(claim.HTTP("web.example.com", fmt.Sprintf("/%d", i))))
+	}
+	return claims
+}
+
+// TestReleasesSideBySide has an API server delete no claim before it is asked to delete as many as are to be released at a time.
+func TestReleasesSideBySide(t *testing.T) {
+	web := claim.ServiceHolder("shop", "web")
+	claims := webPaths(2 * releasesAtOnce)
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		enough := make(chan struct{})
+		r := &claimReconciler{base: baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				if asked.Add(1) == releasesAtOnce {
+					close(enough)
+				}
+				<-enough
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).Build())}
+		if _, err := r.Reconcile(t.Context(), claimRequest{Holder: web}); err != nil {
+			t.Error(err)
+		}
+		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+			t.Errorf("%d claims are left, %v", len(left), err)
+		}
+	})
+}
+
+// TestOnlyAddressesAreReleasedInTurn releases claims of a Service while another worker gives it its addresses.
+func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
+	web := claim.ServiceHolder("shop", "web")
+	r := &claimReconciler{base: baseOf(t, append(webPaths(2), webOf(addressAt("192.0.2.1")))...)}
+	end := r.turns.take(web.Key())
+	done := make(chan error)
+	go func() {
+		_, err := r.Reconcile(t.Context(), claimRequest{Holder: web})
+		done <- err
+	}()
+	r.turns.await(web.Key(), 2)
+	if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
+		t.Errorf("there are left %v, %v", left, err)
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+		t.Errorf("%d claims are left, %v", len(left), err)
+	}
+}
+
+func TestSoonest(t *testing.T) {
+	for want, waits := range map[time.Duration][]time.Duration{0: {0, 0}, 1: {0, 2, 1, 3}, 5: {5, 0}} {
+		if got := soonest(waits...); got != want {
+			t.Errorf("of %v: %v", waits, got)
+		}
 	}
 }
 

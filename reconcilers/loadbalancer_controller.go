@@ -28,7 +28,7 @@ import (
 //
 // What a Service has is what it holds in the ledger, not what its status says. kube-proxy takes the status for the truth,
 // so an address is claimed before it is listed, and listed no longer before its claim is released. Here and where claims
-// are released, a Service is looked at by one worker at a time.
+// on addresses are released, a Service is looked at by one worker at a time.
 type loadBalancerReconciler struct {
 	base
 	// waiting are the Services that have not all they ask for.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -98,6 +99,50 @@ func TestAnIngressOutgrowsItsClaims(t *testing.T) {
 	w.eventually("a path to be had of an Ingress that is gone", func() error {
 		return w.try(asking("beside/fourth", "host=b.large.example.com, path=/1"))
 	})
+}
+
+// TestReleasesWaitForNoNeighbor has one tenant delete many Ingresses with many paths at once, and another one a stream: its
+// port is free long before the paths are.
+func TestReleasesWaitForNoNeighbor(t *testing.T) {
+	const ingresses, paths = 32, 64
+	w := shared(t)
+	w.create(namespace("clears"), namespace("waits"))
+	w.newEdge("waits", hostNetwork)
+	stream := sti("waits/s", of("waits"), tcp(6000))
+	w.create(stream)
+	w.programmed(stream)
+	for i := range ingresses {
+		w.create(manyPaths(fmt.Sprintf("clears/i%d", i), paths, fmt.Sprintf("i%d.clears.example.com", i)))
+	}
+	w.eventually("the paths to be held", func() error { return is(w.claimsOf("clears"), ingresses*paths) })
+
+	all := newChronicle(t, w.Harness, nil, &v1beta1.StreamIngressList{}, &v1beta1.EdgeClaimList{})
+	must(w, w.Client.DeleteAllOf(t.Context(), &networkingv1.Ingress{}, client.InNamespace("clears")))
+	w.delete(stream)
+	var streamGone, portFree bool
+	var before, meanwhile int
+	w.eventually("the port to be free", func() error {
+		streamGone, portFree, before, meanwhile = false, false, 0, 0
+		for _, e := range all.sorted() {
+			c, isClaim := e.stored.(*v1beta1.EdgeClaim)
+			switch {
+			case !e.gone || portFree:
+			case e.stored.GetUID() == stream.UID:
+				streamGone = true
+			case isClaim && c.Name == claim.Stream("waits", TCP, 6000).Name():
+				portFree = true
+			case isClaim && c.Spec.Holder.Namespace == "clears" && streamGone:
+				meanwhile++
+			case isClaim && c.Spec.Holder.Namespace == "clears":
+				before++
+			}
+		}
+		return is(fmt.Sprint(streamGone, portFree), "true true")
+	})
+	t.Logf("of %d paths, %d were free before the stream was deleted, and %d more before its port was", ingresses*paths, before, meanwhile)
+	if meanwhile > ingresses*paths/2 {
+		t.Errorf("the port was free after %d paths of another tenant", meanwhile)
+	}
 }
 
 // TestALargeNeighborCostsNothing has one tenant make an Ingress with 8,000 paths, and Services with 2,000 ports, and another

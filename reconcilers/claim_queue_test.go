@@ -1,0 +1,141 @@
+package reconcilers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// about are requests about streams, each by its namespace/name.
+func about(keys string) (requests []claimRequest) {
+	for key := range strings.FieldsSeq(keys) {
+		namespace, name, _ := strings.Cut(key, "/")
+		requests = append(requests, claimRequest{Holder: claim.StreamHolder(namespace, name)})
+	}
+	return requests
+}
+
+func keyOf(req claimRequest) string { return req.Holder.Key().String() }
+
+// TestLanes puts requests into lanes, and takes all of them up.
+func TestLanes(t *testing.T) {
+	for name, tc := range map[string]struct{ routine, happened, want string }{
+		"a namespace keeps its order":             {"", "a/1 a/2 a/3", "a/1 a/2 a/3"},
+		"a neighbor waits for one request":        {"", "a/1 a/2 a/3 b/1", "a/1 b/1 a/2 a/3"},
+		"each has a turn":                         {"", "a/1 a/2 a/3 b/1 b/2 c/1", "a/1 b/1 c/1 a/2 b/2 a/3"},
+		"who has more does not wait for ever":     {"", "a/1 a/2 b/1 b/2 b/3 b/4", "a/1 b/1 a/2 b/2 b/3 b/4"},
+		"what is routine has one turn for all":    {"a/0 b/0 c/0", "a/1 a/2 b/1", "a/0 a/1 b/1 b/0 a/2 c/0"},
+		"what is routine is taken up when it may": {"a/0 b/0", "", "a/0 b/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLanes()
+			for _, req := range about(tc.routine) {
+				req.Routine = true
+				l.Push(req)
+			}
+			for _, req := range about(tc.happened) {
+				l.Push(req)
+			}
+			var got []string
+			for l.Len() > 0 {
+				got = append(got, keyOf(l.Pop()))
+			}
+			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if len(l.ready) > 0 || l.turns.Len() > 0 {
+				t.Errorf("it still remembers %v", l.ready)
+			}
+		})
+	}
+}
+
+// queued is a queue for a test, in which time stands still while nobody waits for it.
+func queued(t *testing.T, play func(t *testing.T, q fairQueue)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFairQueue("", backOff[claimRequest]()).(fairQueue)
+		defer q.ShutDown()
+		play(t, q)
+	})
+}
+
+// gets takes requests up, and lets them be done.
+func (q fairQueue) gets(t *testing.T, want string) {
+	t.Helper()
+	for key := range strings.FieldsSeq(want) {
+		req, _, shutdown := q.GetWithPriority()
+		if got := keyOf(req); shutdown || got != key {
+			t.Fatalf("got %s, want %s", got, key)
+		}
+		q.Done(req)
+	}
+	synctest.Wait()
+	if left := q.Len(); left > 0 {
+		t.Fatalf("%d requests are left", left)
+	}
+}
+
+func TestAddedAgainWhileInProgress(t *testing.T) {
+	queued(t, func(t *testing.T, q fairQueue) {
+		q.AddWithOpts(priorityqueue.AddOpts{}, about("a/1 a/2 a/2 b/1")...)
+		first, _, _ := q.GetWithPriority()
+		q.Add(first)
+		q.Add(first)
+		q.Done(first)
+		q.gets(t, "b/1 a/2 a/1")
+	})
+}
+
+// TestNeighborOfRetries has many requests of a namespace become due at once, those that failed and those that had to wait.
+func TestNeighborOfRetries(t *testing.T) {
+	queued(t, func(t *testing.T, q fairQueue) {
+		q.AddWithOpts(priorityqueue.AddOpts{After: time.Minute}, about("a/1 a/2 a/3")...)
+		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, about("c/1 c/2 c/3")...)
+		if synctest.Wait(); q.Len() > 0 {
+			t.Error("something is due at once")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		q.Add(about("b/1")[0])
+		var got []string
+		for range 3 {
+			req, _, _ := q.GetWithPriority()
+			got = append(got, req.Holder.Namespace)
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("the first three are of %q", got)
+		}
+	})
+}
+
+// TestRoutineRequests adds requests as controller-runtime does for what was there at the start, and again after a failure.
+func TestRoutineRequests(t *testing.T) {
+	queued(t, func(t *testing.T, q fairQueue) {
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, about("a/0 b/0 c/0")...)
+		first, priority, _ := q.GetWithPriority()
+		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &priority}, first)
+		q.Done(first)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, about("a/0 a/1 b/1")...)
+		q.gets(t, "b/0 a/0 b/1 c/0 a/1 a/0")
+	})
+}
+
+func TestQueueEndsAtOnce(t *testing.T) {
+	queued(t, func(t *testing.T, q fairQueue) {
+		q.AddWithOpts(priorityqueue.AddOpts{}, about("a/1 a/2")...)
+		q.ShutDown()
+		if _, _, shutdown := q.GetWithPriority(); !shutdown {
+			t.Error("it goes on with what is queued")
+		}
+	})
+}
