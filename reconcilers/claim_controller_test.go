@@ -225,7 +225,7 @@ func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	}()
 	r.turns.await(web.Key(), 2)
 	if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
-		t.Errorf("there are left %v, %v", left, err)
+		t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
 	}
 	end()
 	if err := <-done; err != nil {

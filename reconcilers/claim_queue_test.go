@@ -99,7 +99,8 @@ func TestNeighborOfRetries(t *testing.T) {
 	queued(t, func(t *testing.T, q fairQueue) {
 		q.AddWithOpts(priorityqueue.AddOpts{After: time.Minute}, about("a/1 a/2 a/3")...)
 		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, about("c/1 c/2 c/3")...)
-		if synctest.Wait(); q.Len() > 0 {
+		synctest.Wait()
+		if q.Len() > 0 {
 			t.Error("something is due at once")
 		}
 		time.Sleep(time.Minute)
@@ -110,7 +111,8 @@ func TestNeighborOfRetries(t *testing.T) {
 			req, _, _ := q.GetWithPriority()
 			got = append(got, req.Holder.Namespace)
 		}
-		if slices.Sort(got); !slices.Equal(got, []string{"a", "b", "c"}) {
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("the first three are of %q", got)
 		}
 	})
