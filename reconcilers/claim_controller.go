@@ -56,7 +56,7 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(controller.TypedOptions[claimRequest]{
-			MaxConcurrentReconciles: 8, RateLimiter: backOff[claimRequest](), NewQueue: newFairQueue,
+			MaxConcurrentReconciles: releasers, RateLimiter: backOff[claimRequest](), NewQueue: newFairQueue,
 		}).
 		WithLogConstructor(func(req *claimRequest) logr.Logger {
 			if req == nil {

@@ -1,8 +1,10 @@
 package reconcilers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,13 +47,15 @@ func TestLanes(t *testing.T) {
 			}
 			var got []string
 			for l.Len() > 0 {
-				got = append(got, keyOf(l.Pop()))
+				req := l.Pop()
+				got = append(got, keyOf(req))
+				l.done(req)
 			}
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if len(l.ready) > 0 || l.turns.Len() > 0 {
-				t.Errorf("it still remembers %v", l.ready)
+			if len(l.all) > 0 {
+				t.Errorf("it still remembers %v", l.all)
 			}
 		})
 	}
@@ -81,6 +85,49 @@ func (q fairQueue) gets(t *testing.T, want string) {
 	if left := q.Len(); left > 0 {
 		t.Fatalf("%d requests are left", left)
 	}
+}
+
+// TestWorkersOfOneNamespace has a namespace keep every worker busy that it may have, while its neighbor has some left.
+func TestWorkersOfOneNamespace(t *testing.T) {
+	queued(t, func(t *testing.T, q fairQueue) {
+		for i := range releasers {
+			q.Add(about(fmt.Sprintf("a/%d", i))[0])
+		}
+		var taken atomic.Int32
+		free := make(chan struct{})
+		for range releasers {
+			go func() {
+				for {
+					req, _, shutdown := q.GetWithPriority()
+					if shutdown {
+						return
+					}
+					taken.Add(1)
+					if req.Holder.Namespace == "a" {
+						<-free
+					}
+					q.Done(req)
+				}
+			}()
+		}
+		has := func(when string, want int32) {
+			t.Helper()
+			synctest.Wait()
+			if got := taken.Load(); got != want {
+				t.Errorf("%s: %d requests were taken up, want %d", when, got, want)
+			}
+		}
+		has("the namespace is alone", releasersOfOne)
+		q.Add(about("b/1")[0])
+		has("its neighbor comes", releasersOfOne+1)
+		free <- struct{}{}
+		has("one of its workers is free", releasersOfOne+2)
+		close(free)
+		has("all are", releasers+1)
+		if len(q.lanes.all) > 0 {
+			t.Errorf("it still remembers %v", q.lanes.all)
+		}
+	})
 }
 
 func TestAddedAgainWhileInProgress(t *testing.T) {
