@@ -39,7 +39,7 @@ type claimRequest struct {
 	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
 	// claims then wait out their grace.
 	Gone types.UID
-	// Routine: nothing has happened to the holder, as far as is known. Such a request is behind those of whom something has.
+	// Routine: nothing has happened to the holder, as far as is known. Such requests have one turn together; see lanes.
 	Routine bool
 }
 
