@@ -12,6 +12,15 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+const (
+	// claimsAtOnce is how many claims are read at once. Nobody but Portcullis writes them, and they are small.
+	claimsAtOnce = 500
+	// objectsAtOnce is how many objects of tenants are read at once, which may have 1.5 MiB each, and take several times that in
+	// memory.
+	objectsAtOnce = 16
 )
 
 // gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
@@ -19,29 +28,31 @@ import (
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
 	var held heldByServices
-	err := eachPage(ctx, a.live, func(page *v1beta1.EdgeClaimList) {
+	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.live, claimsAtOnce) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range page.Items {
 			c := &page.Items[i]
 			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
 			held.note(c)
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	if err := eachPage(ctx, a.live, func(page *v1beta1.StreamIngressList) {
+	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.live, objectsAtOnce) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range page.Items {
 			facts.AddStream(&page.Items[i])
 		}
-	}); err != nil {
-		return nil, err
 	}
-	if err := eachPage(ctx, a.live, func(page *networkingv1.IngressList) {
+	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.live, objectsAtOnce) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range page.Items {
 			facts.AddIngress(&page.Items[i], a.view.MaxHTTPPoints())
 		}
-	}); err != nil {
-		return nil, err
 	}
 	if err := a.gatherServices(ctx, facts, held); err != nil {
 		return nil, err
@@ -74,25 +85,33 @@ func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held h
 	}
 	switch {
 	case held.addresses:
-		return eachPage(ctx, a.live, func(page *corev1.ServiceList) {
+		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.live, objectsAtOnce) {
+			if err != nil {
+				return err
+			}
 			for i := range page.Items {
 				facts.AddService(&page.Items[i], a.defaults)
 				facts.AddLoadBalancer(&page.Items[i])
 			}
-		})
+		}
 	case held.paths:
-		return eachPageOf(ctx, a.live, func() *metav1.PartialObjectMetadataList {
-			page := &metav1.PartialObjectMetadataList{}
-			page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-			return page
-		}, func(page *metav1.PartialObjectMetadataList) {
+		for page, err := range cluster.PagesOf(ctx, a.live, serviceMetadata, objectsAtOnce) {
+			if err != nil {
+				return err
+			}
 			for i := range page.Items {
 				facts.AddService(&page.Items[i], a.defaults)
 			}
-		})
-	default:
-		return nil
+		}
 	}
+	return nil
+}
+
+// serviceMetadata is an empty list of the metadata of Services.
+func serviceMetadata() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+	return list
 }
 
 // gatherClasses reads the classes and what they write to.

@@ -103,7 +103,11 @@ func (r *claimReconciler) claimsOf(ctx context.Context, holder claim.Holder) (ad
 
 // releaseAddresses releases claims on addresses, as release does, in turn. They are read in turn, too.
 func (r *claimReconciler) releaseAddresses(ctx context.Context, req claimRequest) (again time.Duration, err error) {
-	defer r.turns.take(req.Holder.Key())()
+	end, err := r.turns.Take(ctx, req.Holder.Key())
+	if err != nil {
+		return 0, err
+	}
+	defer end()
 	addresses, _, err := r.claimsOf(ctx, req.Holder)
 	if err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
@@ -94,7 +95,7 @@ func baseTold(t testing.TB, informers *informertest.FakeInformers, seen, stored 
 	}
 	return base{
 		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
-		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 		leftovers: newLeftovers(clock.RealClock{}, claim.DefaultGrace),
 	}
 }

@@ -58,7 +58,11 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 
 // Reconcile gives one Service its addresses, and says so in its status.
 func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	defer r.turns.take(req.NamespacedName)()
+	end, err := r.turns.Take(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer end()
 	svc, err := r.view.Service(ctx, req.NamespacedName)
 	switch {
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -44,7 +45,7 @@ type base struct {
 	// told is what was told about the Services that ask for an Ingress, balanced about those of type LoadBalancer.
 	told, balanced *bulletin
 	// turns are those at Services of type LoadBalancer.
-	turns *turns
+	turns *cluster.Turns[types.NamespacedName]
 	// recent are the claims for them that were made here, and that the cache may not show yet.
 	recent *recentClaims
 }
@@ -55,7 +56,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
 		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace), told: newBulletin(), balanced: newBulletin(),
-		turns: newTurns(), recent: newRecentClaims(clock.RealClock{}),
+		turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 	}
 	registerMetrics(mgr.GetCache(), b)
 	for _, add := range []func(manager.Manager, base) error{

@@ -3,12 +3,10 @@ package cluster
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -76,12 +74,5 @@ func (f Fresh) Granted(ctx context.Context, from string, service types.Namespace
 	if granted || err != nil {
 		return granted, err
 	}
-	var grants gatewayv1beta1.ReferenceGrantList
-	if err := f.live.List(ctx, &grants, client.InNamespace(service.Namespace)); err != nil {
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		return false, err
-	}
-	return anyPermits(grants.Items, from, service.Name), nil
+	return f.grants.granted(ctx, f.live, from, service)
 }

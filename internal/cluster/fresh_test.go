@@ -39,7 +39,7 @@ func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {
 		"nowhere":              {nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Fresh{&View{Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build()}}
+			f := Fresh{&View{Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build(), grants: newGrantLooks()}}
 			class, err := f.Class(ctx, "public")
 			if err != nil || (class != nil) != tc.want {
 				t.Errorf("Class: %v, %v", class, err)
@@ -71,7 +71,7 @@ func TestFreshAsksTheAPIServerOnlyWhenItMust(t *testing.T) {
 	f := Fresh{&View{Reader: clientOf(t,
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
-	).Build(), live: live}}
+	).Build(), live: live, grants: newGrantLooks()}}
 	if _, err := f.Class(t.Context(), "public"); err != nil {
 		t.Error("Class:", err)
 	}

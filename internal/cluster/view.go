@@ -41,6 +41,7 @@ type View struct {
 	targets   *targets
 	made      *madeClaims
 	live      client.Reader
+	grants    grantLooks
 	informers cache.Informers
 	stores    stores
 	warm      func() bool
@@ -86,7 +87,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	return &View{
 		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
-		stores: kept, warm: warm,
+		grants: newGrantLooks(), stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }

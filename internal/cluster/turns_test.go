@@ -1,6 +1,8 @@
-package reconcilers
+package cluster
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"testing"
 
@@ -8,7 +10,7 @@ import (
 )
 
 // users are those who have the turn at an object or wait for it.
-func (t *turns) users(key types.NamespacedName) int {
+func (t *Turns[K]) users(key K) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one := t.busy[key]; one != nil {
@@ -18,7 +20,7 @@ func (t *turns) users(key types.NamespacedName) int {
 }
 
 // await waits until so many have the turn at an object or wait for it.
-func (t *turns) await(key types.NamespacedName, users int) {
+func (t *Turns[K]) await(key K, users int) {
 	for t.users(key) != users {
 		runtime.Gosched()
 	}
@@ -26,14 +28,26 @@ func (t *turns) await(key types.NamespacedName, users int) {
 
 func TestTurns(t *testing.T) {
 	web, db := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "db"}
-	all := newTurns()
-	endFirst := all.take(web)
-	all.take(db)() // nobody waits for the turn at another object
+	all := NewTurns[types.NamespacedName]()
+	take := func(key types.NamespacedName) (end func()) {
+		end, err := all.Take(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		return end
+	}
+	endFirst := take(web)
+	take(db)() // nobody waits for the turn at another object
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := all.Take(done, web); !errors.Is(err, context.Canceled) {
+		t.Errorf("who can't wait any longer is told: %v", err)
+	}
 
 	got, leave, left := make(chan int), make(chan bool), make(chan bool)
 	for i := range 3 {
 		go func() {
-			end := all.take(web)
+			end := take(web)
 			got <- i
 			<-leave
 			end()
