@@ -69,41 +69,38 @@ func (d Disagreement) String() string {
 // Disagreements compares the two sides. They are ordered by point.
 func (f *Facts) Disagreements() []Disagreement {
 	var found []Disagreement
-	holders := make(map[claim.Coordinate]claim.Holder, len(f.claims))
-	for _, c := range f.claims {
-		holders[c.at] = c.holder
-	}
-	isClaimed := func(at claim.Coordinate) bool { return holders[at] != claim.Holder{} }
-	for _, c := range f.claims {
-		if b, known := f.balancers[c.holder]; known && !b.ours && (c.at.IsAddress() || c.at.IsNode()) {
+	for at, c := range f.claims {
+		if b, known := f.balancers[c.holder]; known && !b.ours && (at.IsAddress() || at.IsNode()) {
 			b.ours = true
 			f.balancers[c.holder] = b
 		}
-		if !c.promised && !f.asks(c.holder, c.at) && !f.listens(c, isClaimed) {
-			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: c.at, Holder: c.holder, Object: c.object})
+		if !c.promised && !f.asks(c, at) && !f.listens(c, at) {
+			found = append(found, Disagreement{Kind: ClaimWithoutHolder, Point: at, Holder: c.holder, Object: c.object})
 		}
 	}
 	for at, place := range f.standing {
-		if !isClaimed(at) && (len(place.parts) == 0 || !all(place.parts, isClaimed)) {
-			found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
-		}
+		found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
 	}
 	for _, b := range f.balancers {
-		found = append(found, b.unclaimed(holders)...)
+		found = append(found, b.unclaimed(f.holder)...)
 	}
 	slices.SortFunc(found, byPoint)
 	return found
 }
 
 // listens says whether a claim is that of a proxy on the nodes, for a port that somebody has of a class whose proxy is there.
-func (f *Facts) listens(c entry, isClaimed func(claim.Coordinate) bool) bool {
+func (f *Facts) listens(c *entry, at claim.Coordinate) bool {
 	return c.holder.IsClass() && slices.ContainsFunc(f.onNodes, func(class string) bool {
-		return isClaimed(claim.Stream(class, c.at.Protocol(), c.at.Port()))
+		return f.claims[claim.Stream(class, at.Protocol(), at.Port())] != nil
 	})
 }
 
-func all(points []claim.Coordinate, are func(claim.Coordinate) bool) bool {
-	return !slices.ContainsFunc(points, func(at claim.Coordinate) bool { return !are(at) })
+// holder is who has the claim on a point, zero for nobody.
+func (f *Facts) holder(at claim.Coordinate) claim.Holder {
+	if c := f.claims[at]; c != nil {
+		return c.holder
+	}
+	return claim.Holder{}
 }
 
 func byPoint(a, b Disagreement) int {

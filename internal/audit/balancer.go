@@ -60,11 +60,11 @@ func (b balancer) asks(at claim.Coordinate) bool {
 // unclaimed finds the addresses in the status of a Service of ours which has no claim on them: neither on the whole
 // address, nor on its ports there or on the nodes. Addresses that it has by itself need none. Who has written them does not
 // matter: they are forwarded.
-func (b balancer) unclaimed(holders map[claim.Coordinate]claim.Holder) (found []Disagreement) {
+func (b balancer) unclaimed(holder func(claim.Coordinate) claim.Holder) (found []Disagreement) {
 	if !b.ours {
 		return nil
 	}
-	isOthers := func(at claim.Coordinate) bool { return holders[at] != b.object.Holder }
+	isOthers := func(at claim.Coordinate) bool { return holder(at) != b.object.Holder }
 	if len(b.nodePorts) > 0 && !slices.ContainsFunc(b.nodePorts, isOthers) {
 		return nil // of the nodes, any address is served
 	}
@@ -76,7 +76,7 @@ func (b balancer) unclaimed(holders map[claim.Coordinate]claim.Holder) (found []
 		shared := len(b.nodePorts) > 0 && !slices.ContainsFunc(b.nodePorts, onPort)
 		if isOthers(at) && !shared && !slices.Contains(b.own, ip) {
 			found = append(found, Disagreement{
-				Kind: PointWithoutClaim, Point: at, Holder: holders[at], Object: b.object, Where: b.object.Holder,
+				Kind: PointWithoutClaim, Point: at, Holder: holder(at), Object: b.object, Where: b.object.Holder,
 			})
 		}
 	}

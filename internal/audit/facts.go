@@ -12,19 +12,17 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// Facts are what was read of the two sides. Objects are added one by one, in any order; nothing of them is kept but what
-// is compared.
+// Facts are what was read of the two sides. The claims are added first, then all else, one by one and in any order. Tenants can
+// write any number of points into any number of objects: of a point that has a claim nothing is kept but that it was seen.
 type Facts struct {
-	claims []entry
+	claims map[claim.Coordinate]*entry
 	// streams are the StreamIngresses with what they ask for.
 	streams map[claim.Holder]wish
-	// asked are the points that ConfigMaps, Services and Ingresses ask for, or have.
-	asked map[ask]bool
 	// balancers are the Services of type LoadBalancer.
 	balancers map[claim.Holder]balancer
 	// unread are the objects of which it can't be told what they ask for.
 	unread map[claim.Holder]bool
-	// standing are the points that stand somewhere.
+	// standing are the points that stand somewhere and have no claim.
 	standing map[claim.Coordinate]place
 	// onNodes are the classes without a Service, whose proxies are on the network of the nodes.
 	onNodes []string
@@ -40,16 +38,11 @@ type absence struct {
 
 // entry is a claim.
 type entry struct {
-	at       claim.Coordinate
 	holder   claim.Holder
 	object   Object
 	promised bool
-}
-
-// ask is a point that an object asks for.
-type ask struct {
-	holder claim.Holder
-	at     claim.Coordinate
+	// asked says that its holder is a ConfigMap, a Service or an Ingress that asks for the point, or has it.
+	asked bool
 }
 
 // wish is what a StreamIngress asks for; an empty class and port 0 stand for any.
@@ -67,15 +60,13 @@ func (w wish) of(at claim.Coordinate) bool {
 type place struct {
 	object Object
 	where  claim.Holder
-	// parts are points of which the claims, all together, do as well as one on the point.
-	parts []claim.Coordinate
 }
 
 // NewFacts are none yet.
 func NewFacts() *Facts {
 	return &Facts{
-		streams: map[claim.Holder]wish{}, asked: map[ask]bool{}, balancers: map[claim.Holder]balancer{}, unread: map[claim.Holder]bool{},
-		standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
+		claims: map[claim.Coordinate]*entry{}, streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
+		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 	}
 }
 
@@ -87,9 +78,21 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 		return
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
-	f.claims = append(f.claims, entry{at, claim.HolderOf(c), object, promised})
-	if _, in, left := claim.Adopted(c); left {
-		f.asked[ask{in, at}] = true // about to be given back
+	_, _, left := claim.Adopted(c) // and about to be given back
+	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, asked: left}
+}
+
+// note says that an object asks for a point, or has it.
+func (f *Facts) note(holder claim.Holder, at claim.Coordinate) {
+	if c := f.claims[at]; c != nil && c.holder == holder {
+		c.asked = true
+	}
+}
+
+// stand says where a point stands. Of several places the first one is told.
+func (f *Facts) stand(at claim.Coordinate, where place) {
+	if _, known := f.standing[at]; !known && f.claims[at] == nil {
+		f.standing[at] = where
 	}
 }
 
@@ -149,9 +152,9 @@ func (f *Facts) addPoint(at claim.Coordinate, holder claim.Holder, where place, 
 	if at.IsZero() {
 		return // SCTP, for example
 	}
-	f.asked[ask{holder, at}] = true
-	if _, known := f.standing[at]; stands && !known {
-		f.standing[at] = where
+	f.note(holder, at)
+	if stands {
+		f.stand(at, where)
 	}
 }
 
@@ -169,7 +172,7 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 		return
 	}
 	for _, at := range full.Points() {
-		f.asked[ask{holder, at}] = true
+		f.note(holder, at)
 	}
 }
 
@@ -177,28 +180,29 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 // paths, the claim on a host does for all on it.
 func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
-	onHost := map[string][]claim.Coordinate{}
+	ofService := claim.ServiceHolder(ing.Namespace, ing.Name)
+	claimed := map[string]bool{} // the hosts on which all that it serves has claims
 	for _, at := range exposure.PointsOf(ing) {
-		f.asked[ask{claim.ServiceHolder(ing.Namespace, ing.Name), at}] = true
-		f.asked[ask{object.Holder, at}] = true
-		onHost[at.Host()] = append(onHost[at.Host()], at)
+		f.note(ofService, at)
+		f.note(object.Holder, at)
+		before, known := claimed[at.Host()]
+		claimed[at.Host()] = f.claims[at] != nil && (before || !known)
 	}
 	for _, at := range exposure.EntriesOf(ing, most) {
-		where := place{object: object, where: object.Holder}
-		if at.IsHost() {
-			where.parts = onHost[at.Host()]
+		f.note(object.Holder, at)
+		if !at.IsHost() || !claimed[at.Host()] { // the claims on all paths, together, do as well as one on their host
+			f.stand(at, place{object: object, where: object.Holder})
 		}
-		f.addPoint(at, object.Holder, where, true)
 	}
 }
 
-// asks says whether an object is there and asks for a point, as far as can be told.
-func (f *Facts) asks(holder claim.Holder, at claim.Coordinate) bool {
-	if w, isStream := f.streams[holder]; isStream {
+// asks says whether the holder of a claim is there and asks for its point, as far as can be told.
+func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
+	if w, isStream := f.streams[c.holder]; isStream {
 		return w.of(at)
 	}
 	if at.IsAddress() || at.IsNode() {
-		return f.balancers[holder].asks(at)
+		return f.balancers[c.holder].asks(at)
 	}
-	return f.unread[holder] || f.asked[ask{holder, at}] || f.absent[absence{at.Class(), holder}]
+	return f.unread[c.holder] || c.asked || f.absent[absence{at.Class(), c.holder}]
 }
