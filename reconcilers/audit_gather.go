@@ -20,7 +20,7 @@ const (
 	claimsAtOnce = 500
 	// objectsAtOnce is how many objects of tenants are read at once, which may have 1.5 MiB each, and take several times that in
 	// memory.
-	objectsAtOnce = 16
+	objectsAtOnce = 25
 )
 
 // gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -400,4 +401,33 @@ func TestWhereToLook(t *testing.T) {
 			t.Errorf("no disagreement of kind %q", kind)
 		}
 	}
+}
+
+// TestManyPathsTakeNoMemory: an Ingress lists as many paths as it has room for, and the ledger has its host.
+func TestManyPathsTakeNoMemory(t *testing.T) {
+	const paths, bound = 30_000, 1 << 20
+	f := NewFacts()
+	held(claim.Host("a.io"), byHand)(f)
+	before := inUse()
+	ingress("by-hand", "a.io", "", func(ing *networkingv1.Ingress) {
+		http := &networkingv1.HTTPIngressRuleValue{}
+		for i := range paths {
+			http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{Path: fmt.Sprintf("/%d", i)})
+		}
+		ing.Spec.Rules[0].HTTP = http
+	})(f)
+	if kept := inUse() - before; kept > bound {
+		t.Errorf("of %d paths, %d bytes are kept, want at most %d", paths, kept, bound)
+	}
+	if found := f.Disagreements(); len(found) > 0 {
+		t.Errorf("they disagree: %v", found)
+	}
+}
+
+// inUse is how much of the heap is in use, in bytes.
+func inUse() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

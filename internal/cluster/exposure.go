@@ -132,7 +132,7 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 			continue
 		}
 		ing := &networkingv1.Ingress{}
-		err := v.live.Get(ctx, key, ing)
+		err := v.tenants.Get(ctx, key, ing)
 		if err == nil && exposure.Serves(ing, at) {
 			return ing, nil
 		}

@@ -39,7 +39,7 @@ func (l grantLooks) granted(ctx context.Context, live client.Reader, from string
 		return false, fmt.Errorf("waiting to read ReferenceGrants of namespace %s: %w", service.Namespace, err)
 	}
 	defer end()
-	inTurn := readerInTurn{Reader: live, turns: l.reads}
+	inTurn := readerInTurn{live, l.reads}
 	for page, err := range Pages[gatewayv1beta1.ReferenceGrantList](ctx, inTurn, grantsAtOnce, client.InNamespace(service.Namespace)) {
 		switch {
 		case meta.IsNoMatchError(err):
@@ -51,19 +51,4 @@ func (l grantLooks) granted(ctx context.Context, live client.Reader, from string
 		}
 	}
 	return false, nil
-}
-
-// readerInTurn waits for its turn before it lists.
-type readerInTurn struct {
-	client.Reader
-	turns *semaphore.Weighted
-}
-
-// List implements client.Reader.
-func (r readerInTurn) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if err := r.turns.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer r.turns.Release(1)
-	return r.Reader.List(ctx, list, options...)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,6 +42,8 @@ type View struct {
 	targets   *targets
 	made      *madeClaims
 	live      client.Reader
+	// tenants is live, a few objects at a time: each may have 1.5 MiB, and any number of requests may ask for one.
+	tenants   client.Reader
 	grants    grantLooks
 	informers cache.Informers
 	stores    stores
@@ -53,6 +56,9 @@ type View struct {
 	balancing Balancing
 	domain    string
 }
+
+// tenantReads is how many objects of tenants are read past the cache at a time.
+const tenantReads = 8
 
 var (
 	_ rules.View            = &View{}
@@ -87,7 +93,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	return &View{
 		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
-		grants: newGrantLooks(), stores: kept, warm: warm,
+		tenants: readerInTurn{live, semaphore.NewWeighted(tenantReads)}, grants: newGrantLooks(), stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }
@@ -121,7 +127,7 @@ func (v *View) Known(ctx context.Context, obj client.Object) (bool, error) {
 
 // Exists says whether an object of obj's kind and name is stored, past the cache.
 func (v *View) Exists(ctx context.Context, obj client.Object) (bool, error) {
-	err := v.live.Get(ctx, client.ObjectKeyFromObject(obj), emptyOf(obj))
+	err := v.tenants.Get(ctx, client.ObjectKeyFromObject(obj), emptyOf(obj))
 	return err == nil, client.IgnoreNotFound(err)
 }
 
