@@ -160,7 +160,8 @@ func claimsFirst(facts []func(*Facts)) (ordered []func(*Facts)) {
 	var others []func(*Facts)
 	for _, add := range facts {
 		f := NewFacts()
-		if add(f); len(f.claims) > 0 {
+		add(f)
+		if len(f.claims) > 0 {
 			ordered = append(ordered, add)
 		} else {
 			others = append(others, add)

