@@ -216,24 +216,29 @@ func TestReleasesSideBySide(t *testing.T) {
 // TestOnlyAddressesAreReleasedInTurn releases claims of a Service while another worker gives it its addresses.
 func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	web := claim.ServiceHolder("shop", "web")
-	r := &claimReconciler{base: baseOf(t, append(webPaths(2), webOf(addressAt("192.0.2.1")))...)}
-	end := r.turns.take(web.Key())
-	done := make(chan error)
-	go func() {
-		_, err := r.Reconcile(t.Context(), claimRequest{Holder: web})
-		done <- err
-	}()
-	r.turns.await(web.Key(), 2)
-	if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
-		t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
-	}
-	end()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
-		t.Errorf("%d claims are left, %v", len(left), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &claimReconciler{base: baseOf(t, append(webPaths(2), webOf(addressAt("192.0.2.1")))...)}
+		end, err := r.turns.Take(t.Context(), web.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := r.Reconcile(t.Context(), claimRequest{Holder: web})
+			done <- err
+		}()
+		synctest.Wait()
+		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
+			t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
+		}
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+			t.Errorf("%d claims are left, %v", len(left), err)
+		}
+	})
 }
 
 func TestSoonest(t *testing.T) {
