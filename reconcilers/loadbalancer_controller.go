@@ -204,7 +204,7 @@ func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service)
 			}
 		}
 		if ours {
-			return r.keepListed(ctx, svc, nil)
+			return r.writeIngress(ctx, svc, nil)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
@@ -23,23 +25,11 @@ import (
 // A tenant can change its Service all the time, so that each write of what was read comes too late, and can fill it, so that
 // there is no room for more. What may not be listed any longer is taken out for all that.
 func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
-	if len(ingress) == 0 {
-		return r.keepListed(ctx, svc, nil)
-	}
-	balancer := corev1ac.LoadBalancerStatus()
-	for i := range ingress {
-		balancer.WithIngress(ingressApply(&ingress[i]))
-	}
-	apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion).
-		WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
-	err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
-	if isTooLarge(err) {
-		err = r.patchStatus(ctx, svc, resetManagedFields,
-			operation{"test", "/metadata/resourceVersion", svc.ResourceVersion},
-			operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}})
-	}
-	if kept, takes := stillListed(svc.Status.LoadBalancer.Ingress, ingress); takes && (apierrors.IsConflict(err) || isTooLarge(err)) {
-		return r.keepListed(ctx, svc, kept)
+	err := r.replaceIngress(ctx, svc, ingress)
+	if apierrors.IsConflict(err) || isTooLarge(err) {
+		if gone := goneFrom(svc.Status.LoadBalancer.Ingress, ingress); len(gone) > 0 {
+			return r.takeOut(ctx, svc, gone)
+		}
 	}
 	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -47,58 +37,99 @@ func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.S
 	return nil
 }
 
-// stillListed is what of a status stands in the next one, too; takes says that something does not.
-func stillListed(before, next []corev1.LoadBalancerIngress) (kept []corev1.LoadBalancerIngress, takes bool) {
-	listed := loadbalancer.Listed(next)
-	for _, i := range before {
-		if one := loadbalancer.Listed([]corev1.LoadBalancerIngress{i}); len(one) == 0 || slices.Contains(listed, one[0]) {
-			kept = append(kept, i)
+// replaceIngress writes status.loadBalancer of a Service that has not changed since it was read: else it is a Conflict error.
+// An empty one is not applied, as what others have written there would stay.
+func (r *loadBalancerReconciler) replaceIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
+	if len(ingress) > 0 {
+		balancer := corev1ac.LoadBalancerStatus()
+		for i := range ingress {
+			balancer.WithIngress(ingressApply(&ingress[i]))
+		}
+		apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion).
+			WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
+		err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
+		if !isTooLarge(err) {
+			return err
 		}
 	}
-	return kept, len(kept) < len(before)
+	return r.patchStatus(ctx, svc,
+		operation{"test", "/metadata/resourceVersion", svc.ResourceVersion},
+		operation{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: ingress}})
 }
 
-// keepListed takes all but a part out of the status of a Service, whoever wrote it there: leaving it out of what is applied
-// would not. It depends on nothing of the Service but its UID. If it has changed in the meantime, too much is taken out for a
-// moment, and is back with the next look.
-func (r *loadBalancerReconciler) keepListed(ctx context.Context, svc *corev1.Service, kept []corev1.LoadBalancerIngress) error {
-	part := []operation{
-		{"test", "/metadata/uid", svc.UID},
-		{"add", "/status/loadBalancer", corev1.LoadBalancerStatus{Ingress: kept}},
-	}
-	err := r.patchStatus(ctx, svc, part...)
-	if isTooLarge(err) {
-		err = r.patchStatus(ctx, svc, append(part, resetManagedFields)...)
-	}
+// goneFrom are the addresses of a status that the next one does not list.
+func goneFrom(before, next []corev1.LoadBalancerIngress) []netip.Addr {
+	remaining := loadbalancer.Listed(next)
+	return slices.DeleteFunc(loadbalancer.Listed(before), func(ip netip.Addr) bool { return slices.Contains(remaining, ip) })
+}
+
+// takeOut takes addresses out of the status of a Service, whoever wrote them there, and whatever else of it changes all the
+// time.
+//
+// By now the Service may have become another's to serve, and forward ports that nobody has judged. So the patch has nothing
+// to add: it takes each address out of the place where it is stored, if it is there still. What is to be listed again by now
+// is back with the next look.
+func (r *loadBalancerReconciler) takeOut(ctx context.Context, svc *corev1.Service, gone []netip.Addr) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now := &corev1.Service{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil || now.UID != svc.UID {
+			return err
+		}
+		removals := removalsOf(gone, now.Status.LoadBalancer.Ingress)
+		if len(removals) == 0 {
+			return nil
+		}
+		return r.patchStatus(ctx, svc, append(removals, operation{"test", "/metadata/uid", svc.UID})...)
+	})
 	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("taking addresses out of the status: %w", err)
 	}
 	return nil
 }
 
+// removalsOf take addresses out of a status, the last one first, as each moves what comes after it.
+func removalsOf(gone []netip.Addr, ingress []corev1.LoadBalancerIngress) (removals []operation) {
+	for i, entry := range slices.Backward(ingress) {
+		if ip, err := netip.ParseAddr(entry.IP); err == nil && slices.Contains(gone, ip.Unmap()) {
+			place := fmt.Sprintf("/status/loadBalancer/ingress/%d", i)
+			removals = append(removals, operation{"test", place + "/ip", entry.IP}, operation{"remove", place, nil})
+		}
+	}
+	return removals
+}
+
 // operation is one of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value any    `json:"value"`
+	Value any    `json:"value,omitempty"`
 }
 
 // resetManagedFields makes the API server forget who wrote what: "Clearing managedFields" in the documentation of
 // server-side apply.
-var resetManagedFields = operation{"replace", "/metadata/managedFields", []struct{}{{}}}
+var resetManagedFields = operation{"add", "/metadata/managedFields", []struct{}{{}}}
 
-// patchStatus applies a JSON patch to the status of a Service. A test that fails is a Conflict error.
+// patchStatus does as tryPatch, and resets the managed fields of a Service that would become too large. A test that fails is a
+// Conflict error.
 func (r *loadBalancerReconciler) patchStatus(ctx context.Context, svc *corev1.Service, operations ...operation) error {
-	patch, err := json.Marshal(operations)
-	if err != nil {
-		return err
+	err := r.tryPatch(ctx, svc, operations)
+	if isTooLarge(err) {
+		err = r.tryPatch(ctx, svc, append(operations, resetManagedFields))
 	}
-	err = r.writer.Status().Patch(ctx, svc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(stream.FieldManager))
 	var status apierrors.APIStatus
 	if apierrors.IsInvalid(err) && errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0) {
 		return apierrors.NewConflict(corev1.Resource("services"), svc.Name, err)
 	}
 	return err
+}
+
+// tryPatch applies a JSON patch to the status of a Service.
+func (r *loadBalancerReconciler) tryPatch(ctx context.Context, svc *corev1.Service, operations []operation) error {
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return err
+	}
+	return r.writer.Status().Patch(ctx, svc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(stream.FieldManager))
 }
 
 // isTooLarge says whether an object would have become larger than etcd takes. The API server has no reason of its own for

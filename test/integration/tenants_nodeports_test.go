@@ -24,8 +24,8 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// holding is a webhook of somebody else's that holds back what Portcullis writes to Services of a namespace, for as long as the
-// API server waits for its answer.
+// holding is a webhook of somebody else's that holds back what Portcullis writes to Services of a namespace, or to their status,
+// for as long as the API server waits for its answer.
 type holding struct {
 	pass chan struct{}
 	mu   sync.Mutex
@@ -34,8 +34,8 @@ type holding struct {
 	waiting map[int]bool
 }
 
-// hold has Portcullis' writes of Services in a namespace held back until let is called.
-func (w *world) hold(namespace string) *holding {
+// hold has Portcullis' writes in a namespace held back until let is called: of "services", or of "services/status".
+func (w *world) hold(namespace, resource string) *holding {
 	w.t.Helper()
 	h := &holding{pass: make(chan struct{}), waiting: map[int]bool{}}
 	server := httptest.NewTLSServer(h)
@@ -44,7 +44,7 @@ func (w *world) hold(namespace string) *holding {
 	var hook admissionregistrationv1.ValidatingWebhook
 	must(w, json.Unmarshal([]byte(`{
 		"name": "holding.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
-		"rules": [{"apiGroups": [""], "apiVersions": ["*"], "resources": ["services"], "operations": ["UPDATE"]}],
+		"rules": [{"apiGroups": [""], "apiVersions": ["*"], "resources": ["`+resource+`"], "operations": ["UPDATE"]}],
 		"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "`+namespace+`"}},
 		"matchConditions": [{"name": "portcullis", "expression": "request.userInfo.username == '`+harness.User+`'"}]
 	}`), &hook))
@@ -117,7 +117,7 @@ func TestConfigMapsWaitForNoService(t *testing.T) {
 	w := shared(t)
 	slow, other := w.newEdge("slow"), w.newEdge("beside-slow")
 	w.create(namespace("slow"))
-	held := w.hold(slow.namespace)
+	held := w.hold(slow.namespace, "services")
 	const attempts = 3
 	attempt, waited := int32(0), true
 	for attempt < attempts && waited {
