@@ -3,11 +3,13 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -143,6 +145,50 @@ func TestReleasesWaitForNoNeighbor(t *testing.T) {
 	if meanwhile > ingresses*paths/2 {
 		t.Errorf("the port was free after %d paths of another tenant", meanwhile)
 	}
+}
+
+// TestNobodySharesAPathOfALargeIngress has a tenant serve a path of a large Ingress by an Ingress of its own, and then ask for
+// it, as if that Ingress were made for its Service.
+func TestNobodySharesAPathOfALargeIngress(t *testing.T) {
+	t.Parallel()
+	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w.create(namespace("large-held"), namespace("large-beside"))
+	const host = "held.large.example.com"
+	site := manyPaths("large-held/site", 100, host)
+	w.create(site)
+	w.pointHeldBy(claim.Host(host).Name(), "Ingress large-held/site")
+	svc := service("large-beside/shop", port("http", 80))
+	w.create(svc)
+	own := foreignIngress("large-beside/shop", host, "/7")
+	metav1.SetMetaDataAnnotation(&own.ObjectMeta, v1beta1.AnnotationMadeFor, string(svc.UID))
+	w.create(own)
+	w.pathHeldBy(host, "/7", "Ingress large-beside/shop")
+	isRefusedSaying(t, tryEdit(w, svc, ask("host="+host+", path=/7")), "held by Ingress large-held/site since")
+
+	t.Log("past admission it gets it no more than before")
+	restore := w.withoutWebhooks()
+	edit(w, svc, ask("host="+host+", path=/7"))
+	restore()
+	w.eventually("it to be refused", func() error {
+		return is(strings.Contains(strings.Join(w.eventsOf(svc), "\n"), "held by Ingress large-held/site since"), true)
+	})
+	w.pathHeldBy(host, "/7", "Ingress large-beside/shop")
+
+	t.Log("nor while the other one has few paths")
+	editIngress(w, site, func(ing *networkingv1.Ingress) {
+		http := ing.Spec.Rules[0].HTTP
+		http.Paths = http.Paths[:8]
+	})
+	w.pathHeldBy(host, "/6", "Ingress large-held/site")
+	isRefusedSaying(t, tryEdit(w, svc, ask("host="+host+", path=/7, class=other")), "held by Ingress large-held/site since")
+
+	t.Log("it does when that serves something else")
+	editIngress(w, site, func(ing *networkingv1.Ingress) {
+		http := ing.Spec.Rules[0].HTTP
+		http.Paths = http.Paths[:7]
+	})
+	w.eventually("the path to be had", func() error { return tryEdit(w, svc, ask("host="+host+", path=/7, class=another")) })
+	w.pathHeldBy(host, "/7", "Service large-beside/shop")
 }
 
 // TestALargeNeighborCostsNothing has one tenant make an Ingress with 8,000 paths, and Services with 2,000 ports, and another
