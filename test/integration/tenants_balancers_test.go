@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,8 +60,12 @@ func TestABalancerThatIsBeingDeleted(t *testing.T) {
 	restore := w.withoutWebhooks()
 	edit(w, shared, ports(port("https", 443)))
 	edit(w, onNodes, ports(port("kubelet", 10250)))
-	w.balances(shared, "TCP/443!BeingDeleted")
-	w.balances(onNodes, "")
+	for _, svc := range []*corev1.Service{shared, onNodes} { // it may say why, until its claim has gone, too
+		w.eventually(svc.Name+" to be listed nowhere", func() error {
+			w.get(svc)
+			return is(slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" }), false)
+		})
+	}
 	restore()
 	w.balances(victim, "198.51.100.1 VIP TCP/443")
 
