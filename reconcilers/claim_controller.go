@@ -54,6 +54,8 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
 		WatchesRawSource(onTarget[*corev1.ConfigMap](b, onHolder(claim.ConfigMapHolder, predicate.Funcs{}))).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
+		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
+		WatchesRawSource(onTarget[*corev1.Service](b, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(controller.TypedOptions[claimRequest]{
 			MaxConcurrentReconciles: releasers, RateLimiter: backOff[claimRequest](), NewQueue: newFairQueue,
