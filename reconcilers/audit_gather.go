@@ -15,20 +15,15 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
-const (
-	// claimsAtOnce is how many claims are read at once. Nobody but Portcullis writes them, and they are small.
-	claimsAtOnce = 500
-	// objectsAtOnce is how many objects of tenants are read at once, which may have 1.5 MiB each, and take several times that in
-	// memory.
-	objectsAtOnce = 25
-)
+// atOnce is how many objects are read at once.
+const atOnce = 500
 
 // gather reads both sides. The claims come first: a port is claimed before it is opened, so that what opens meanwhile
 // looks as if it had no claim, for one look.
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
 	var held heldByServices
-	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.live, claimsAtOnce) {
+	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +33,15 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			held.note(c)
 		}
 	}
-	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.live, objectsAtOnce) {
+	var pools v1beta1.AddressPoolList
+	if err := a.live.List(ctx, &pools); err != nil {
+		return nil, fmt.Errorf("listing %T: %w", &pools, err)
+	}
+	for i := range pools.Items {
+		facts.AddPool(&pools.Items[i])
+		held.addresses = true // that may be given away
+	}
+	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +49,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			facts.AddStream(&page.Items[i])
 		}
 	}
-	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.live, objectsAtOnce) {
+	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -76,16 +79,9 @@ func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
 
 // gatherServices reads what Services ask for. Where no address is given away, their metadata says it.
 func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldByServices) error {
-	if !held.addresses {
-		var pools v1beta1.AddressPoolList
-		if err := a.live.List(ctx, &pools, client.Limit(1)); err != nil {
-			return fmt.Errorf("listing %T: %w", &pools, err)
-		}
-		held.addresses = len(pools.Items) > 0
-	}
 	switch {
 	case held.addresses:
-		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.live, objectsAtOnce) {
+		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.live, atOnce) {
 			if err != nil {
 				return err
 			}
@@ -95,7 +91,7 @@ func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held h
 			}
 		}
 	case held.paths:
-		for page, err := range cluster.PagesOf(ctx, a.live, serviceMetadata, objectsAtOnce) {
+		for page, err := range cluster.PagesOf(ctx, a.live, serviceMetadata, atOnce) {
 			if err != nil {
 				return err
 			}

@@ -3,11 +3,14 @@ package reconcilers
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,54 +29,83 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
 	base
+	// writes are those of claims that are in flight.
+	writes *semaphore.Weighted
 }
 
-// claimRequest asks for a look at the claims of a holder.
+func newClaimReconciler(b base) *claimReconciler {
+	return &claimReconciler{b, semaphore.NewWeighted(releaseWrites)}
+}
+
+// claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
 type claimRequest struct {
 	Holder claim.Holder
 	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
 	// claims then wait out their grace.
 	Gone types.UID
-	// Routine: nothing has happened to the holder, as far as is known. Such requests have one turn together; see lanes.
+	// Routine: nothing has happened to the holder, as far as is known. Such requests have one turn together, within which
+	// namespaces take turns, too; see lanes.
 	Routine bool
 }
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
 func setupClaim(mgr manager.Manager, b base) error {
-	r := &claimReconciler{base: b}
-	logger := mgr.GetLogger().WithValues("controller", "edgeclaim")
-	return builder.TypedControllerManagedBy[claimRequest](mgr).Named("edgeclaim").
+	r := newClaimReconciler(b)
+	const name = "edgeclaim"
+	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b, onHolder(claim.ConfigMapHolder, predicate.Funcs{}))).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b, r.onConfigMap())).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
 		WatchesRawSource(onTarget[*corev1.Service](b, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
-		WithOptions(controller.TypedOptions[claimRequest]{
-			MaxConcurrentReconciles: releasers, RateLimiter: backOff[claimRequest](), NewQueue: newFairQueue,
-		}).
-		WithLogConstructor(func(req *claimRequest) logr.Logger {
-			if req == nil {
-				return logger
-			}
-			return logger.WithValues("holder", req.Holder.String())
-		}).
+		WithOptions(fairly(releasers)).
+		WithLogConstructor(logOfHolder(mgr, name)).
 		Complete(guarded(b, r))
+}
+
+// fairly are the options of a controller with so many workers, at which namespaces take turns.
+func fairly(workers int) controller.TypedOptions[claimRequest] {
+	return controller.TypedOptions[claimRequest]{
+		MaxConcurrentReconciles: workers, RateLimiter: backOff[claimRequest](),
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[claimRequest]) claimQueue {
+			return newFairQueue(workers, name, limiter)
+		},
+	}
+}
+
+// logOfHolder makes the logger for requests of a controller, and, for nil, that of the controller itself.
+func logOfHolder(mgr manager.Manager, controller string) func(*claimRequest) logr.Logger {
+	logger := mgr.GetLogger().WithValues("controller", controller)
+	return func(req *claimRequest) logr.Logger {
+		if req == nil {
+			return logger
+		}
+		return logger.WithValues("holder", req.Holder.String())
+	}
 }
 
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.
 const settling = 5 * time.Second
 
-// releasesAtOnce is how many claims of one holder are released at a time.
-const releasesAtOnce = 8
+const (
+	// releasers is how many workers there are.
+	releasers = 16
+	// releasesAtOnce is how many claims of one holder are released at a time.
+	releasesAtOnce = 8
+	// releaseWrites is how many claims are released at a time, of all holders. To the priority and fairness of the API server, all
+	// that Portcullis asks for is one flow: what it programs meanwhile waits behind no more than these.
+	releaseWrites = 16
+)
 
 // Reconcile releases those claims of a holder that are to be released. Addresses are given and taken away by one worker at a
 // time, and only claims on them wait for that turn.
@@ -127,7 +159,7 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 	if err != nil {
 		return 0, err
 	}
-	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, r.live, req.Holder, claims) })
+	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, cluster.SlimReader{Reader: r.live}, req.Holder, claims) })
 	waits, errs := make([]time.Duration, len(claims)), make([]error, len(claims))
 	group := errgroup.Group{}
 	group.SetLimit(releasesAtOnce)
@@ -169,14 +201,15 @@ func (r *claimReconciler) reconcileClaim(
 	if gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settle {
 		return settle, nil
 	}
-	look := func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
-		now, err := live()
-		if err != nil {
-			return claim.Sighting{}, err
-		}
-		return now.wants(ctx, c)
+	now, err := live()
+	if err != nil {
+		return 0, err
 	}
-	keep, released, err := r.ledger.Release(ctx, c, look, gone)
+	if err := r.writes.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer r.writes.Release(1)
+	keep, released, err := r.ledger.Release(ctx, c, now.wants, gone)
 	if apierrors.IsConflict(err) {
 		return settling, nil // it was renewed meanwhile
 	}
@@ -240,19 +273,26 @@ func goneBy(e event.UpdateEvent) types.UID {
 	return ""
 }
 
-// onClass looks at what was foreign on the proxy of a class that changed, and at what it has of the nodes.
+// onClass looks at what was foreign on the proxy of a class that changed, and at what is held for it of addresses and nodes.
 func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, claimRequest] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []claimRequest {
-		claims, err := r.view.Claims(ctx, obj.GetName())
-		if err != nil {
+		concerned := sets.New(claimRequest{Holder: claim.ClassHolder(obj.GetName())})
+		if ref := obj.(*v1beta1.StreamIngressClass).Spec.Service; ref != nil {
+			concerned.Insert(claimRequest{Holder: claim.ServiceHolder(ref.Namespace, ref.Name)})
+		}
+		claims, errOn := r.view.Claims(ctx, obj.GetName())
+		serving, errFor := r.view.ClaimsServing(ctx, claim.StreamScope(obj.GetName()))
+		nodePorts, errNodes := r.view.NodePortClaims(ctx)
+		if err := errors.Join(errOn, errFor, errNodes); err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims of a class")
 		}
-		foreign := sets.New(claimRequest{Holder: claim.ClassHolder(obj.GetName())})
-		for _, c := range claims {
-			if holder := claim.HolderOf(c); !holder.IsStream() {
-				foreign.Insert(claimRequest{Holder: holder})
+		for _, c := range slices.Concat(slices.Collect(maps.Values(claims)), serving, nodePorts) {
+			at, holder := coordinateOf(c), claim.HolderOf(c)
+			foreign, onNodes := at.IsStream() && !holder.IsStream(), at.IsNode() && holder.IsClass()
+			if foreign || onNodes || c.Spec.ClassName == obj.GetName() {
+				concerned.Insert(claimRequest{Holder: holder})
 			}
 		}
-		return foreign.UnsortedList()
+		return concerned.UnsortedList()
 	})
 }

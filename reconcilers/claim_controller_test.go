@@ -3,6 +3,7 @@ package reconcilers
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -98,10 +99,45 @@ func TestWants(t *testing.T) {
 			if tc.also != nil {
 				objects = append(objects, tc.also)
 			}
-			r := &claimReconciler{base: baseOf(t, objects...)}
+			r := newClaimReconciler(baseOf(t, objects...))
 			got, err := sightOf(t, r, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestPortsOfTheNodes has a class hold a port of the nodes for its proxy, as a stream has the port on it, while a cache shows it as
+// it was with a Service.
+func TestPortsOfTheNodes(t *testing.T) {
+	withService, _, _ := public()
+	without := withService.DeepCopy()
+	without.Spec.Service = nil
+	stream := claimed(at, me, "u", 1, noon)
+	onNodes := claimed(claim.NodePort("TCP", 5432), claim.ClassHolder("public"), "c", 2, noon)
+	for name, tc := range map[string]struct {
+		seen, stored *v1beta1.StreamIngressClass
+		also         []client.Object
+		stays        bool
+	}{
+		"a stream is admitted, and the cache knows neither": {withService, without, []client.Object{stream}, true},
+		"no stream is": {withService, without, nil, false},
+		"a stream is, and the proxy has a Service meanwhile": {without, withService, []client.Object{stream}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, now := tc.seen.DeepCopy(), tc.stored.DeepCopy()
+			before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
+			stored := clusterOf(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
+			b, _ := baseOn(t, clusterOf(t, before, onNodes.DeepCopy()).Build(), stored)
+			b.ledger.Clock = clocktesting.NewFakePassiveClock(noon)
+			r := newClaimReconciler(b)
+			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public")}); err != nil {
+				t.Fatal(err)
+			}
+			err := stored.Get(t.Context(), client.ObjectKeyFromObject(onNodes), &v1beta1.EdgeClaim{})
+			if ignoreNotFound(err) != nil || (err == nil) != tc.stays {
+				t.Errorf("the claim stays: %v, want %v", err == nil, tc.stays)
 			}
 		})
 	}
@@ -128,10 +164,73 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 			if tc.class != nil {
 				objects = append(objects, tc.class.DeepCopy())
 			}
-			r := &claimReconciler{base: baseOf(t, objects...)}
+			r := newClaimReconciler(baseOf(t, objects...))
 			got, err := sightOf(t, r, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestWantsOfAServiceThatIsAway asks for what the Service in front of the proxy of class public has of addresses and the nodes, while
+// it does not exist.
+func TestWantsOfAServiceThatIsAway(t *testing.T) {
+	class, _, _ := public()
+	elsewhere := class.DeepCopy()
+	elsewhere.Spec.Service.Name = "another"
+	holder := claim.ServiceHolder(class.Spec.Service.Namespace, class.Spec.Service.Name)
+	ip := netip.MustParseAddr("192.0.2.1")
+	for _, point := range []claim.Coordinate{claim.Address(ip), claim.AddressPort(ip, "TCP", 443), claim.NodePort("SCTP", 443)} {
+		for name, tc := range map[string]struct {
+			class *v1beta1.StreamIngressClass
+			wants bool
+		}{"its class names it": {class, true}, "its class names another one": {elsewhere, false}} {
+			c := claimed(point, holder, "u", 1, noon)
+			r := &claimReconciler{base: baseOf(t, tc.class.DeepCopy(), c)}
+			if got, err := sightOf(t, r, c); err != nil || got != (claim.Sighting{Exists: tc.wants, Wants: tc.wants}) {
+				t.Errorf("%s, %s: got %+v, %v", point, name, got, err)
+			}
+		}
+	}
+}
+
+// TestWantsOfWhatListensOnTheNodes asks for a port of the nodes that a class has, of which the proxy is there.
+func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
+	class, cm, _ := public()
+	class.Spec.Service = nil
+	cm.Data = map[string]string{"9000": "shop/web:80"}
+	elsewhere := class.DeepCopy()
+	elsewhere.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
+	streams := claimed(at, me, "u", 1, noon)
+	for name, tc := range map[string]struct {
+		point   claim.Coordinate
+		objects []client.Object
+		want    claim.Sighting
+	}{
+		"somebody has it":                       {claim.NodePort("TCP", at.Port()), []client.Object{class, streams}, claim.Sighting{Exists: true, Wants: true}},
+		"its ConfigMap lists it":                {claim.NodePort("TCP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true, Wants: true}},
+		"its ConfigMap lists another":           {claim.NodePort("TCP", 9001), []client.Object{class, cm}, claim.Sighting{Exists: true}},
+		"that of the other protocol":            {claim.NodePort("UDP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true}},
+		"there is no ConfigMap":                 {claim.NodePort("TCP", 9000), []client.Object{class}, claim.Sighting{Exists: true}},
+		"the proxy is elsewhere by now":         {claim.NodePort("TCP", 9000), []client.Object{elsewhere, cm}, claim.Sighting{Exists: true}},
+		"the class is gone, and so is the port": {claim.NodePort("TCP", 9000), []client.Object{cm}, claim.Sighting{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := claimed(tc.point, claim.ClassHolder("public"), "", 0, time.Time{})
+			objects := []client.Object{c}
+			for _, obj := range tc.objects {
+				objects = append(objects, obj.DeepCopyObject().(client.Object))
+			}
+			r := &claimReconciler{base: baseOf(t, objects...)}
+			for _, reader := range []client.Reader{r.live, r.view.Reader} {
+				s, err := r.sight(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := s.wants(t.Context(), c); err != nil || got.Exists != tc.want.Exists || got.Wants != tc.want.Wants {
+					t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+				}
 			}
 		})
 	}
@@ -162,7 +261,7 @@ func TestReconcileClaim(t *testing.T) {
 			if tc.si != nil {
 				objects = append(objects, tc.si)
 			}
-			r := &claimReconciler{base: baseOf(t, objects...)}
+			r := newClaimReconciler(baseOf(t, objects...))
 			r.ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
 			got, err := r.Reconcile(t.Context(), claimRequest{Holder: me, Gone: tc.gone})
 			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
@@ -175,27 +274,25 @@ func TestReconcileClaim(t *testing.T) {
 	}
 }
 
-// webOf is a claim of the Service shop/web, which is not there and was stored before.
-func webOf(at claim.Coordinate) *v1beta1.EdgeClaim {
-	return claimed(at, claim.ServiceHolder("shop", "web"), "u", 1, time.Time{})
-}
+// web is a Service that is not there and was stored before.
+var web = claim.ServiceHolder("shop", "web")
 
-// webPaths are claims of the Service shop/web on the paths /0, /1 and so on.
-func webPaths(n int) (claims []client.Object) {
+// pathsOf are claims of a Service on the paths /0, /1 and so on.
+func pathsOf(holder claim.Holder, n int) (claims []client.Object) {
 	for i := range n {
-		claims = append(claims, webOf(claim.HTTP("web.example.com", fmt.Sprintf("/%d", i))))
+		at := claim.HTTP(holder.Name+".example.com", fmt.Sprintf("/%d", i))
+		claims = append(claims, claimed(at, holder, "u", 1, time.Time{}))
 	}
 	return claims
 }
 
 // TestReleasesSideBySide has an API server delete no claim before it is asked to delete as many as are to be released at a time.
 func TestReleasesSideBySide(t *testing.T) {
-	web := claim.ServiceHolder("shop", "web")
-	claims := webPaths(2 * releasesAtOnce)
+	claims := pathsOf(web, 2*releasesAtOnce)
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		enough := make(chan struct{})
-		r := &claimReconciler{base: baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+		r := newClaimReconciler(baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				if asked.Add(1) == releasesAtOnce {
 					close(enough)
@@ -203,7 +300,7 @@ func TestReleasesSideBySide(t *testing.T) {
 				<-enough
 				return c.Delete(ctx, obj, opts...)
 			},
-		}).Build())}
+		}).Build()))
 		if _, err := r.Reconcile(t.Context(), claimRequest{Holder: web}); err != nil {
 			t.Error(err)
 		}
@@ -213,11 +310,46 @@ func TestReleasesSideBySide(t *testing.T) {
 	})
 }
 
+// TestReleasesOfAll releases the claims of many holders at once, while the API server takes its time.
+func TestReleasesOfAll(t *testing.T) {
+	var holders []claim.Holder
+	var claims []client.Object
+	for i := range releasers {
+		holders = append(holders, claim.ServiceHolder("shop", fmt.Sprintf("web-%d", i)))
+		claims = append(claims, pathsOf(holders[i], releasesAtOnce)...)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var deleting atomic.Int32
+		next := make(chan bool)
+		r := newClaimReconciler(baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				deleting.Add(1)
+				<-next
+				deleting.Add(-1)
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).Build()))
+		for _, holder := range holders {
+			go func() {
+				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holder}); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		for left := len(claims); left > 0; left-- {
+			synctest.Wait()
+			if got, want := deleting.Load(), int32(min(left, releaseWrites)); got != want { //nolint:gosec // small
+				t.Fatalf("of %d claims, %d are released at a time, want %d", left, got, want)
+			}
+			next <- true
+		}
+	})
+}
+
 // TestOnlyAddressesAreReleasedInTurn releases claims of a Service while another worker gives it its addresses.
 func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
-	web := claim.ServiceHolder("shop", "web")
 	synctest.Test(t, func(t *testing.T) {
-		r := &claimReconciler{base: baseOf(t, append(webPaths(2), webOf(addressAt("192.0.2.1")))...)}
+		r := newClaimReconciler(baseOf(t, append(pathsOf(web, 2), claimed(addressAt("192.0.2.1"), web, "u", 1, time.Time{}))...))
 		end, err := r.turns.Take(t.Context(), web.Key())
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -38,20 +40,26 @@ func (s *sight) httpWants(ctx context.Context, at claim.Coordinate) (claim.Sight
 }
 
 // isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the
-// claims of before stay until all those are there that take their place.
+// claims of before stay until it has all those that take their place: a claim of somebody else takes nobody's. A path that
+// another Ingress lists, too, it has in any case: without a claim, that one would seem to be the first there.
 func (s *sight) isEntered(ctx context.Context, at claim.Coordinate) (bool, error) {
-	if slices.Contains(s.entries, at) || !exposure.Serves(s.ingress, at) {
-		return slices.Contains(s.entries, at), nil
+	if _, entered := slices.BinarySearchFunc(s.entries, at, claim.Compare); entered || !exposure.Serves(s.ingress, at) {
+		return entered, nil
 	}
-	for _, entry := range s.entries {
+	onHost, _ := slices.BinarySearchFunc(s.entries, claim.HostOf(at), claim.Compare)
+	for _, entry := range s.entries[onHost:] {
 		if entry.Host() != at.Host() {
-			continue
+			break
 		}
-		if c, err := s.view.Claim(ctx, entry.Name()); err != nil || c == nil {
+		if c, err := s.view.Claim(ctx, entry.Name()); err != nil || c == nil || claim.HolderOf(c) != s.holder {
 			return true, err
 		}
 	}
-	return false, nil
+	if at.IsHost() {
+		return false, nil
+	}
+	beside, err := s.view.EnteredAt(ctx, at)
+	return len(beside) > 0, err
 }
 
 // enqueueReplaced asks for a look at the claims of others of which a new one on a host or path may take the place.
@@ -71,7 +79,8 @@ func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at 
 	}
 }
 
-// onIngress looks at the claims of an Ingress, and at those of the Service of its name.
+// onIngress looks at the claims of an Ingress, at those of the Service of its name, and at those of others on paths that it lists no
+// longer: an Ingress with many paths may have had one for its sake.
 func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(q claimQueue, obj client.Object, gone bool) {
 		var self types.UID
@@ -81,14 +90,34 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 		q.Add(claimRequest{Holder: claim.IngressHolder(obj.GetNamespace(), obj.GetName()), Gone: self})
 		q.Add(claimRequest{Holder: claim.ServiceHolder(obj.GetNamespace(), obj.GetName())})
 	}
+	lookBeside := func(ctx context.Context, q claimQueue, before, now client.Object) {
+		stays := sets.New(r.entriesOf(now)...)
+		for _, at := range r.entriesOf(before) {
+			if at.IsHost() || stays.Has(at) {
+				continue
+			}
+			if c, err := r.view.Claim(ctx, at.Name()); err == nil && c != nil {
+				q.Add(claimRequest{Holder: claim.HolderOf(c)})
+			}
+		}
+	}
 	changed := servingChanged()
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
 			if changed.Update(e) {
 				look(q, e.ObjectOld, e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
 				look(q, e.ObjectNew, false)
+				lookBeside(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q claimQueue) { look(q, e.Object, true) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			look(q, e.Object, true)
+			lookBeside(ctx, q, e.Object, &networkingv1.Ingress{})
+		},
 	}
+}
+
+// entriesOf are the points under which the ledger has what an Ingress serves.
+func (r *claimReconciler) entriesOf(ingress client.Object) []claim.Coordinate {
+	return exposure.EntriesOf(ingress.(*networkingv1.Ingress), r.view.MaxHTTPPoints())
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -12,8 +13,32 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
+// serving is the Ingress shop/<name> that serves the paths /<from> to /<to-1> on the host a.io.
+func serving(name string, from, to int) *networkingv1.Ingress {
+	ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	http := &networkingv1.HTTPIngressRuleValue{}
+	for i := from; i < to; i++ {
+		http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{Path: fmt.Sprintf("/%d", i)})
+	}
+	ing.Spec.Rules = []networkingv1.IngressRule{{Host: "a.io", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http}}}
+	return ing
+}
+
+// baseExposing is what reconcilers need, in a cluster with these objects, where the ledger keeps four paths of an Ingress.
+func baseExposing(t *testing.T, objects ...client.Object) base {
+	t.Helper()
+	c := clusterOf(t, objects...)
+	exposing := cluster.Exposing{MaxHTTPPoints: 4}
+	if err := cluster.AddExposureIndexes(t.Context(), indexer{c}, exposing); err != nil {
+		t.Fatal(err)
+	}
+	b := baseWith(t, c.Build())
+	b.view.Expose(exposing)
+	return b
+}
+
 // TestAnIngressGrowsAndShrinks has the ledger keep four paths of an Ingress, shop/web on the host a.io: the claims of before
-// stay until those are there that take their place.
+// stay until those are there that take their place. Another Ingress lists the path /3.
 func TestAnIngressGrowsAndShrinks(t *testing.T) {
 	web := claim.IngressHolder("shop", "web")
 	path := func(i int) claim.Coordinate { return claim.HTTP("a.io", fmt.Sprintf("/%d", i)) }
@@ -33,6 +58,8 @@ func TestAnIngressGrowsAndShrinks(t *testing.T) {
 		"it has shrunk, and nobody saw it":  {2, []claim.Coordinate{onHost}, onHost, true},
 		"it has shrunk, and one is entered": {2, []claim.Coordinate{path(1), onHost}, onHost, true},
 		"it has grown, and a path is gone":  {5, []claim.Coordinate{path(7)}, path(7), false},
+		"it has grown, beside another":      {5, []claim.Coordinate{path(3), onHost}, path(3), true},
+		"another lists what it does not":    {3, []claim.Coordinate{path(3)}, path(3), false},
 		"it is gone":                        {0, []claim.Coordinate{onHost}, onHost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,19 +68,11 @@ func TestAnIngressGrowsAndShrinks(t *testing.T) {
 				objects = append(objects, claim.New(at, claim.Claimant{Holder: web}))
 			}
 			if tc.paths > 0 {
-				ing := &networkingv1.Ingress{}
-				ing.Namespace, ing.Name = web.Namespace, web.Name
-				http := &networkingv1.HTTPIngressRuleValue{}
-				for i := range tc.paths {
-					http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{Path: path(i).Path()})
-				}
-				ing.Spec.Rules = []networkingv1.IngressRule{{Host: "a.io", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http}}}
-				objects = append(objects, ing)
+				objects = append(objects, serving(web.Name, 0, tc.paths))
 			}
-			b := baseOf(t, objects...)
-			b.view.Expose(cluster.Exposing{MaxHTTPPoints: 4})
+			b := baseExposing(t, append(objects, serving("beside", 3, 4))...)
 			held := claim.New(tc.at, claim.Claimant{Holder: web})
-			s, err := (&claimReconciler{base: b}).sight(t.Context(), b.live, web, []*v1beta1.EdgeClaim{held})
+			s, err := newClaimReconciler(b).sight(t.Context(), b.live, web, []*v1beta1.EdgeClaim{held})
 			if err != nil {
 				t.Fatal(err)
 			}

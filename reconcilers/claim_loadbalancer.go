@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -12,16 +13,23 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// loadBalancerWants says whether the Service that holds an address, or a port of one or of the nodes, is there, and wants it.
-func (s *sight) loadBalancerWants(ctx context.Context, at claim.Coordinate) (claim.Sighting, error) {
+// loadBalancerWants says whether the Service that holds an address, or a port of one or of the nodes, is there, and wants it. One
+// that does not exist while a class names it keeps what it had: it is about to be made again, and has what streams and others
+// reach the proxy at.
+func (s *sight) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.Sighting, error) {
 	if s.holder.IsClass() && at.IsNode() {
-		return s.classWants(ctx, at)
+		return s.classWants(ctx, c, at)
 	}
 	if !s.holder.IsService() {
 		return claim.Sighting{Exists: true, Wants: true}, nil // not made by Portcullis
 	}
+	served, err := s.isServed(ctx, c, at)
+	if err != nil {
+		return claim.Sighting{}, err
+	}
 	if s.service == nil {
-		return claim.Sighting{}, nil
+		stays := served || len(s.classes) > 0
+		return claim.Sighting{Exists: stays, Wants: stays}, nil
 	}
 	seen := claim.Sighting{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
 	held := loadbalancer.Own(s.held)
@@ -30,11 +38,7 @@ func (s *sight) loadBalancerWants(ctx context.Context, at claim.Coordinate) (cla
 		return seen, nil
 	}
 	ask, problems := rules.AsksForAddresses(s.service)
-	opens, err := s.isAboutToOpen(ctx, at)
-	if err != nil {
-		return seen, err
-	}
-	if opens {
+	if served {
 		ask.Ports = append(ask.Ports, loadbalancer.Port{Protocol: corev1.Protocol(at.Protocol()), Number: at.Port()})
 	}
 	if len(problems) > 0 { // it keeps what it has
@@ -45,27 +49,14 @@ func (s *sight) loadBalancerWants(ctx context.Context, at claim.Coordinate) (cla
 	return seen, err
 }
 
-// classWants says whether a class that has a port of the nodes for its proxy is there, and somebody has a claim on that port of
-// any class whose proxy is on the nodes.
-func (s *sight) classWants(ctx context.Context, at claim.Coordinate) (seen claim.Sighting, err error) {
-	class := &v1beta1.StreamIngressClass{}
-	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil {
-		return seen, err
-	}
-	seen.UID, seen.Generation = class.UID, class.Generation
-	seen.Wants, err = s.isAboutToOpen(ctx, at)
-	seen.Exists = seen.Exists || seen.Wants
-	return seen, err
-}
-
-// isAboutToOpen says whether the holder stands in front of the proxy of a class on which somebody has a claim on the port of
-// a point: the port is about to be opened there, and must be its own by then.
-func (s *sight) isAboutToOpen(ctx context.Context, at claim.Coordinate) (bool, error) {
-	if at.Port() == 0 {
-		return false, nil
-	}
-	for _, class := range s.classes {
+// isServed says whether the holder of a claim stands in front of the proxy of a class on which somebody has a claim on the port of
+// its point: the port is open there, or about to be, and must be its own by then.
+func (s *sight) isServed(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
+	for _, class := range s.servedClasses(c, at) {
 		port := claim.Stream(class, at.Protocol(), at.Port())
+		if port.IsZero() { // a whole address, or SCTP
+			return false, nil
+		}
 		found, err := s.read(ctx, types.NamespacedName{Name: port.Name()}, &v1beta1.EdgeClaim{})
 		if err != nil || found {
 			return found, err
@@ -74,14 +65,40 @@ func (s *sight) isAboutToOpen(ctx context.Context, at claim.Coordinate) (bool, e
 	return false, nil
 }
 
+// servedClasses are the classes in front of whose proxies the holder of a claim stands, and those in front of which it stood, as
+// far as is known, that do not exist: who has a port of one has it still when the class is back.
+func (s *sight) servedClasses(c *v1beta1.EdgeClaim, at claim.Coordinate) []string {
+	var names []string
+	for _, class := range s.classes {
+		names = append(names, class.Name)
+	}
+	gone := []string{c.Spec.ClassName}
+	if s.holder.IsClass() { // nobody can tell where the proxies of the others were
+		gone = s.view.Occupancy.Classes(at.Protocol(), at.Port())
+	}
+	for _, name := range gone {
+		if name != "" && !s.known.Has(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // enqueueFront asks for a look at what a port of a class takes of what stands in front of its proxy, and shares it.
 func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at claim.Coordinate) {
-	onNodes, err := r.view.Claim(ctx, claim.NodePort(string(at.Protocol()), at.Port()).Name())
-	if err == nil && onNodes != nil && claim.HolderOf(onNodes).IsClass() {
-		q.Add(claimRequest{Holder: claim.HolderOf(onNodes)})
-	}
+	r.enqueueOnNodes(ctx, q, at.Protocol(), at.Port())
 	class, err := r.view.Class(ctx, at.Class())
-	if err != nil || class == nil {
+	if err != nil {
+		return
+	}
+	if class == nil {
+		served, err := r.view.ClaimsServing(ctx, at.Name())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims for a port of a class that is gone", "class", at.Class())
+		}
+		for _, c := range served {
+			q.Add(claimRequest{Holder: claim.HolderOf(c)})
+		}
 		return
 	}
 	front, err := rules.FrontOf(ctx, r.view, class)

@@ -9,7 +9,7 @@ import (
 )
 
 // fairQueue is a queue of requests in which namespaces take turns, and none has all workers: whoever has deleted thousands of
-// objects at once keeps nobody else waiting.
+// objects at once keeps nobody else waiting, also when another replica leads and finds their claims.
 type fairQueue struct {
 	claimQueue
 	lanes *lanes
@@ -17,9 +17,9 @@ type fairQueue struct {
 
 var _ priorityqueue.PriorityQueue[claimRequest] = fairQueue{}
 
-// newFairQueue makes the queue of a controller.
-func newFairQueue(name string, limiter workqueue.TypedRateLimiter[claimRequest]) claimQueue {
-	l := newLanes()
+// newFairQueue makes the queue of a controller with so many workers.
+func newFairQueue(workers int, name string, limiter workqueue.TypedRateLimiter[claimRequest]) fairQueue {
+	l := newLanes(workers)
 	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[claimRequest]{Name: name, Queue: l})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[claimRequest]{Name: name, Queue: ready})
 	return fairQueue{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
@@ -55,42 +55,52 @@ func (q fairQueue) Done(req claimRequest) {
 	q.claimQueue.Done(req)
 }
 
-// lane is where a request waits for its turn: with those of its holder's namespace, or, if it is routine, with all that are.
-func (r claimRequest) lane() string {
-	if r.Routine {
-		return ""
-	}
-	return r.Holder.Namespace
+// laneName names one of the lanes that take turns with each other: that of a namespace, "" for holders of none, or that of all
+// that is routine.
+type laneName struct {
+	namespace string
+	routine   bool
 }
 
-const (
-	// releasers is how many workers there are.
-	releasers = 16
-	// releasersOfOne is how many of them a lane may have.
-	releasersOfOne = releasers / 2
-)
+// lane is where a request waits for its turn: with those of its holder's namespace. If it is routine, those lanes are within the
+// one of all that is.
+func (r claimRequest) lane() []laneName {
+	of := laneName{namespace: r.Holder.Namespace}
+	if r.Routine {
+		return []laneName{{routine: true}, of}
+	}
+	return []laneName{of}
+}
 
 // lanes are the requests that are ready, those of each lane in their order. Each lane in turn is one request ahead, so that
 // every request is taken up in the end. The queue around it has a request here once at most.
 type lanes struct {
 	mu  sync.Mutex
-	all map[string]*lane
-	// turns are the lanes that have a request and may have another worker, the next one first.
-	turns workqueue.Queue[string]
+	all *lane
 }
 
-// lane is known while it has a request or a worker.
+// lane has either requests, or lanes that take turns. It is known while it has a request or a worker.
 type lane struct {
-	ready   workqueue.Queue[claimRequest]
+	ready  workqueue.Queue[claimRequest]
+	within map[laneName]*lane
+	// turns are the lanes within that have a request and may have another worker, the next one first.
+	turns   workqueue.Queue[laneName]
 	workers int
+	// most is how many workers it may have.
+	most int
 	// waits: it is one of the turns.
 	waits bool
 }
 
 var _ workqueue.Queue[claimRequest] = &lanes{}
 
-func newLanes() *lanes {
-	return &lanes{all: map[string]*lane{}, turns: workqueue.DefaultQueue[string]()}
+// newLanes are those of so many workers, at least four. A lane may have half of them; one within another, half of that one's.
+func newLanes(workers int) *lanes { return &lanes{all: newLane(workers)} }
+
+func newLane(most int) *lane {
+	return &lane{
+		ready: workqueue.DefaultQueue[claimRequest](), within: map[laneName]*lane{}, turns: workqueue.DefaultQueue[laneName](), most: most,
+	}
 }
 
 // Touch implements workqueue.Queue.
@@ -100,48 +110,76 @@ func (l *lanes) Touch(claimRequest) {}
 func (l *lanes) Push(req claimRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := req.lane()
-	if l.all[name] == nil {
-		l.all[name] = &lane{ready: workqueue.DefaultQueue[claimRequest]()}
-	}
-	l.all[name].ready.Push(req)
-	l.settle(name)
+	l.all.push(req, req.lane())
 }
 
 // Len implements workqueue.Queue: it is 0 when no request may be taken up.
 func (l *lanes) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.turns.Len()
+	return l.all.len()
 }
 
 // Pop implements workqueue.Queue.
 func (l *lanes) Pop() claimRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := l.turns.Pop()
-	in := l.all[name]
-	in.waits = false
-	in.workers++
-	req := in.ready.Pop()
-	l.settle(name)
-	return req
+	return l.all.pop()
 }
 
 // done takes note that a worker has ended with a request.
 func (l *lanes) done(req claimRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all[req.lane()].workers--
-	l.settle(req.lane())
+	l.all.done(req.lane())
 }
 
-// settle has a lane wait for its turn, or forgets it.
-func (l *lanes) settle(name string) {
-	switch in := l.all[name]; {
-	case in.ready.Len() == 0 && in.workers == 0:
-		delete(l.all, name)
-	case in.ready.Len() > 0 && in.workers < releasersOfOne && !in.waits:
+// push adds a request, in the lane that the names lead to.
+func (l *lane) push(req claimRequest, names []laneName) {
+	if len(names) == 0 {
+		l.ready.Push(req)
+		return
+	}
+	name := names[0]
+	if l.within[name] == nil {
+		l.within[name] = newLane(l.most / 2)
+	}
+	l.within[name].push(req, names[1:])
+	l.settle(name)
+}
+
+// len is how many requests may be taken up, at least one if there is any.
+func (l *lane) len() int { return l.ready.Len() + l.turns.Len() }
+
+// pop takes a request up.
+func (l *lane) pop() claimRequest {
+	l.workers++
+	if l.turns.Len() == 0 {
+		return l.ready.Pop()
+	}
+	name := l.turns.Pop()
+	next := l.within[name]
+	next.waits = false
+	req := next.pop()
+	l.settle(name)
+	return req
+}
+
+// done takes note that a worker has ended with a request of the lane that the names lead to.
+func (l *lane) done(names []laneName) {
+	l.workers--
+	if len(names) > 0 {
+		l.within[names[0]].done(names[1:])
+		l.settle(names[0])
+	}
+}
+
+// settle has a lane within wait for its turn, or forgets it.
+func (l *lane) settle(name laneName) {
+	switch in := l.within[name]; {
+	case in.len() == 0 && in.workers == 0:
+		delete(l.within, name)
+	case in.len() > 0 && in.workers < in.most && !in.waits:
 		in.waits = true
 		l.turns.Push(name)
 	}

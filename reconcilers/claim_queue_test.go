@@ -35,9 +35,12 @@ func TestLanes(t *testing.T) {
 		"who has more does not wait for ever":     {"", "a/1 a/2 b/1 b/2 b/3 b/4", "a/1 b/1 a/2 b/2 b/3 b/4"},
 		"what is routine has one turn for all":    {"a/0 b/0 c/0", "a/1 a/2 b/1", "a/0 a/1 b/1 b/0 a/2 c/0"},
 		"what is routine is taken up when it may": {"a/0 b/0", "", "a/0 b/0"},
+		"a neighbor's routine waits for one":      {"a/1 a/2 a/3 b/1 b/2", "", "a/1 b/1 a/2 b/2 a/3"},
+		"its turn is that of all":                 {"a/1 a/2 b/1", "c/1 c/2 c/3", "a/1 c/1 b/1 c/2 a/2 c/3"},
+		"holders of no namespace have theirs":     {"a/1 a/2 /2", "a/3 a/4 /1", "a/1 a/3 /1 /2 a/4 a/2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLanes()
+			l := newLanes(releasers)
 			for _, req := range about(tc.routine) {
 				req.Routine = true
 				l.Push(req)
@@ -54,8 +57,8 @@ func TestLanes(t *testing.T) {
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if len(l.all) > 0 {
-				t.Errorf("it still remembers %v", l.all)
+			if len(l.all.within) > 0 {
+				t.Errorf("it still remembers %v", l.all.within)
 			}
 		})
 	}
@@ -65,7 +68,7 @@ func TestLanes(t *testing.T) {
 func queued(t *testing.T, play func(t *testing.T, q fairQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		q := newFairQueue("", backOff[claimRequest]()).(fairQueue)
+		q := newFairQueue(releasers, "", backOff[claimRequest]())
 		defer q.ShutDown()
 		play(t, q)
 	})
@@ -87,47 +90,63 @@ func (q fairQueue) gets(t *testing.T, want string) {
 	}
 }
 
-// TestWorkersOfOneNamespace has a namespace keep every worker busy that it may have, while its neighbor has some left.
+// TestWorkersOfOneNamespace has a namespace keep every worker busy that it may have, while its neighbor has some left: for what
+// has happened, and for what is found after a start.
 func TestWorkersOfOneNamespace(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue) {
-		for i := range releasers {
-			q.Add(about(fmt.Sprintf("a/%d", i))[0])
-		}
-		var taken atomic.Int32
-		free := make(chan struct{})
-		for range releasers {
-			go func() {
-				for {
-					req, _, shutdown := q.GetWithPriority()
-					if shutdown {
-						return
-					}
-					taken.Add(1)
-					if req.Holder.Namespace == "a" {
-						<-free
-					}
-					q.Done(req)
+	for name, tc := range map[string]struct {
+		options priorityqueue.AddOpts
+		most    int32
+	}{
+		"what has happened": {priorityqueue.AddOpts{}, releasers / 2},
+		"what is routine":   {priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, releasers / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queued(t, func(t *testing.T, q fairQueue) {
+				for i := range releasers {
+					q.AddWithOpts(tc.options, about(fmt.Sprintf("a/%d", i))...)
 				}
-			}()
-		}
-		has := func(when string, want int32) {
-			t.Helper()
-			synctest.Wait()
-			if got := taken.Load(); got != want {
-				t.Errorf("%s: %d requests were taken up, want %d", when, got, want)
+				taken, free := q.work("a")
+				has := func(when string, want int32) {
+					t.Helper()
+					synctest.Wait()
+					if got := taken.Load(); got != want {
+						t.Errorf("%s: %d requests were taken up, want %d", when, got, want)
+					}
+				}
+				has("the namespace is alone", tc.most)
+				q.AddWithOpts(tc.options, about("b/1")...)
+				has("its neighbor comes", tc.most+1)
+				free <- struct{}{}
+				has("one of its workers is free", tc.most+2)
+				close(free)
+				has("all are", releasers+1)
+				if len(q.lanes.all.within) > 0 {
+					t.Errorf("it still remembers %v", q.lanes.all.within)
+				}
+			})
+		})
+	}
+}
+
+// work takes requests up by all workers. One of the namespace takes until something is sent to free, or that is closed.
+func (q fairQueue) work(namespace string) (taken *atomic.Int32, free chan struct{}) {
+	taken, free = &atomic.Int32{}, make(chan struct{})
+	for range releasers {
+		go func() {
+			for {
+				req, _, shutdown := q.GetWithPriority()
+				if shutdown {
+					return
+				}
+				taken.Add(1)
+				if req.Holder.Namespace == namespace {
+					<-free
+				}
+				q.Done(req)
 			}
-		}
-		has("the namespace is alone", releasersOfOne)
-		q.Add(about("b/1")[0])
-		has("its neighbor comes", releasersOfOne+1)
-		free <- struct{}{}
-		has("one of its workers is free", releasersOfOne+2)
-		close(free)
-		has("all are", releasers+1)
-		if len(q.lanes.all) > 0 {
-			t.Errorf("it still remembers %v", q.lanes.all)
-		}
-	})
+		}()
+	}
+	return taken, free
 }
 
 func TestAddedAgainWhileInProgress(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -27,10 +29,12 @@ type sight struct {
 	stream  *v1beta1.StreamIngress
 	service *corev1.Service
 	ingress *networkingv1.Ingress
-	// entries are the points under which the ledger has what the Ingress serves.
+	// entries are the points under which the ledger has what the Ingress serves, in ascending order.
 	entries []claim.Coordinate
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
-	classes []string
+	classes []*v1beta1.StreamIngressClass
+	// known are the names of all classes.
+	known sets.Set[string]
 }
 
 // sight reads the holder of some claims by reader.
@@ -74,24 +78,33 @@ func (r *claimReconciler) sight(
 	return s, err
 }
 
+// readService reads a Service, and, where it has what it may share, the classes that name it, whether it exists or not.
 func (s *sight) readService(ctx context.Context) error {
 	service := &corev1.Service{}
 	found, err := s.read(ctx, s.holder.Key(), service)
-	if err != nil || !found {
+	if err != nil {
 		return err
 	}
-	s.service = service
+	if found {
+		s.service = service
+	}
+	if len(loadbalancer.Own(s.held)) == 0 {
+		return nil
+	}
 	return s.readClasses(ctx, func(ref *v1beta1.ObjectReference) bool {
-		return ref != nil && ref.Namespace == service.Namespace && ref.Name == service.Name
+		return ref != nil && ref.Namespace == s.holder.Namespace && ref.Name == s.holder.Name
 	})
 }
 
-// readClasses finds the classes whose Service is one that is meant.
+// readClasses finds the classes whose Service is one that is meant, and which others there are. They are read as the holder is: who
+// has admitted a stream may know of a change of its class that a cache does not show, and counts on what that gives the holder.
 func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
-	classes, err := s.view.Classes(ctx)
+	classes, err := cluster.ClassesOf(ctx, s.reader)
+	s.known = sets.New[string]()
 	for i := range classes {
+		s.known.Insert(classes[i].Name)
 		if isMeant(classes[i].Spec.Service) {
-			s.classes = append(s.classes, classes[i].Name)
+			s.classes = append(s.classes, &classes[i])
 		}
 	}
 	return err
@@ -112,7 +125,7 @@ func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting
 	case at.IsHTTP():
 		return s.httpWants(ctx, at)
 	case !at.IsStream():
-		return s.loadBalancerWants(ctx, at)
+		return s.loadBalancerWants(ctx, c, at)
 	case !s.holder.IsStream():
 		return s.foreignWants(ctx, c, at)
 	case s.stream == nil:

@@ -7,21 +7,23 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -47,16 +49,18 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
-		Watches(&v1beta1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(onPools(b, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(streamChanged())).
-		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))).
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		WatchesRawSource(onTarget[*corev1.ConfigMap](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
 		WatchesRawSource(onTarget[*corev1.Service](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(portsChanged())).
-		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
-			handler.EnqueueRequestsFromMapFunc(r.allClasses), r.everyClass)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
+		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(becomes(isOutside))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
+			builder.WithPredicates(becomes(cluster.IsOwnSlice))).
+		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
 		Complete(guarded(b, r))
 }
@@ -98,6 +102,9 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if report.wrote {
+		r.services.pacer.follow(req.Name)
 	}
 	r.services.entered.set(class, entered)
 	if whole, complete := r.reports.ofConfigMaps(class, report); complete {
@@ -154,7 +161,7 @@ func (r *classReconciler) program(
 		if err != nil {
 			return report, nil, err
 		}
-		if err := r.claimNodes(ctx, class, cm, wanted, &report); err != nil {
+		if err := r.claimNodes(ctx, s, cm, wanted, &report); err != nil {
 			return report, nil, err
 		}
 		if err := r.noteAdopted(ctx, s, cm, wanted, &report); err != nil {
@@ -243,6 +250,46 @@ func (r *classReconciler) classOfStream(ctx context.Context, obj client.Object) 
 	return r.allClasses(ctx, obj)
 }
 
+// onClaim looks at the class of a port when a claim on it comes, changes or goes. When one on a port of the nodes goes, or becomes
+// another's, it looks at the classes whose proxies have that port there: as long as one of them claimed it, the others did not.
+func (r *classReconciler) onClaim() handler.EventHandler {
+	changed := handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))
+	lost := handler.EnqueueRequestsFromMapFunc(r.asked(r.classesOnPort))
+	return handler.Funcs{
+		CreateFunc: changed.Create,
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			changed.Update(ctx, e, q)
+			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+				lost.Update(ctx, e, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			changed.Delete(ctx, e, q)
+			lost.Delete(ctx, e, q)
+		},
+	}
+}
+
+// classesOnPort finds the classes whose proxies are on the nodes, and of which somebody has the port of a claim there.
+func (r *classReconciler) classesOnPort(ctx context.Context, obj client.Object) []reconcile.Request {
+	at, err := claim.Parse(obj.GetName())
+	if err != nil || !at.IsNode() {
+		return nil
+	}
+	classes, err := r.view.ClassesOnNodes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes whose proxies are on the nodes")
+	}
+	var requests []reconcile.Request
+	for i := range classes {
+		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
+		if c, err := r.view.Claim(ctx, port.Name()); err != nil || c != nil {
+			requests = append(requests, forName(classes[i].Name))
+		}
+	}
+	return requests
+}
+
 func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	at, err := claim.Parse(obj.GetName())
 	if err != nil || !at.IsStream() {
@@ -256,15 +303,6 @@ func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object
 	var requests []reconcile.Request
 	for _, class := range r.naming(ctx, obj) {
 		requests = append(requests, forName(class.Name))
-	}
-	return requests
-}
-
-// classesOfUpstream finds the classes of the streams to a Service: some may name its ports.
-func (r *classReconciler) classesOfUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, si := range r.streamsTo(ctx, client.ObjectKeyFromObject(obj)) {
-		requests = append(requests, r.classOfStream(ctx, &si)...)
 	}
 	return requests
 }

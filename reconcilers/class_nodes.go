@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -18,25 +17,55 @@ import (
 // addresses is made.
 const claimersAtOnce = 8
 
-// claimNodes claims on the nodes the ports of a proxy that is there, as its class has no Service, and leaves out of what is
-// wanted those that a Service has: kube-proxy takes their traffic. What stands in the ConfigMap stays.
+// claimNodes claims on the nodes every port on which somebody has a claim of a class without a Service, as its proxy listens there.
+// That includes what is foreign, and streams that may not be programmed now, which keep their ports.
+//
+// A port that a Service has there is not opened: it is left out of what is wanted. One whose entry stands stays open, and the entry
+// changes with its stream: the proxy listens there in any case. Either is reported.
 func (r *classReconciler) claimNodes(
-	ctx context.Context, class *v1beta1.StreamIngressClass, cm configMap, wanted map[int32]stream.Entry, report *classReport,
+	ctx context.Context, s *scene, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) error {
-	if class.Spec.Service != nil {
+	if s.class.Spec.Service != nil {
 		return nil
 	}
-	front, err := rules.FrontOf(ctx, r.view, class)
+	front, err := rules.FrontOf(ctx, r.view, s.class)
 	if err != nil || front == nil {
 		return err
 	}
+	refused, err := r.claimOnNodes(ctx, front, s, cm.protocol)
+	if err != nil {
+		return err
+	}
+	for port, held := range refused {
+		_, isWanted := wanted[port.Port]
+		_, stands := cm.standing.Data[stream.Key(port.Port)]
+		if !isWanted && !stands {
+			continue
+		}
+		if !stands {
+			delete(wanted, port.Port)
+		}
+		on := claim.NodePort(string(port.Protocol), port.Port)
+		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.view, on, held.Claim)))
+	}
+	return nil
+}
+
+// claimOnNodes claims on the nodes each port of a protocol on which the class has claims. refused are those that a Service has.
+func (r *classReconciler) claimOnNodes(
+	ctx context.Context, front *rules.Front, s *scene, protocol v1beta1.Protocol,
+) (refused map[stream.PortKey]*claim.HeldError, err error) {
 	var mu sync.Mutex
-	refused := map[int32]*claim.HeldError{}
+	refused = map[stream.PortKey]*claim.HeldError{}
 	group := errgroup.Group{}
 	group.SetLimit(claimersAtOnce)
-	take := func(port int32) {
+	for at := range s.claims {
+		if at.Protocol() != protocol {
+			continue
+		}
 		group.Go(func() error {
-			held, err := r.claimFrontPort(ctx, front, stream.PortKey{Protocol: cm.protocol, Port: port})
+			port := stream.PortKey{Protocol: protocol, Port: at.Port()}
+			held, err := r.claimFrontPort(ctx, front, port)
 			if held != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -45,27 +74,12 @@ func (r *classReconciler) claimNodes(
 			return err
 		})
 	}
-	for port := range wanted {
-		take(port)
-	}
-	for port := range cm.standing.Foreign {
-		if _, isWanted := wanted[port]; !isWanted {
-			take(port)
-		}
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for port, held := range refused {
-		entry, isWanted := wanted[port]
-		if !isWanted || cm.standing.Data[stream.Key(port)] == entry.String() {
-			continue
-		}
-		delete(wanted, port)
-		key := stream.PortKey{Protocol: cm.protocol, Port: port}
-		report.refuse(key, v1beta1.ReasonPortRefused, fmt.Sprintf("the proxy is on the nodes, and %s is %s", key, held))
-	}
-	return nil
+	return refused, group.Wait()
+}
+
+// takenOnNodes tells of a port of a proxy on the nodes that a Service has there.
+func takenOnNodes(problems rules.Problems) string {
+	return problems[0].Err.Detail + ": what comes for the port there does not reach the proxy; choose another, or have that one give it up"
 }
 
 // claimFrontPort claims what a port takes of what the front of a proxy shares. held says that somebody else has some of it.
@@ -73,6 +87,14 @@ func (b base) claimFrontPort(ctx context.Context, front *rules.Front, port strea
 	for _, point := range front.Points(port.Protocol, port.Port) {
 		if c, err := b.view.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
 			continue // that of another class on the nodes does, or they would take it from each other
+		}
+		if front.Service != nil && point.IsNode() {
+			switch c, err := rules.HeldOnNodes(ctx, b.view, point); {
+			case err != nil:
+				return nil, err
+			case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there
+				return &claim.HeldError{Claim: c}, nil
+			}
 		}
 		if _, err := b.ledger.Claim(ctx, point, front.Claimant(), front.IsOwn); errors.As(err, &held) {
 			return held, nil

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -66,12 +68,39 @@ func (r *serviceReconciler) claimFront(
 		case err != nil:
 			return nil, err
 		case held != nil:
-			report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("%s: %s is %s", p, port, held))
+			report.refuse(port, v1beta1.ReasonPortRefused, fmt.Sprintf("%s: %s", p, held))
 		default:
 			free = append(free, port)
 		}
 	}
 	return free, nil
+}
+
+// noteClass has the claims on what open ports take say for which class the Service has them. Those that were made when the Service
+// was given its addresses don't.
+func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []stream.PortKey) error {
+	front, err := rules.FrontOf(ctx, r.view, p.class)
+	if err != nil || front == nil {
+		return err
+	}
+	group := errgroup.Group{}
+	group.SetLimit(claimersAtOnce)
+	for _, port := range ports {
+		for _, point := range front.Points(port.Protocol, port.Port) {
+			c, err := r.view.Claim(ctx, point.Name())
+			if err != nil || c == nil || !front.IsOwn(c) || c.Spec.ClassName == p.class.Name {
+				continue
+			}
+			group.Go(func() error {
+				_, err := r.ledger.Claim(ctx, point, front.Claimant(), nil)
+				if claim.IsHeld(err) {
+					return nil
+				}
+				return err
+			})
+		}
+	}
+	return group.Wait()
 }
 
 // circumstances are what others decide about the Service of a class. When that changes, the API server may grant what it

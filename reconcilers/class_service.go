@@ -104,6 +104,9 @@ func (r *serviceReconciler) program(
 	if err != nil {
 		return report, err
 	}
+	if err := r.noteClass(ctx, p, plan.Standing); err != nil {
+		return report, err
+	}
 	refused, missing := r.probe.recall(class.Name, circumstances(p), plan)
 	p.refuse(&report, refused)
 	plan.Missing = missing

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -41,7 +40,9 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 	r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
-		WatchesRawSource(source.Func(r.onPools)).
+		WatchesRawSource(onPools(b, r.allBalanced)).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
 		Watches(&corev1.Node{}, r.onNode()).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).

@@ -45,6 +45,22 @@ func TestWaiting(t *testing.T) {
 	pause("nobody was woken", db, 0)
 }
 
+// TestWaitsForClasses has a Service wait, and classes change: what those on the nodes reserve there may be free by now.
+func TestWaitsForClasses(t *testing.T) {
+	behind, _, _ := public()
+	onNodes, _, _ := public()
+	onNodes.Spec.Service = nil
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	r := &loadBalancerReconciler{waiting: newWaiting()}
+	r.waiting.set(web, true)
+	if got := r.waitingForClass(t.Context(), behind); len(got) > 0 {
+		t.Errorf("a class with a Service wakes %v", got)
+	}
+	if got := r.waitingForClass(t.Context(), onNodes); !slices.Equal(got, []reconcile.Request{{NamespacedName: web}}) {
+		t.Errorf("a class on the nodes wakes %v", got)
+	}
+}
+
 // TestWaitsForWhatCanBeFree has a Service that prefers to have an address of each family, and is served at one.
 func TestWaitsForWhatCanBeFree(t *testing.T) {
 	const six = "2001:db8::1"

@@ -45,13 +45,24 @@ func concernsAddresses(before, after *corev1.Service) bool {
 		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Labels, after.Labels)
 }
 
-// onPools looks at every Service that is ours to serve when the pools have changed.
-func (r *loadBalancerReconciler) onPools(ctx context.Context, q queue) error {
-	r.view.OnPoolsChanged(func() {
-		r.waiting.wake()
-		add(q, r.balancedOf(ctx, ""))
-	})
-	return nil
+// allBalanced finds every Service that is ours to serve. Those that wait have waited for this.
+func (r *loadBalancerReconciler) allBalanced(ctx context.Context) []reconcile.Request {
+	r.waiting.wake()
+	return r.balancedOf(ctx, "")
+}
+
+// waitingForClass finds the Services that wait, when a class changes whose proxy is on the nodes, or no longer is: what it reserves
+// there may be theirs now.
+func (r *loadBalancerReconciler) waitingForClass(_ context.Context, class client.Object) []reconcile.Request {
+	if class.(*v1beta1.StreamIngressClass).Spec.Service != nil {
+		return nil
+	}
+	keys := r.waiting.wake()
+	requests := make([]reconcile.Request, 0, len(keys))
+	for _, key := range keys {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
 }
 
 // balancedIn finds the Services of a namespace that are ours to serve.

@@ -33,10 +33,10 @@ type pacer struct {
 }
 
 type pace struct {
-	// next is when the next look may be, soonest when it may be if the burst is over, wrote when the last write was, and
-	// asked when something was asked for last.
-	next, soonest, wrote, asked time.Time
-	interval                    time.Duration
+	// next is when the next look may be, soonest when it may be if the burst is over, and rested when it may be if it is due. The
+	// last look began at began, the last write was at wrote, something was asked for last at asked, and was due last at due.
+	next, soonest, rested, began, wrote, asked, due time.Time
+	interval                                        time.Duration
 }
 
 func newPacer(c clock.PassiveClock) *pacer { return &pacer{clock: c, state: map[string]pace{}} }
@@ -46,6 +46,9 @@ func (p *pacer) wait(class string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.state[class]
+	if s.due.After(s.began) {
+		return max(s.rested.Sub(p.clock.Now()), 0)
+	}
 	calm := s.asked.Add(paceCalm)
 	if calm.Before(s.soonest) {
 		calm = s.soonest
@@ -65,11 +68,22 @@ func (p *pacer) ask(class string) {
 	p.state[class] = s
 }
 
+// follow says that something was written of which the next look at a class makes another write: that has been paced already, and
+// waits no longer than the last one took.
+func (p *pacer) follow(class string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state[class]
+	s.due = p.clock.Now()
+	p.state[class] = s
+}
+
 // done says that a look at a class has ended, whether it wrote, and how long it took.
 func (p *pacer) done(class string, wrote bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, last := p.clock.Now(), p.state[class]
+	last.began = now.Add(-took)
 	if !wrote {
 		last.next, last.soonest = now.Add(max(paceIdle, paceShare*took)), now.Add(paceIdle)
 		p.state[class] = last
@@ -81,7 +95,8 @@ func (p *pacer) done(class string, wrote bool, took time.Duration) {
 		last.interval = min(2*last.interval, paceLongest)
 	}
 	last.next, last.wrote = now.Add(max(last.interval, took)), now
-	last.soonest = now.Add(max(last.interval/paceLeast, min(took, paceLongest)/paceRest))
+	rest := min(took, paceLongest) / paceRest
+	last.soonest, last.rested = now.Add(max(last.interval/paceLeast, rest)), now.Add(rest)
 	p.state[class] = last
 }
 

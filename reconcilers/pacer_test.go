@@ -129,6 +129,50 @@ func TestTheEndOfABurst(t *testing.T) {
 	}
 }
 
+// TestAWriteThatFollowsAnother waits for the rest of the one before, and no longer, be that written just then.
+func TestAWriteThatFollowsAnother(t *testing.T) {
+	const took = 80 * time.Millisecond
+	for name, tc := range map[string]struct {
+		follows time.Duration // since the last look began
+		wait    time.Duration
+	}{
+		"before the last look":   {-time.Millisecond, paceLongest / paceLeast},
+		"during the last look":   {took / 2, took / paceRest},
+		"as the last look ended": {took, took / paceRest},
+		"later":                  {took + 5*time.Millisecond, took/paceRest - 5*time.Millisecond},
+		"when its rest is over":  {took + took/paceRest, 0},
+		"long after it was over": {time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(noon)
+			p := newPacer(clock)
+			for range 10 {
+				clock.SetTime(clock.Now().Add(busy(clock, p)))
+				p.done("public", true, 0)
+			}
+			began := clock.Now().Add(paceLongest)
+			clock.SetTime(began.Add(min(tc.follows, took)))
+			if tc.follows <= took {
+				p.follow("public")
+			}
+			clock.SetTime(began.Add(took))
+			p.done("public", true, took)
+			if tc.follows > took {
+				clock.SetTime(began.Add(tc.follows))
+				p.follow("public")
+			}
+			if got := p.wait("public"); got != tc.wait {
+				t.Errorf("it waits %v, want %v", got, tc.wait)
+			}
+			clock.SetTime(clock.Now().Add(tc.wait))
+			p.done("public", true, 0)
+			if got := p.wait("public"); got != paceLongest/paceLeast {
+				t.Errorf("the one after it waits %v", got)
+			}
+		})
+	}
+}
+
 func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
 	for every, most := range map[time.Duration]int{10 * time.Millisecond: 40, 200 * time.Millisecond: 160, 500 * time.Millisecond: 120} {
 		clock := clocktesting.NewFakePassiveClock(noon)

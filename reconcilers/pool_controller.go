@@ -33,24 +33,29 @@ func setupPool(mgr manager.Manager, b base) error {
 	r := &poolReconciler{base: b, clock: clock.RealClock{}, levels: levels{}, wrote: map[string]time.Time{}}
 	return builder.ControllerManagedBy(mgr).Named("addresspool").
 		For(&v1beta1.AddressPool{}).
-		WatchesRawSource(source.Func(r.onView)).
+		WatchesRawSource(source.Func(r.onAddresses)).
+		WatchesRawSource(onPools(b, r.allPools)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
 		Complete(guarded(b, r))
 }
 
-// onView looks at the pool of an address that is claimed or released, and at all pools when one of them changes.
-func (r *poolReconciler) onView(_ context.Context, q queue) error {
+// onAddresses looks at the pool of an address that is claimed or released.
+func (r *poolReconciler) onAddresses(_ context.Context, q queue) error {
 	r.view.Addresses.OnChange(func(ip netip.Addr) {
 		if pool := r.view.Pools().Of(ip); pool != nil {
 			q.Add(forName(pool.Name))
 		}
 	})
-	r.view.OnPoolsChanged(func() {
-		for _, name := range r.view.Pools().Names() {
-			q.Add(forName(name))
-		}
-	})
 	return nil
+}
+
+// allPools are all pools: what becomes of one depends on the others.
+func (r *poolReconciler) allPools(context.Context) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range r.view.Pools().Names() {
+		requests = append(requests, forName(name))
+	}
+	return requests
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=addresspools,verbs=get;list;watch

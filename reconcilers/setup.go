@@ -34,7 +34,7 @@ type Options struct {
 type base struct {
 	view   *cluster.View
 	ledger *claim.Ledger
-	// writer writes; what is read comes from view, or from live where a cache is not good enough.
+	// writer writes; what is read comes from view, or from live, a few objects at a time, where a cache is not good enough.
 	writer client.Client
 	live   client.Reader
 	events events.EventRecorder
@@ -50,10 +50,14 @@ type base struct {
 	recent *recentClaims
 }
 
+// liveReads is how many objects, or pages of them, are read past the cache at a time. A tenant can make each object as large as
+// the API server takes, 1.5 MiB, which takes several times that in memory.
+const liveReads = 8
+
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	b := base{
-		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: mgr.GetAPIReader(),
+		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: cluster.InTurn(mgr.GetAPIReader(), liveReads),
 		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
 		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace), told: newBulletin(), balanced: newBulletin(),
 		turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -37,11 +36,14 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(onTarget[*corev1.ConfigMap](b, r.onConfigMap())).
 		WatchesRawSource(onTarget[*corev1.Service](b, r.onFront())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(portsChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
+		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(becomes(isOutside))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
+			builder.WithPredicates(becomes(cluster.IsOwnSlice))).
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(whenInstalled(mgr, &gatewayv1beta1.ReferenceGrant{},
-			handler.EnqueueRequestsFromMapFunc(r.streamsInto), r.streamsAbroad)).
+		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
 		Complete(guarded(b, r))
 }

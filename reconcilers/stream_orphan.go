@@ -33,10 +33,10 @@ func setupOrphan(mgr manager.Manager, b base) error {
 		Complete(guarded(b, &orphanReconciler{base: b}))
 }
 
-// isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants write
-// neither its labels nor its owners.
+// isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants
+// can't write its owners.
 func isOrphaned(slice client.Object) bool {
-	return slice.GetLabels()[discoveryv1.LabelManagedBy] == cluster.EndpointSliceManager && metav1.GetControllerOfNoCopy(slice) == nil
+	return cluster.IsOwnSlice(slice) && metav1.GetControllerOfNoCopy(slice) == nil
 }
 
 // Reconcile deletes one EndpointSlice, if it is orphaned. A stream of the same name makes its own.

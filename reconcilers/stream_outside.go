@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -29,7 +28,7 @@ import (
 func (r *streamReconciler) standingOutside(
 	ctx context.Context, si *v1beta1.StreamIngress,
 ) (svc *corev1.Service, slice *discoveryv1.EndpointSlice, err error) {
-	key := types.NamespacedName{Namespace: si.Namespace, Name: v1beta1.OutsideServiceName(si.Name)}
+	key := outsideServiceOf(si)
 	if svc, err = r.view.Service(ctx, key); err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +77,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	if !si.Outside() {
 		return nil, r.inside(ctx, si)
 	}
-	key := types.NamespacedName{Namespace: si.Namespace, Name: v1beta1.OutsideServiceName(si.Name)}
+	key := outsideServiceOf(si)
 	svc, slice, err := r.standingOutside(ctx, si)
 	if err != nil {
 		return nil, err

@@ -116,7 +116,8 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	return r.opened(ctx, v, port, refused)
 }
 
-// opened finds out whether a port whose entry stands is open on the Service of the class.
+// opened finds out whether a port whose entry stands is open on the Service of the class, or, without one, is the proxy's on the
+// nodes.
 func (r *streamReconciler) opened(
 	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
 ) (metav1.Condition, error) {
@@ -127,7 +128,15 @@ func (r *streamReconciler) opened(
 	}
 	ref := v.class.Spec.Service
 	if ref == nil {
-		return yes, nil
+		front, err := rules.FrontOf(ctx, r.view, v.class)
+		if err != nil {
+			return metav1.Condition{}, err
+		}
+		taken, err := front.Hindrance(ctx, r.view, v.at)
+		if err == nil && len(taken) > 0 {
+			return no(v1beta1.ReasonPortRefused, takenOnNodes(taken))
+		}
+		return yes, err
 	}
 	svc, err := r.view.Front(ctx, *ref)
 	if err != nil {

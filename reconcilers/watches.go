@@ -2,7 +2,6 @@ package reconcilers
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -47,7 +47,7 @@ func verdictChanged() predicate.Predicate {
 	}}
 }
 
-// portsChanged leaves out changes of a Service that concern no stream to it.
+// portsChanged leaves out changes of a Service that leave its ports alone.
 func portsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
@@ -56,9 +56,9 @@ func portsChanged() predicate.Predicate {
 }
 
 // streams lists streams by an index; an error is logged, as the next event brings the chance again.
-func (b base) streams(ctx context.Context, index, value string) []v1beta1.StreamIngress {
+func (b base) streams(ctx context.Context, index, value string, and ...client.ListOption) []v1beta1.StreamIngress {
 	var list v1beta1.StreamIngressList
-	if err := b.view.Reader.List(ctx, &list, client.MatchingFields{index: value}); err != nil {
+	if err := b.view.Reader.List(ctx, &list, append(and, client.MatchingFields{index: value})...); err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "index", index, "value", value)
 	}
 	return list.Items
@@ -93,14 +93,18 @@ func add(q queue, requests []reconcile.Request) {
 	}
 }
 
+// onPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
+// what it is about, and nothing would look again.
+func onPools(b base, find func(context.Context) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		b.view.OnPoolsChanged(func() { add(q, find(ctx)) })
+		return nil
+	})
+}
+
 // streamsOfClass finds the streams that a class serves, and those that name none.
 func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(requestsFor(r.streams(ctx, cluster.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, cluster.IndexClass, ""))...)
-}
-
-// streamsOfUpstream finds the streams to a Service.
-func (r *streamReconciler) streamsOfUpstream(ctx context.Context, svc client.Object) []reconcile.Request {
-	return requestsFor(r.streamsTo(ctx, client.ObjectKeyFromObject(svc)))
 }
 
 // streamsIn finds the streams of a namespace.
@@ -112,23 +116,8 @@ func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Objec
 	return requestsFor(list.Items)
 }
 
-// streamsInto finds the streams that send their traffic to the namespace of a ReferenceGrant.
-func (r *streamReconciler) streamsInto(ctx context.Context, grant client.Object) []reconcile.Request {
-	return requestsFor(r.streams(ctx, cluster.IndexUpstream, grant.GetNamespace()+"/"))
-}
-
-// streamsAbroad finds the streams that send their traffic to another namespace than their own.
-func (r *streamReconciler) streamsAbroad(ctx context.Context) []reconcile.Request {
-	var list v1beta1.StreamIngressList
-	if err := r.view.Reader.List(ctx, &list); err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngresses")
-	}
-	return requestsFor(slices.DeleteFunc(list.Items, func(si v1beta1.StreamIngress) bool {
-		return si.UpstreamNamespace() == si.Namespace
-	}))
-}
-
-// onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its point.
+// onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the
+// addresses or the nodes that the proxy shares.
 func (r *streamReconciler) onClaim() handler.EventHandler {
 	holder := func(q queue, obj client.Object) {
 		if h := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); h.IsStream() {
@@ -143,7 +132,7 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			holder(q, e.Object)
-			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.IsStream() {
+			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.Port() != 0 {
 				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
 				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
 			}

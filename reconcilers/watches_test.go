@@ -52,6 +52,8 @@ func TestServicePredicates(t *testing.T) {
 		upstream, front bool
 	}{
 		"nothing":              {func(*corev1.Service) {}, false, false},
+		"an alias by now":      {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, true, false},
+		"another type":         {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false, false},
 		"a port":               {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true, true},
 		"a port goes":          {func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }, true, true},
 		"who owns what":        {func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}} }, false, true},
@@ -66,11 +68,65 @@ func TestServicePredicates(t *testing.T) {
 			_, _, after := public()
 			tc.change(after)
 			e := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
-			if got := portsChanged().Update(e); got != tc.upstream {
+			if got := upstreamChanged().Update(e); got != tc.upstream {
 				t.Errorf("it concerns the streams to it: %v", got)
 			}
 			if got := frontChanged().Update(e); got != tc.front {
 				t.Errorf("it concerns the proxy: %v", got)
+			}
+		})
+	}
+}
+
+// TestBecomes lets through what a stream's upstream outside concerns: the streams that lead to its Service.
+func TestBecomes(t *testing.T) {
+	inside, out := postgres(), postgres(to("192.0.2.7", 5432))
+	p := becomes(isOutside)
+	for name, got := range map[string]bool{
+		"one comes":        p.Create(event.CreateEvent{Object: out}),
+		"one goes":         p.Delete(event.DeleteEvent{Object: out}),
+		"one turns out":    p.Update(event.UpdateEvent{ObjectOld: inside, ObjectNew: out}),
+		"one turns inside": p.Update(event.UpdateEvent{ObjectOld: out, ObjectNew: inside}),
+	} {
+		if !got {
+			t.Errorf("%s, and nobody hears of it", name)
+		}
+	}
+	for name, got := range map[string]bool{
+		"one inside comes": p.Create(event.CreateEvent{Object: inside}),
+		"one inside goes":  p.Delete(event.DeleteEvent{Object: inside}),
+		"one stays out":    p.Update(event.UpdateEvent{ObjectOld: out, ObjectNew: postgres(to("192.0.2.8", 5432))}),
+		"one stays inside": p.Update(event.UpdateEvent{ObjectOld: inside, ObjectNew: inside}),
+	} {
+		if got {
+			t.Errorf("%s, and all hear of it", name)
+		}
+	}
+}
+
+// TestClassesServing finds who serves streams: each class once, and all where nothing says so yet.
+func TestClassesServing(t *testing.T) {
+	one, _, _ := public()
+	another := one.DeepCopy()
+	another.Name = "another"
+	r := &classReconciler{base: baseOf(t, one, another)}
+	for name, tc := range map[string]struct {
+		streams []v1beta1.StreamIngress
+		want    []string
+	}{
+		"none":                     {nil, nil},
+		"of one class":             {[]v1beta1.StreamIngress{*postgres(of("public")), *postgres(of("public"))}, []string{"public"}},
+		"of the class that serves": {[]v1beta1.StreamIngress{*postgres(of(""), servedBy("another", 1))}, []string{"another"}},
+		"of no class yet":          {[]v1beta1.StreamIngress{*postgres(of("")), *postgres(of("public"))}, []string{"another", "public"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, req := range r.classesServing(t.Context(), tc.streams) {
+				got = append(got, req.Name)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

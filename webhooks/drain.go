@@ -9,12 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// draining is a server of which no request is lost when it stops, and few when its node dies.
+// draining is a server of which no request is lost when it stops, and few when its node dies. It reads only so many large ones at
+// a time.
 type draining struct {
 	webhook.Server
 	farewell time.Duration
 	stopping <-chan struct{}
 	spare    *spare
+	bodies   bodies
 }
 
 // farewell is how long a server goes on when it is told to stop. In that time it asks for every connection to be closed
@@ -25,7 +27,7 @@ const farewell = 2 * time.Second
 // stop. By itself it waits for the former, but takes their context away, so that each is answered with an error; a
 // rolling update would fail what users apply.
 func Draining(server webhook.Server) webhook.Server {
-	return &draining{Server: server, farewell: farewell, spare: newSpare(time.Now)}
+	return &draining{Server: server, farewell: farewell, spare: newSpare(time.Now), bodies: newBodies()}
 }
 
 // Start serves until the context has ended, everybody has been told, and the last request is answered.
@@ -53,6 +55,12 @@ func (d *draining) Register(path string, hook http.Handler) {
 				cancel()
 			}
 		})()
+		ctx, done, err := d.bodies.take(ctx, w, r)
+		if err != nil { // without a verdict the API server does what the failure policy says
+			http.Error(answered, "too many large requests are being answered; try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer done()
 		hook.ServeHTTP(answered, r.WithContext(ctx))
 	}))
 }

@@ -19,7 +19,7 @@ import (
 // balancing is what was found out about the addresses that a Service is to have.
 type balancing struct {
 	decision
-	balance *rules.Balance
+	balance rules.Balance
 	by      claim.Claimant
 	// lots are what it is to have; the reconciler chooses those that are drawn.
 	lots []loadbalancer.Lot
@@ -40,20 +40,19 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 		j.problems = problems
 		return j, nil
 	}
-	j.balance = &rules.Balance{Service: svc, Ask: ask}
+	j.balance = rules.Balance{Service: svc, Ask: ask}
 	if before != nil {
 		j.by.Generation = claim.AfterVersion(before.ResourceVersion)
-		held, err := v.view.Held(ctx, j.by.Holder)
-		if err != nil {
-			return nil, err
-		}
-		j.balance.Held = loadbalancer.Own(held)
+	}
+	var err error
+	if j.balance.Held, err = v.heldBy(ctx, before, j.by.Holder); err != nil {
+		return nil, err
 	}
 	others, err := v.isAnothers(ctx, j)
 	if err != nil || others {
 		return nil, err
 	}
-	j.lots, problems, err = rules.Allot(ctx, cluster.Fresh{View: v.view}, j.balance, v.ledger.GraceLeft)
+	j.lots, problems, err = rules.Allot(ctx, cluster.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +67,23 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 	return j, v.judgeForwarded(ctx, j)
 }
 
+// heldBy is what a Service has already: a stored one, or one that a class names, which keeps it while it does not exist. Of a new
+// one otherwise, what an earlier one of its name has is about to be released.
+func (v *serviceValidator) heldBy(ctx context.Context, before *corev1.Service, by claim.Holder) ([]claim.Coordinate, error) {
+	if before == nil {
+		fronts, err := v.view.Fronts(ctx)
+		if err != nil || !slices.Contains(fronts, by.Key()) {
+			return nil, err
+		}
+	}
+	held, err := v.view.Held(ctx, by)
+	return loadbalancer.Own(held), err
+}
+
 // judgeForwarded judges ports that are forwarded as soon as they are stored, at addresses that the Service has, and may
 // no longer ask for.
 func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) error {
-	lots, problems, err := rules.Forwarded(ctx, cluster.Fresh{View: v.view}, j.balance, v.ledger.GraceLeft)
+	lots, problems, err := rules.Forwarded(ctx, cluster.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
 	j.problems = v.conflicts(problems)
 	for _, lot := range lots {
 		if !slices.ContainsFunc(j.lots, func(other loadbalancer.Lot) bool { return !other.Drawn && other.Address == lot.Address }) {
@@ -120,7 +132,7 @@ func waits(problems rules.Problems) admission.Warnings {
 // do.
 func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (rules.Problems, error) {
 	var points []claim.Coordinate
-	lots := map[claim.Coordinate]loadbalancer.Lot{}
+	var lots []loadbalancer.Lot // of each of the points
 	for _, lot := range j.lots {
 		if lot.Drawn {
 			continue
@@ -131,14 +143,15 @@ func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Servi
 				return nil, err
 			}
 			if !stays {
-				points, lots[at] = append(points, at), lot
+				points, lots = append(points, at), append(lots, lot)
 			}
 		}
 	}
 	at, err := promiseAll(ctx, v.ledger, points, j.by, nil)
 	var held *claim.HeldError
 	if errors.As(err, &held) {
-		problems, err := rules.LoadBalancerConflict(ctx, v.view, j.balance, lots[at], at, held.Claim, v.ledger.GraceLeft(held.Claim))
+		lot := lots[slices.Index(points, at)]
+		problems, err := rules.LoadBalancerConflict(ctx, v.view, &j.balance, lot, at, held.Claim, v.ledger.GraceLeft(held.Claim))
 		return v.conflicts(problems), err
 	}
 	return nil, err

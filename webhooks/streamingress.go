@@ -81,19 +81,25 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	return d, err
 }
 
-// judgeUpstream asks for the consent of the upstream's namespace where that is new, and warns of what is missing.
+// judgeUpstream asks for the consent of the upstream's namespace where that is new, and warns of what is missing there. To a stream
+// that has no consent, or none any longer, it does not tell which Services another namespace has.
 func (v *streamValidator) judgeUpstream(
 	ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, d *decision,
 ) error {
-	if before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName {
-		problems, err := rules.Consent(ctx, v.fresh(), s, class)
-		if err != nil {
-			return err
-		}
+	isNew := before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
+	view := rules.View(v.view)
+	if isNew {
+		view = v.fresh()
+	}
+	problems, err := rules.Consent(ctx, view, s, class)
+	if err != nil {
+		return err
+	}
+	if isNew {
 		d.problems = append(d.problems, problems...)
 	}
-	if len(d.problems) > 0 {
-		return nil // nor does a refusal tell which Services another namespace has
+	if len(d.problems)+len(problems) > 0 {
+		return nil
 	}
 	missing, err := rules.Upstream(ctx, v.view, s)
 	d.warnings = warn(missing)

@@ -69,7 +69,8 @@ const (
 	ReasonUnresolvedRefs = "UnresolvedRefs"
 	// ReasonServiceNotFound: the entry is written, but the Service of the class does not exist.
 	ReasonServiceNotFound = "ServiceNotFound"
-	// ReasonPortRefused: the API server refused the port on the Service of the class.
+	// ReasonPortRefused: the API server refused the port on the Service of the class, or somebody else has it on the addresses or
+	// the nodes that the proxy shares.
 	ReasonPortRefused = "PortRefused"
 	// ReasonConfigMapFull: the ConfigMap of the class has no room for another entry.
 	ReasonConfigMapFull = "ConfigMapFull"

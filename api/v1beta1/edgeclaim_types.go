@@ -59,6 +59,13 @@ type EdgeClaimSpec struct {
 	// +optional
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
 
+	// className is the StreamIngressClass whose proxy has the point: the class's Service is the holder, and shares its addresses, or
+	// the nodes, with others. Should the class go, and come back, the point is still there for whoever has the port on the proxy.
+	// Absent where the holder has the point for itself.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClassName string `json:"className,omitempty"`
+
 	// adopted is the foreign entry that stood at the point when a stream took it over. The stream's class says what becomes
 	// of it when the stream leaves. Absent when nothing stood there, and when it has been given back.
 	// +optional

@@ -38,7 +38,7 @@ func FuzzOutsideServiceName(f *testing.F) {
 			return
 		}
 		nameOfA, nameOfB := OutsideServiceName(a), OutsideServiceName(b)
-		if errs := validation.IsDNS1035Label(nameOfA); len(errs) > 0 {
+		if errs := validation.IsDNS1035Label(nameOfA); len(errs) > 0 || !IsOutsideServiceName(nameOfA) {
 			t.Errorf("%q gets a Service %q: %v", a, nameOfA, errs)
 		}
 		// Whoever writes out the hash of another name gets that name's Service; that is told when it is made.

@@ -72,10 +72,10 @@ type StreamIngressClassSpec struct {
 	// +kubebuilder:default=Granted
 	UpstreamNamespaces UpstreamNamespaces `json:"upstreamNamespaces,omitempty"`
 
-	// outsideUpstreams says whether streams may lead out of the cluster (is_service: false). An address outside is not
-	// told from one inside, and a name may lead anywhere: Allowed lets a stream reach whatever the proxy reaches, Pods of
-	// other namespaces included. Denied takes effect on streams that are there, too: their entries go, their ports stay
-	// theirs.
+	// outsideUpstreams says whether streams may lead out of the cluster (is_service: false, or a Service of type
+	// ExternalName). An address outside is not told from one inside, and a name may lead anywhere: Allowed lets a stream
+	// reach whatever the proxy reaches, Pods of other namespaces included. Denied takes effect on streams that are there,
+	// too: their entries go, their ports stay theirs.
 	// +optional
 	// +kubebuilder:default=Denied
 	OutsideUpstreams OutsideUpstreams `json:"outsideUpstreams,omitempty"`

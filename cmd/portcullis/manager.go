@@ -46,12 +46,9 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	serving, err := certs.New(certs.Options{
-		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
-		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
-	})
+	serving, err := newServing(o)
 	if err != nil {
-		return fmt.Errorf("serving certificate: %w", err)
+		return err
 	}
 	mgr, err := newManager(cfg, o, serving)
 	if err != nil {
@@ -63,10 +60,22 @@ func run(ctx context.Context, o *options) error {
 	return mgr.Start(ctx)
 }
 
+func newServing(o *options) (*certs.Serving, error) {
+	serving, err := certs.New(certs.Options{
+		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
+		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("serving certificate: %w", err)
+	}
+	return serving, nil
+}
+
 func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "portcullis/" + version
 	cfg.QPS = -1 // the API server's priority and fairness decides who waits
+	cfg.Wrap(cluster.LimitAnswers)
 	tlsOpts := []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = serving.GetCertificate
 		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.

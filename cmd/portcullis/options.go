@@ -137,7 +137,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
 	flags.IntVar(&o.maxHTTPPoints, "max-http-points-per-service", 64,
 		"How many pairs of host and path one Service gets by ingress/http, and above how many an Ingress that somebody else has "+
-			"made gets one claim for each host; 0 for any number. Services that a StreamIngressClass names get any number.")
+			"made gets one claim for each host; 0 for any number. Services that a StreamIngressClass names get any number. An Ingress "+
+			fmt.Sprintf("gets %d claims at most, and with more hosts none: what it serves is refused to others without.", exposure.MostEntries))
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local",
 		"Domain of the cluster's own DNS names. No upstream outside the cluster has a name in it.")
 	flags.BoolVar(&o.balancing.ByDefault, "default-load-balancer", false,

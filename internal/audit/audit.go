@@ -79,7 +79,9 @@ func (f *Facts) Disagreements() []Disagreement {
 		}
 	}
 	for at, place := range f.standing {
-		found = append(found, Disagreement{Kind: PointWithoutClaim, Point: at, Object: place.object, Where: place.where})
+		found = append(found, Disagreement{
+			Kind: PointWithoutClaim, Point: at, Holder: f.holder(at), Object: place.object, Where: place.where,
+		})
 	}
 	for _, b := range f.balancers {
 		found = append(found, b.unclaimed(f.holder)...)
@@ -88,11 +90,26 @@ func (f *Facts) Disagreements() []Disagreement {
 	return found
 }
 
-// listens says whether a claim is that of a proxy on the nodes, for a port that somebody has of a class whose proxy is there.
+// listens says whether a claim is on a point of the nodes, or of an address, for a port that somebody has of a class: of one whose
+// proxy is on the nodes, if a class has the point, or of one that is gone, and may come back.
 func (f *Facts) listens(c *entry, at claim.Coordinate) bool {
-	return c.holder.IsClass() && slices.ContainsFunc(f.onNodes, func(class string) bool {
-		return f.claims[claim.Stream(class, at.Protocol(), at.Port())] != nil
-	})
+	has := func(class string) bool { return f.claims[claim.Stream(class, at.Protocol(), at.Port())] != nil }
+	switch {
+	case at.IsStream():
+		return false
+	case c.holder.IsClass() && c.asked:
+		return true
+	case !c.holder.IsClass():
+		return c.class != "" && !f.classes[c.class] && has(c.class)
+	case slices.ContainsFunc(f.onNodes, has):
+		return true
+	}
+	for class := range f.claimed {
+		if !f.classes[class] && has(class) {
+			return true
+		}
+	}
+	return false
 }
 
 // holder is who has the claim on a point, zero for nobody.

@@ -36,6 +36,12 @@ func held(at claim.Coordinate, by claim.Holder) func(*Facts) {
 	return func(f *Facts) { f.AddClaim(claim.New(at, claim.Claimant{Holder: by}), false) }
 }
 
+// serving adds the claim of edge/proxy on a port of 192.0.2.1, for the proxy of a class.
+func serving(class string, port int32) func(*Facts) {
+	at := claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", port)
+	return func(f *Facts) { f.AddClaim(claim.New(at, claim.Claimant{Holder: proxy, ClassName: class}), false) }
+}
+
 // promised adds a claim whose holder may be about to be stored.
 func promised(at claim.Coordinate, by claim.Holder) func(*Facts) {
 	return func(f *Facts) { f.AddClaim(claim.New(at, claim.Claimant{Holder: by}), true) }
@@ -112,6 +118,13 @@ func manyPaths(ing *networkingv1.Ingress) {
 	ing.Spec.Rules[0].HTTP = http
 }
 
+// manyHosts makes an Ingress serve more hosts than the ledger enters.
+func manyHosts(ing *networkingv1.Ingress) {
+	for i := range exposure.MostEntries {
+		ing.Spec.Rules = append(ing.Spec.Rules, networkingv1.IngressRule{Host: fmt.Sprintf("h%d.io", i)})
+	}
+}
+
 // eachPath adds claims on all of them on the host a.io.
 func eachPath(by claim.Holder) []func(*Facts) {
 	claims := []func(*Facts){held(claim.HTTP("a.io", "/"), by)}
@@ -155,13 +168,34 @@ const (
 	noClaim  = "has no claim"
 )
 
-// claimsFirst are facts in their order, but for claims, which are added before all else.
+// pool is a pool of a source.
+func pool(source v1beta1.AddressSource, accepted metav1.ConditionStatus) func(*Facts) {
+	p := &v1beta1.AddressPool{Spec: v1beta1.AddressPoolSpec{Source: source}}
+	p.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: accepted}}
+	return func(f *Facts) { f.AddPool(p) }
+}
+
+// behindService is a class whose proxy has a Service, and with it nothing of the nodes by itself.
+func behindService(entries ...string) func(*Facts) {
+	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
+	c.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue}}
+	c.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "tcp"}, Data: map[string]string{}}
+	for _, key := range entries {
+		cm.Data[key] = "shop/postgres:5432"
+	}
+	return func(f *Facts) {
+		f.AddClass(c, Targets{ConfigMaps: map[v1beta1.Protocol]*corev1.ConfigMap{v1beta1.TCP: cm}, Service: &corev1.Service{}})
+	}
+}
+
+// claimsFirst are facts in their order, but for claims and pools, which are added before all else.
 func claimsFirst(facts []func(*Facts)) (ordered []func(*Facts)) {
 	var others []func(*Facts)
 	for _, add := range facts {
 		f := NewFacts()
 		add(f)
-		if len(f.claims) > 0 {
+		if len(f.claims) > 0 || f.sharesNodes {
 			ordered = append(ordered, add)
 		} else {
 			others = append(others, add)
@@ -200,6 +234,29 @@ func TestDisagreements(t *testing.T) {
 		"a port of the nodes that a proxy has there for nobody": {
 			facts: facts{held(claim.NodePort("TCP", 5433), claim.ClassHolder("public")), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},
 			want:  []string{"node TCP/5433 is claimed for StreamIngressClass public, which is not there or does not ask for it"},
+		},
+		"a port of a proxy on the nodes, which a pool shares": {
+			facts: facts{pool(v1beta1.SourceNodeIP, metav1.ConditionTrue), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},
+			want:  []string{"node TCP/5432 stands in ConfigMap edge/tcp and " + noClaim},
+		},
+		"a Service has it": {
+			facts: facts{pool(v1beta1.SourceNodeIP, metav1.ConditionTrue), held(claim.NodePort("TCP", 80), shopWeb), loadBalancer("web", ours),
+				held(tcp(80), tcpMap), public("80")},
+			want: []string{"node TCP/80 stands in ConfigMap edge/tcp and is claimed for Service shop/web"},
+		},
+		"a class has it": {
+			facts: facts{pool(v1beta1.SourceNodeIP, metav1.ConditionTrue), held(claim.NodePort("TCP", 80), claim.ClassHolder("other")),
+				held(tcp(80), tcpMap), public("80")},
+		},
+		"the proxy has a Service": {
+			facts: facts{pool(v1beta1.SourceNodeIP, metav1.ConditionTrue), held(tcp(80), tcpMap), behindService("80")},
+		},
+		"the proxy is another class's": {
+			facts: facts{pool(v1beta1.SourceNodeIP, metav1.ConditionTrue), held(tcp(80), tcpMap), class("late", metav1.ConditionFalse, []string{"80"}), public("80"),
+				held(claim.NodePort("TCP", 80), claim.ClassHolder("public"))},
+		},
+		"a pool shares addresses, and another is not accepted": {
+			facts: facts{pool(v1beta1.SourceAddresses, metav1.ConditionTrue), pool(v1beta1.SourceNodeIP, metav1.ConditionFalse), held(tcp(80), tcpMap), public("80")},
 		},
 		"a claim of a stream of another protocol": {
 			facts: facts{held(claim.Stream("public", v1beta1.UDP, 5432), postgres), asking(ofClass("public"), listens(5432))},
@@ -297,6 +354,19 @@ func TestDisagreements(t *testing.T) {
 		"an Ingress with many paths, and a claim on each": {
 			facts: append(eachPath(shopWeb), ingress("web", "a.io", "u1", manyPaths)),
 		},
+		"an Ingress with too many hosts": {
+			facts: facts{ingress("by-hand", "a.io", "", manyHosts)},
+		},
+		"an Ingress with too many hosts, and claims": {
+			facts: facts{
+				held(http("a.io"), byHand), held(claim.HTTP("a.io", "/x"), byHand), held(claim.Host("h7.io"), byHand),
+				ingress("by-hand", "a.io", "", manyHosts),
+			},
+			want: []string{
+				"http a.io/x is claimed for Ingress shop/by-hand, which is not there or does not ask for it",
+				"http h7.io is claimed for Ingress shop/by-hand, which is not there or does not ask for it",
+			},
+		},
 		"an Ingress that has few paths by now": {
 			facts: facts{held(claim.Host("a.io"), byHand), held(http("a.io"), byHand), ingress("by-hand", "a.io", "")},
 			want:  []string{"http a.io is claimed for Ingress shop/by-hand, which is not there or does not ask for it"},
@@ -342,6 +412,32 @@ func TestDisagreements(t *testing.T) {
 				"node TCP/80 is claimed for Service shop/web, which is not there or does not ask for it",
 				"addr 192.0.2.1 is claimed for Service shop/web, which is not there or does not ask for it",
 			},
+		},
+		"what a Service shares that a class names, and that does not exist": {
+			facts: facts{held(lan, proxy), held(nodePort, proxy), func(f *Facts) {
+				c := &v1beta1.StreamIngressClass{}
+				c.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
+				f.AddClass(c, Targets{})
+			}},
+		},
+		"a port of the nodes of a class that went, and a stream's": {
+			facts: facts{held(claim.NodePort("TCP", 5432), claim.ClassHolder("public")), held(tcp(5432), postgres), asking(listens(5432))},
+		},
+		"a port of the nodes that is still told to a proxy there": {
+			facts: facts{held(claim.NodePort("TCP", 9000), claim.ClassHolder("other")), held(tcp(9000), tcpMap), public("9000"),
+				held(claim.NodePort("TCP", 9001), claim.ClassHolder("other"))},
+			want: []string{"node TCP/9001 is claimed for StreamIngressClass other, which is not there or does not ask for it"},
+		},
+		"a port of an address for a class that went, and a stream's": {
+			facts: facts{serving("public", 5432), held(tcp(5432), postgres), asking(listens(5432))},
+		},
+		"a port of an address for a class that went, and nobody's": {
+			facts: facts{serving("public", 5432)},
+			want:  []string{"addr/192.0.2.1 TCP/5432 is claimed for Service edge/proxy, which is not there or does not ask for it"},
+		},
+		"a port of an address for a class that has another Service": {
+			facts: facts{serving("public", 5432), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},
+			want:  []string{"addr/192.0.2.1 TCP/5432 is claimed for Service edge/proxy, which is not there or does not ask for it"},
 		},
 		"both kinds, by point": {
 			facts: facts{public("5432", "80"), held(tcp(443), postgres)},

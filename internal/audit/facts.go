@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,21 +14,30 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// Facts are what was read of the two sides. The claims are added first, then all else, one by one and in any order. Tenants can
-// write any number of points into any number of objects: of a point that has a claim nothing is kept but that it was seen.
+// Facts are what was read of the two sides. The claims and the pools are added first, then all else, one by one and in any order.
+// Tenants can write any number of points into any number of objects: of a point that has a claim nothing is kept but that it was
+// seen.
 type Facts struct {
 	claims map[claim.Coordinate]*entry
+	// paths are those on which a holder has claims.
+	paths map[claim.Holder][]claim.Coordinate
 	// streams are the StreamIngresses with what they ask for.
 	streams map[claim.Holder]wish
 	// balancers are the Services of type LoadBalancer.
 	balancers map[claim.Holder]balancer
 	// unread are the objects of which it can't be told what they ask for.
 	unread map[claim.Holder]bool
-	// standing are the points that stand somewhere and have no claim.
+	// standing are the points that stand somewhere and have no claim, or one that is not for what stands there.
 	standing map[claim.Coordinate]place
-	// onNodes are the classes without a Service, whose proxies are on the network of the nodes.
+	// sharesNodes: a pool gives Services the addresses of the nodes.
+	sharesNodes bool
+	// classes are those that exist, and onNodes those without a Service, whose proxies are on the network of the nodes.
+	classes map[string]bool
 	onNodes []string
-	// absent are the objects that a class, which is told by name, names and that are not there.
+	// claimed are the classes of whose ports somebody has any.
+	claimed map[string]bool
+	// absent are the objects that a class, which is told by name, names and that are not there. What a Service shares is of no
+	// class.
 	absent map[absence]bool
 }
 
@@ -41,7 +52,10 @@ type entry struct {
 	holder   claim.Holder
 	object   Object
 	promised bool
-	// asked says that its holder is a ConfigMap, a Service or an Ingress that asks for the point, or has it.
+	// class is that for whose proxy its holder has the point, empty for none.
+	class string
+	// asked says that its holder is a ConfigMap, a Service or an Ingress that asks for the point, or has it, or a class whose proxy
+	// is told to listen there.
 	asked bool
 }
 
@@ -65,8 +79,10 @@ type place struct {
 // NewFacts are none yet.
 func NewFacts() *Facts {
 	return &Facts{
-		claims: map[claim.Coordinate]*entry{}, streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
+		claims: map[claim.Coordinate]*entry{}, paths: map[claim.Holder][]claim.Coordinate{},
+		streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
+		classes: map[string]bool{}, claimed: map[string]bool{},
 	}
 }
 
@@ -79,7 +95,19 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
 	_, _, left := claim.Adopted(c) // and about to be given back
-	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, asked: left}
+	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, class: c.Spec.ClassName, asked: left}
+	switch {
+	case at.IsStream():
+		f.claimed[at.Class()] = true
+	case at.IsHTTP() && !at.IsHost():
+		f.paths[claim.HolderOf(c)] = append(f.paths[claim.HolderOf(c)], at)
+	}
+}
+
+// AddPool adds a pool of addresses.
+func (f *Facts) AddPool(pool *v1beta1.AddressPool) {
+	f.sharesNodes = f.sharesNodes || pool.SourceOrDefault() == v1beta1.SourceNodeIP &&
+		meta.IsStatusConditionTrue(pool.Status.Conditions, v1beta1.ConditionAccepted)
 }
 
 // note says that an object asks for a point, or has it.
@@ -93,6 +121,15 @@ func (f *Facts) note(holder claim.Holder, at claim.Coordinate) {
 func (f *Facts) stand(at claim.Coordinate, where place) {
 	if _, known := f.standing[at]; !known && f.claims[at] == nil {
 		f.standing[at] = where
+	}
+}
+
+// standOnNodes says where a proxy that is on the nodes is told to listen: there, too, the port has to be claimed for a class, this
+// one or another, if Services can get it.
+func (f *Facts) standOnNodes(at claim.Coordinate, where place) {
+	on := claim.NodePort(string(at.Protocol()), at.Port())
+	if _, known := f.standing[on]; !known && f.sharesNodes && !f.holder(on).IsClass() {
+		f.standing[on] = where
 	}
 }
 
@@ -114,12 +151,15 @@ type Targets struct {
 	Service    *corev1.Service
 }
 
-// AddClass adds a class and what stands on its proxy. What stands where another class writes is that class's matter.
+// AddClass adds a class and what stands on its proxy. What stands where another class writes is that class's matter. A class
+// that is being deleted serves its streams until it is gone, which a finalizer may put off for long.
 func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
-	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted) && class.DeletionTimestamp == nil
+	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted)
 	object := Object{claim.ClassHolder(class.Name), class.UID}
+	f.classes[class.Name] = true
 	if class.Spec.Service == nil {
 		f.onNodes = append(f.onNodes, class.Name)
+		f.noteOnNodes(targets)
 	}
 	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 		ref, cm := class.ConfigMap(protocol), targets.ConfigMaps[protocol]
@@ -132,17 +172,38 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 		target := claim.ConfigMapHolder(cm.Namespace, cm.Name)
 		for key := range cm.Data {
 			if port, ok := stream.ParseKey(key); ok {
-				f.addPoint(claim.Stream(class.Name, protocol, port), target, place{object: object, where: target}, serves)
+				at, where := claim.Stream(class.Name, protocol, port), place{object: object, where: target}
+				f.addPoint(at, target, where, serves)
+				if serves && class.Spec.Service == nil {
+					f.standOnNodes(at, where)
+				}
 			}
 		}
 	}
 	if ref := class.Spec.Service; ref != nil && targets.Service == nil {
 		f.absent[absence{class.Name, claim.ServiceHolder(ref.Namespace, ref.Name)}] = true
+		f.absent[absence{"", claim.ServiceHolder(ref.Namespace, ref.Name)}] = true
 	}
 	if svc := targets.Service; svc != nil {
 		target := claim.ServiceHolder(svc.Namespace, svc.Name)
 		for _, p := range svc.Spec.Ports {
 			f.addPoint(claim.Stream(class.Name, v1beta1.Protocol(p.Protocol), p.Port), target, place{object: object, where: target}, serves)
+		}
+	}
+}
+
+// noteOnNodes says that a proxy on the nodes is told to listen on ports of them: the class that has such a port there has a use for
+// it, whichever of those classes it is.
+func (f *Facts) noteOnNodes(targets Targets) {
+	for protocol, cm := range targets.ConfigMaps {
+		if cm == nil {
+			continue
+		}
+		for key := range cm.Data {
+			port, ok := stream.ParseKey(key)
+			if c := f.claims[claim.NodePort(string(protocol), port)]; ok && c != nil && c.holder.IsClass() {
+				c.asked = true
+			}
 		}
 	}
 }
@@ -177,10 +238,20 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 }
 
 // AddIngress adds what an Ingress serves. The claims may be those of the Service of its name. If it lists more than most
-// paths, the claim on a host does for all on it.
+// paths, the claim on a host does for all on it, and if it has too many hosts, it needs none. It may be packed.
 func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 	object := Object{claim.IngressHolder(ing.Namespace, ing.Name), ing.UID}
 	ofService := claim.ServiceHolder(ing.Namespace, ing.Name)
+	if exposure.HasManyHosts(ing) {
+		held := slices.Concat(f.paths[ofService], f.paths[object.Holder])
+		if len(held) > 0 {
+			exposure.Pack(ing) // to look each of them up
+		}
+		for _, at := range held {
+			f.claims[at].asked = f.claims[at].asked || exposure.Serves(ing, at)
+		}
+		return
+	}
 	claimed := map[string]bool{} // the hosts on which all that it serves has claims
 	for _, at := range exposure.PointsOf(ing) {
 		f.note(ofService, at)
@@ -201,8 +272,9 @@ func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	if w, isStream := f.streams[c.holder]; isStream {
 		return w.of(at)
 	}
+	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {
-		return f.balancers[c.holder].asks(at)
+		return absent || f.balancers[c.holder].asks(at)
 	}
-	return f.unread[c.holder] || c.asked || f.absent[absence{at.Class(), c.holder}]
+	return absent || f.unread[c.holder] || c.asked
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -88,6 +89,8 @@ type Claimant struct {
 	Holder
 	UID        types.UID
 	Generation int64
+	// ClassName is the class for whose proxy a Service claims the point, empty where it is for itself, or any.
+	ClassName string
 	// Adopts is the foreign entry that a stream takes over with the point, from whatever holds the claim on it that is no
 	// stream; nil for none.
 	Adopts *v1beta1.AdoptedEntry
@@ -96,6 +99,22 @@ type Claimant struct {
 // takes says whether a claim of another holder gives way to the claimant.
 func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
 	return mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream()
+}
+
+// isNoted says whether a claim of the claimant says for which class it is.
+func (c Claimant) isNoted(in *v1beta1.EdgeClaim) bool {
+	return c.ClassName == "" || c.ClassName == in.Spec.ClassName
+}
+
+// having is a claim that somebody has, the claimant or another, when the claimant has it.
+func (c Claimant) having(found *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
+	next := found.DeepCopy()
+	if HolderOf(found) != c.Holder {
+		next.Spec.Adopted, next.Spec.ClassName = c.Adopts, ""
+	}
+	next.Spec.Holder, next.Spec.HeldBy = c.spec(), c.String()
+	next.Spec.ClassName = cmp.Or(c.ClassName, next.Spec.ClassName)
+	return next
 }
 
 // Spec is the holder as a claim names it.

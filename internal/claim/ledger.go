@@ -233,14 +233,11 @@ func (l *Ledger) take(
 			next = New(at, by)
 			next.Spec.Renewed = renewed
 			err = l.Store.Create(ctx, next)
-		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by):
+		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by) && by.isNoted(found):
 			return found, false, nil
 		case HolderOf(found) == by.Holder || by.takes(found, mayTake):
-			next = found.DeepCopy()
-			if HolderOf(found) != by.Holder {
-				next.Spec.Adopted = by.Adopts
-			}
-			next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = by.spec(), by.String(), renewed
+			next = by.having(found)
+			next.Spec.Renewed = renewed
 			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
 		case fresh:
@@ -322,7 +319,7 @@ func New(at Coordinate, by Claimant) *v1beta1.EdgeClaim {
 	return &v1beta1.EdgeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Name()},
 		Spec: v1beta1.EdgeClaimSpec{
-			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), Adopted: by.Adopts,
+			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), ClassName: by.ClassName, Adopted: by.Adopts,
 		},
 	}
 }

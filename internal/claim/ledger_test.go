@@ -215,6 +215,24 @@ func TestClaimOfAStoredObject(t *testing.T) {
 	}
 }
 
+// TestClaimsSayForWhichClass has a Service claim a point for itself and for the proxies of classes, and somebody take it over.
+func TestClaimsSayForWhichClass(t *testing.T) {
+	l := ledgerAt(&memory{}, start)
+	proxy := Claimant{Holder: ServiceHolder("edge", "proxy")}
+	of := func(by Claimant, class string) Claimant { by.ClassName = class; return by }
+	for _, step := range []struct {
+		by   Claimant
+		want string
+	}{
+		{proxy, ""}, {of(proxy, "public"), "public"}, {proxy, "public"}, {of(proxy, "next"), "next"}, {Claimant{Holder: alice}, ""},
+	} {
+		c, err := l.Claim(t.Context(), tcp(80), step.by, func(*v1beta1.EdgeClaim) bool { return true })
+		if err != nil || c.Spec.ClassName != step.want {
+			t.Errorf("claimed by %s for class %q: it is for %q, %v", step.by, step.by.ClassName, c.Spec.ClassName, err)
+		}
+	}
+}
+
 func TestHeldErrorNamesPointAndHolder(t *testing.T) {
 	err := &HeldError{Claim: held(tcp(80), bob, "b1", 1, start)}
 	if want := "TCP/80 of stream/public is held by StreamIngress shop/bob"; err.Error() != want {

@@ -22,7 +22,7 @@ const MostUnsettled = 100
 const (
 	// settlesWithin is how long a request waits for others of its namespace to settle, before it is told to try again.
 	settlesWithin = time.Second
-	looksEvery    = 50 * time.Millisecond
+	looksEvery    = 10 * time.Millisecond
 )
 
 // Promises counts what a replica has promised of late, by namespace. It only ever makes requests wait: what it forgets when
@@ -55,6 +55,13 @@ type promised struct {
 	since  time.Time
 }
 
+// impatient marks the context of a request that does not wait for others to settle.
+type impatient struct{}
+
+// Impatient makes the context of a request that is told at once to try again, where others wait for what their namespace has open:
+// it has room that others wait for.
+func Impatient(ctx context.Context) context.Context { return context.WithValue(ctx, impatient{}, true) }
+
 // Open counts points as promised to a claimant, once there is room for them beside what its namespace has open. It returns
 // what takes them off again, for a request that is refused. An error is one of the API, to try again.
 func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) (drop func(), err error) {
@@ -63,13 +70,13 @@ func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) 
 	}
 	u := p.of(by.Namespace)
 	added, open, fits := u.add(ctx, p, by, points)
-	if !fits {
-		err = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, false, func(ctx context.Context) (bool, error) {
+	if !fits && ctx.Value(impatient{}) == nil {
+		_ = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, false, func(ctx context.Context) (bool, error) {
 			added, open, fits = u.add(ctx, p, by, points)
 			return fits, nil
 		})
 	}
-	if err != nil {
+	if !fits {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
 			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Namespace, open, p.Most), 1)
 	}

@@ -32,9 +32,9 @@ func addressSet(t testing.TB, addresses ...string) addresspool.Set {
 }
 
 var (
-	http  = stream.PortKey{Protocol: v1beta1.TCP, Port: 80}
-	https = stream.PortKey{Protocol: v1beta1.TCP, Port: 443}
-	ssh   = stream.PortKey{Protocol: v1beta1.TCP, Port: 22}
+	tcp80  = stream.PortKey{Protocol: v1beta1.TCP, Port: 80}
+	tcp443 = stream.PortKey{Protocol: v1beta1.TCP, Port: 443}
+	tcp22  = stream.PortKey{Protocol: v1beta1.TCP, Port: 22}
 )
 
 func whole(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
@@ -65,26 +65,26 @@ func TestAddressesFollowTheClaims(t *testing.T) {
 		}
 	}
 	free("192.0.2.1")
-	free("192.0.2.1", http)
-	shared := addressClaim(portAt("192.0.2.1", http))
+	free("192.0.2.1", tcp80)
+	shared := addressClaim(portAt("192.0.2.1", tcp80))
 	events.Add(shared)
-	events.Add(addressClaim(portAt("192.0.2.1", https)))
+	events.Add(addressClaim(portAt("192.0.2.1", tcp443)))
 	free("192.0.2.2")
-	free("192.0.2.2", http)
-	free("192.0.2.2", stream.PortKey{Protocol: v1beta1.UDP, Port: 53}, https)
+	free("192.0.2.2", tcp80)
+	free("192.0.2.2", stream.PortKey{Protocol: v1beta1.UDP, Port: 53}, tcp443)
 	free("192.0.2.1", stream.PortKey{Protocol: v1beta1.UDP, Port: 80})
 	events.Add(addressClaim(whole("192.0.2.2")))
 	free("192.0.2.3")
-	free("192.0.2.3", http)
+	free("192.0.2.3", tcp80)
 	events.Add(addressClaim(whole("192.0.2.3")))
 	free("")
-	free("", http)
+	free("", tcp80)
 	if got := a.Assigned(set); got != 3 {
 		t.Errorf("%d are assigned", got)
 	}
 	events.Delete(shared)
-	free("192.0.2.1", http)
-	free("", https)
+	free("192.0.2.1", tcp80)
+	free("", tcp443)
 	free("")
 	a.set(toolscache.DeletedFinalStateUnknown{Obj: addressClaim(whole("192.0.2.3"))}, false)
 	free("192.0.2.3")
@@ -93,7 +93,7 @@ func TestAddressesFollowTheClaims(t *testing.T) {
 	}
 	a.set("something else", true)
 	got := a.ClaimedIn(addresspool.Range{From: netip.MustParseAddr("192.0.2.1"), To: netip.MustParseAddr("192.0.2.3")})
-	if want := []claim.Coordinate{portAt("192.0.2.1", https), whole("192.0.2.2")}; !slices.Equal(got, want) {
+	if want := []claim.Coordinate{portAt("192.0.2.1", tcp443), whole("192.0.2.2")}; !slices.Equal(got, want) {
 		t.Errorf("claimed: %v, want %v", got, want)
 	}
 }
@@ -101,7 +101,7 @@ func TestAddressesFollowTheClaims(t *testing.T) {
 func TestAssumptions(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	a := emptyAddresses(clock)
-	one, other := whole("192.0.2.1"), portAt("192.0.2.2", http)
+	one, other := whole("192.0.2.1"), portAt("192.0.2.2", tcp80)
 	assume := func(want bool, points ...claim.Coordinate) {
 		t.Helper()
 		if got := a.Assume(points...); got != want {
@@ -110,10 +110,10 @@ func TestAssumptions(t *testing.T) {
 	}
 	assume(true, one, other)
 	assume(false, one)
-	assume(false, portAt("192.0.2.1", https))
+	assume(false, portAt("192.0.2.1", tcp443))
 	assume(false, whole("192.0.2.2"))
-	assume(false, portAt("192.0.2.2", https), other)
-	assume(true, portAt("192.0.2.2", https))
+	assume(false, portAt("192.0.2.2", tcp443), other)
+	assume(true, portAt("192.0.2.2", tcp443))
 	if set := addressSet(t, "192.0.2.1-192.0.2.2"); a.Assigned(set) != 0 {
 		t.Error("what is assumed counts as assigned")
 	}
@@ -152,7 +152,7 @@ func TestAddressesKeepCount(t *testing.T) {
 	for step := range 5000 {
 		at := whole(ips[random.IntN(len(ips))])
 		if kind := random.IntN(3); kind > 0 {
-			at = portAt(at.Address().String(), []stream.PortKey{http, https}[kind-1])
+			at = portAt(at.Address().String(), []stream.PortKey{tcp80, tcp443}[kind-1])
 		}
 		switch random.IntN(4) {
 		case 0:
@@ -176,15 +176,15 @@ func TestAddressesKeepCount(t *testing.T) {
 		}
 		wantWhole, wantPort := "192.0.2.4", "192.0.2.4"
 		for _, ip := range slices.Backward(ips) {
-			if !busy(whole(ip), portAt(ip, http)) {
+			if !busy(whole(ip), portAt(ip, tcp80)) {
 				wantPort = ip
 			}
-			if !busy(whole(ip), portAt(ip, http), portAt(ip, https)) {
+			if !busy(whole(ip), portAt(ip, tcp80), portAt(ip, tcp443)) {
 				wantWhole = ip
 			}
 		}
 		gotWhole, _ := a.Free(set, corev1.IPv4Protocol)
-		gotPort, _ := a.FreePorts(set, corev1.IPv4Protocol, []stream.PortKey{http})
+		gotPort, _ := a.FreePorts(set, corev1.IPv4Protocol, []stream.PortKey{tcp80})
 		if gotWhole.String() != wantWhole || gotPort.String() != wantPort {
 			t.Fatalf("step %d: free are %s and %s, want %s and %s", step, gotWhole, gotPort, wantWhole, wantPort)
 		}

@@ -23,12 +23,17 @@ import (
 const (
 	// IndexHolder finds EdgeClaims by their holder in one line.
 	IndexHolder = "spec.heldBy"
+	// IndexServed finds the EdgeClaims that Services have for proxies: by the scope of the ports of the proxy's class, and by the
+	// name of the claim on that port there.
+	IndexServed = "served"
 	// IndexScope finds EdgeClaims by their scope.
 	IndexScope = "spec.scope"
 	// IndexClass finds StreamIngresses by the class that they name, or that serves them; "" for those with neither.
 	IndexClass = "class"
 	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service, and by its namespace/.
 	IndexUpstream = "upstream"
+	// IndexOutside finds StreamIngresses whose upstream is outside the cluster by the name of the Service that they have for it.
+	IndexOutside = "outside"
 	// IndexListen finds StreamIngresses by the protocol and the neighborhood of the port that they ask for or have been
 	// given. It is read by StreamsAt.
 	IndexListen = "listen"
@@ -36,6 +41,11 @@ const (
 
 // EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
+
+// IsOwnSlice says whether an EndpointSlice is one that Portcullis has made. Tenants can't write its labels.
+func IsOwnSlice(slice client.Object) bool {
+	return slice.GetLabels()[discoveryv1.LabelManagedBy] == EndpointSliceManager
+}
 
 // CacheOptions say what is cached of each kind: what is read, and no more of it than can mean something, as metadata.go
 // explains. What classes name is not held here, but by targets; of ConfigMaps, only the metadata of those that bear the label
@@ -76,11 +86,19 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()}
 		}},
 		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
+		{&v1beta1.EdgeClaim{}, IndexServed, func(o client.Object) []string { return servedKeys(o.(*v1beta1.EdgeClaim)) }},
 		{&v1beta1.EdgeClaim{}, IndexShare, func(o client.Object) []string { return shareKeys(o.(*v1beta1.EdgeClaim)) }},
 		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
 			s := o.(*v1beta1.StreamIngress)
 			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
+		}},
+		{&v1beta1.StreamIngress{}, IndexOutside, func(o client.Object) []string {
+			s := o.(*v1beta1.StreamIngress)
+			if !s.Outside() {
+				return nil
+			}
+			return []string{v1beta1.OutsideServiceName(s.Name)}
 		}},
 		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listenKeys(o.(*v1beta1.StreamIngress)) }},
 	} {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +25,12 @@ import (
 )
 
 // IndexPoint finds Services by the points of the edge that their annotation asks for, and by their hosts, and Ingresses by
-// the points under which the ledger has what they serve, each as the name of the claim on it.
+// the points under which the ledger has what they serve, each as the name of the claim on it; those with too many hosts under
+// manyHosts.
 const IndexPoint = "point"
+
+// manyHosts is not the name of any claim.
+const manyHosts = "many-hosts"
 
 // IndexExposed finds the Services that carry the annotation ingress/http, under the value "true".
 const IndexExposed = "exposed"
@@ -71,7 +76,11 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 		return nil
 	}
 	served := func(o client.Object) []string {
-		return claimNames(exposure.EntriesOf(o.(*networkingv1.Ingress), e.MaxHTTPPoints))
+		ing := o.(*networkingv1.Ingress)
+		if exposure.HasManyHosts(ing) {
+			return []string{manyHosts}
+		}
+		return claimNames(exposure.EntriesOf(ing, e.MaxHTTPPoints))
 	}
 	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, asked); err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
@@ -157,19 +166,51 @@ func (v *View) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.Nam
 	return []types.NamespacedName{key}, nil
 }
 
-// IngressesAt lists the Ingresses that serve a path; of a host, those of which the ledger has the hosts only.
-func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
-	var list networkingv1.IngressList
-	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()}); err != nil || at.IsHost() {
+// EnteredAt lists the Ingresses of which the ledger has what they serve under a point: a path, if they have few, or a host. On a
+// host it lists those as well of which the ledger has nothing, as they have too many hosts. They are the cache's own: nobody may
+// change them.
+func (v *View) EnteredAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	entered, err := v.ingressesUnder(ctx, at.Name())
+	if err != nil || !at.IsHost() {
+		return entered, err
+	}
+	many, err := v.ingressesUnder(ctx, manyHosts)
+	return appendServing(entered, many, at), err
+}
+
+// ingressesUnder lists the Ingresses that IndexPoint has under a value.
+func (v *View) ingressesUnder(ctx context.Context, value string) ([]networkingv1.Ingress, error) {
+	kept, known := v.stores.under(reflect.TypeFor[*networkingv1.Ingress](), IndexPoint, value)
+	if !known {
+		var list networkingv1.IngressList
+		err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: value}, client.UnsafeDisableDeepCopy)
 		return list.Items, err
 	}
-	large, err := v.IngressesAt(ctx, claim.HostOf(at))
-	for i := range large {
-		if exposure.Serves(&large[i], at) {
-			list.Items = append(list.Items, large[i])
+	var ingresses []networkingv1.Ingress
+	for _, obj := range kept {
+		ingresses = append(ingresses, *obj.(*networkingv1.Ingress))
+	}
+	return ingresses, nil
+}
+
+// appendServing appends those of some Ingresses that serve a point.
+func appendServing(to, some []networkingv1.Ingress, at claim.Coordinate) []networkingv1.Ingress {
+	for i := range some {
+		if exposure.Serves(&some[i], at) {
+			to = append(to, some[i])
 		}
 	}
-	return list.Items, err
+	return to
+}
+
+// IngressesAt lists the Ingresses that serve a path; of a host, those of which the ledger has at most the hosts.
+func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	serving, err := v.EnteredAt(ctx, at)
+	if err != nil || at.IsHost() {
+		return serving, err
+	}
+	large, err := v.EnteredAt(ctx, claim.HostOf(at))
+	return appendServing(serving, large, at), err
 }
 
 // AskingFor lists the Services that ask for a path, or for any on a host.

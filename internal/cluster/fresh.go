@@ -52,7 +52,7 @@ func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error
 			return classes, nil
 		}
 	}
-	return classesOf(ctx, f.live)
+	return ClassesOf(ctx, f.live)
 }
 
 // NamespaceLabels implements rules.View.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -22,24 +21,26 @@ var _ rules.View = Fresh{}
 // TestFreshSeesWhatTheCacheDoesNotYet has everything that a stream can need, but the stream, created a moment ago.
 func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {
 	ctx, service := t.Context(), types.NamespacedName{Namespace: "data", Name: "db"}
+	consent := grantIn("data", "shop", "*")
 	objects := []client.Object{
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "data"}}},
-		&gatewayv1beta1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "grant"}, Spec: gatewayv1beta1.ReferenceGrantSpec{
-			From: []gatewayv1.ReferenceGrantFrom{{Group: v1beta1.GroupName, Kind: "StreamIngress", Namespace: "shop"}},
-			To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service"}},
-		}},
+		consent,
 	}
 	for name, tc := range map[string]struct {
 		cached, live []client.Object
+		consents     []*gatewayv1beta1.ReferenceGrant
 		want         bool
 	}{
-		"in the cache":         {objects, nil, true},
-		"not in the cache yet": {nil, objects, true},
-		"nowhere":              {nil, nil, false},
+		"in the cache":         {objects, nil, []*gatewayv1beta1.ReferenceGrant{consent}, true},
+		"not in the cache yet": {nil, objects, nil, true},
+		"nowhere":              {nil, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Fresh{&View{Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build(), grants: newGrantLooks()}}
+			book, _ := consentsBy(t, tc.consents...)
+			f := Fresh{&View{
+				Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build(), consents: book, grants: newGrantLooks(),
+			}}
 			class, err := f.Class(ctx, "public")
 			if err != nil || (class != nil) != tc.want {
 				t.Errorf("Class: %v, %v", class, err)
@@ -68,10 +69,11 @@ func TestFreshAsksTheAPIServerOnlyWhenItMust(t *testing.T) {
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away },
 	}).Build()
+	book, _ := consentsBy(t)
 	f := Fresh{&View{Reader: clientOf(t,
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
-	).Build(), live: live, grants: newGrantLooks()}}
+	).Build(), live: live, consents: book, grants: newGrantLooks()}}
 	if _, err := f.Class(t.Context(), "public"); err != nil {
 		t.Error("Class:", err)
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,8 +47,12 @@ func (l grantLooks) granted(ctx context.Context, live client.Reader, from string
 			return false, nil
 		case err != nil:
 			return false, err
-		case anyPermits(page.Items, from, service.Name):
-			return true, nil
+		}
+		for i := range page.Items {
+			covers := func(c Consent) bool { return c.covers(from, service) }
+			if slices.ContainsFunc(consentsOf(&page.Items[i]), covers) {
+				return true, nil
+			}
 		}
 	}
 	return false, nil

@@ -14,6 +14,11 @@ type readerInTurn struct {
 	turns *semaphore.Weighted
 }
 
+// InTurn reads by another reader, at most so many objects, or pages of them, at a time.
+func InTurn(reader client.Reader, most int64) client.Reader {
+	return readerInTurn{reader, semaphore.NewWeighted(most)}
+}
+
 // Get implements client.Reader.
 func (r readerInTurn) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	if err := r.turns.Acquire(ctx, 1); err != nil {

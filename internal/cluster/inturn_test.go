@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"golang.org/x/sync/semaphore"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,8 +19,11 @@ func TestObjectsOfTenantsAreReadInTurn(t *testing.T) {
 		next := make(chan bool)
 		live := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-				most.Store(max(most.Load(), reading.Add(1)))
+				now := reading.Add(1)
 				defer reading.Add(-1)
+				for was := most.Load(); now > was; was = most.Load() {
+					most.CompareAndSwap(was, now)
+				}
 				select {
 				case <-next:
 					return nil
@@ -30,7 +32,7 @@ func TestObjectsOfTenantsAreReadInTurn(t *testing.T) {
 				}
 			},
 		}).Build()
-		v := &View{tenants: readerInTurn{live, semaphore.NewWeighted(tenantReads)}}
+		v := &View{tenants: InTurn(live, tenantReads)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var found, late atomic.Int64
 		for range 5 * tenantReads {

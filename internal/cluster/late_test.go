@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	nethttp "net/http"
+	"net/http"
 	"testing"
 	"time"
 
@@ -58,7 +58,7 @@ func TestALateKindIsReadBeforeItIsJudgedBy(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(kind, meta.RESTScopeNamespace)
 	c, err := cache.New(&rest.Config{Host: "https://nowhere.invalid"}, cache.Options{
-		Scheme: scheme(t), Mapper: mapper, HTTPClient: nethttp.DefaultClient, DefaultTransform: slim,
+		Scheme: scheme(t), Mapper: mapper, HTTPClient: http.DefaultClient, DefaultTransform: slim,
 		NewInformer: func(
 			_ toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 		) toolscache.SharedIndexInformer {
@@ -72,7 +72,7 @@ func TestALateKindIsReadBeforeItIsJudgedBy(t *testing.T) {
 	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not start")
 	}
-	v := &View{Reader: c}
+	v := &View{consents: newConsentBook(c)}
 	service := types.NamespacedName{Namespace: "data", Name: "db"}
 	early, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

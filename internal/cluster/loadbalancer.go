@@ -64,16 +64,20 @@ func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service
 // of their own accord.
 func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
 	reserved := slices.Clone(v.balancing.Reserved)
-	classes, err := v.Classes(context.Background())
+	classes, err := v.ClassesOnNodes(context.Background())
 	if err != nil {
 		return reserved // the cache is not filled yet, and nothing is decided
 	}
 	for i := range classes {
-		if classes[i].Spec.Service == nil {
-			reserved = append(reserved, classes[i].Spec.Reserved...)
-		}
+		reserved = append(reserved, classes[i].Spec.Reserved...)
 	}
 	return reserved
+}
+
+// ClassesOnNodes implements rules.NodesView.
+func (v *View) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	classes, err := v.Classes(ctx)
+	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return c.Spec.Service != nil }), err
 }
 
 // GivesNodes implements rules.FrontView.

@@ -56,7 +56,7 @@ func slimEndpointSlice(obj any) (any, error) {
 		Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
 	}}
 	share(&slim.Namespace)
-	if slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager {
+	if IsOwnSlice(slice) {
 		slimOwnSlice(slim, slice)
 		return slim, nil
 	}

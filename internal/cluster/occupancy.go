@@ -44,6 +44,18 @@ func (o *Occupancy) Subtract(from *stream.PortSet, class string, protocol v1beta
 	}
 }
 
+// Classes are the classes of which somebody has a port.
+func (o *Occupancy) Classes(protocol v1beta1.Protocol, port int32) (classes []string) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	for key, taken := range o.ports {
+		if key.protocol == protocol && taken.Has(port) {
+			classes = append(classes, key.class)
+		}
+	}
+	return classes
+}
+
 func (o *Occupancy) set(obj any, taken bool) {
 	at := pointOf(obj)
 	if !at.IsStream() {

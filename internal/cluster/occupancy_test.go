@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,9 @@ func TestOccupancyFollowsTheClaims(t *testing.T) {
 	has("nosuch", v1beta1.TCP, false)
 	events.Add(claim.New(claim.NodePort("TCP", 53), claim.Claimant{Holder: by}))
 	has("", v1beta1.TCP, false)
+	if got := o.Classes(v1beta1.TCP, 53); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"internal", "public"}) {
+		t.Errorf("TCP/53 is somebody's of %v", got)
+	}
 	events.Add(udp)
 	events.Delete(tcp)
 	has("public", v1beta1.TCP, false)

@@ -59,15 +59,15 @@ func TestFreeAddress(t *testing.T) {
 	pool := v.Pools().Pools()[0]
 	all := func(ip netip.Addr) []claim.Coordinate { return []claim.Coordinate{claim.Address(ip)} }
 	web := func(ip netip.Addr) []claim.Coordinate {
-		return []claim.Coordinate{portAt(ip.String(), http), portAt(ip.String(), https)}
+		return []claim.Coordinate{portAt(ip.String(), tcp80), portAt(ip.String(), tcp443)}
 	}
 	for _, step := range []struct {
 		claim       claim.Coordinate
 		whole, port string
 	}{
 		{whole: "192.0.2.1", port: "192.0.2.1"},
-		{claim: portAt("192.0.2.1", http), whole: "192.0.2.2", port: "192.0.2.2"},
-		{claim: portAt("192.0.2.2", ssh), whole: "invalid IP", port: "192.0.2.2"},
+		{claim: portAt("192.0.2.1", tcp80), whole: "192.0.2.2", port: "192.0.2.2"},
+		{claim: portAt("192.0.2.2", tcp22), whole: "invalid IP", port: "192.0.2.2"},
 		{claim: whole("192.0.2.2"), whole: "invalid IP", port: "invalid IP"},
 	} {
 		if !step.claim.IsZero() {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -31,14 +31,12 @@ func shareKeys(c *v1beta1.EdgeClaim) []string {
 // ClaimsOfNamespace implements rules.ShareView. Claims that this replica is making, or has made a moment ago, are among them.
 func (v *View) ClaimsOfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error) {
 	made := v.made.of(shareOf(namespace, family)) // first: what it forgets meanwhile the cache shows
-	var list v1beta1.EdgeClaimList
-	if err := v.Reader.List(ctx, &list, client.MatchingFields{IndexShare: shareOf(namespace, family)}); err != nil {
+	claims, err := v.claimsBy(ctx, IndexShare, shareOf(namespace, family))
+	if err != nil {
 		return nil, err
 	}
-	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items)+len(made))
-	for i := range list.Items {
-		delete(made, list.Items[i].Name)
-		claims = append(claims, &list.Items[i])
+	for _, c := range claims {
+		delete(made, c.Name)
 	}
 	for _, c := range made {
 		claims = append(claims, c)
@@ -48,12 +46,21 @@ func (v *View) ClaimsOfNamespace(ctx context.Context, namespace, family string) 
 
 // Fronts implements rules.ShareView.
 func (v *View) Fronts(ctx context.Context) ([]types.NamespacedName, error) {
-	classes, err := v.Classes(ctx)
 	var fronts []types.NamespacedName
-	for i := range classes {
-		if ref := classes[i].Spec.Service; ref != nil {
+	named := func(c *v1beta1.StreamIngressClass) {
+		if ref := c.Spec.Service; ref != nil {
 			fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
+	}
+	if kept, known := v.stores.list(reflect.TypeFor[*v1beta1.StreamIngressClass]()); known {
+		for _, obj := range kept {
+			named(obj.(*v1beta1.StreamIngressClass))
+		}
+		return fronts, nil
+	}
+	classes, err := v.Classes(ctx)
+	for i := range classes {
+		named(&classes[i])
 	}
 	return fronts, err
 }

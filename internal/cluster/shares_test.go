@@ -36,7 +36,7 @@ func TestClaimsOfANamespace(t *testing.T) {
 	}
 	shown := claimOn("public", v1beta1.TCP, 80, by)
 	v := viewOf(t, shown, claimOn("internal", v1beta1.TCP, 80, by), claimOn("public", v1beta1.TCP, 81, claim.StreamHolder("data", "a")),
-		point(portAt("192.0.2.1", http), web), point(whole("192.0.2.2"), web), point(claim.NodePort("TCP", 80), web),
+		point(portAt("192.0.2.1", tcp80), web), point(whole("192.0.2.2"), web), point(claim.NodePort("TCP", 80), web),
 		point(claim.HTTP("example.com", "/"), web))
 	has := func(family string, want ...string) {
 		t.Helper()

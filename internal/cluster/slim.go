@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
@@ -8,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -30,6 +33,21 @@ func slim(obj any) (any, error) {
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
 	}
 	return obj, nil
+}
+
+// SlimReader reads past the cache, and keeps of a stream, a Service or an Ingress what the cache does: a look at one may last, and
+// any number of tenants can make theirs large.
+type SlimReader struct {
+	client.Reader
+}
+
+// Get implements client.Reader.
+func (r SlimReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, obj, options...)
+	for _, slim := range []toolscache.TransformFunc{slimStream, slimService, slimIngress} {
+		_, _ = slim(obj) // of another kind is left as it is
+	}
+	return err
 }
 
 // slimPartial leaves of the metadata of a namespace its labels, and of a ConfigMap that bears the label of a class, which any
@@ -124,14 +142,15 @@ func slimClaim(obj any) (any, error) {
 	c.ManagedFields = nil
 	shareMeta(&c.TypeMeta, &c.ObjectMeta)
 	share(&c.Spec.Scope)
+	share(&c.Spec.ClassName)
 	share(&c.Spec.Holder.Group)
 	share(&c.Spec.Holder.Kind)
 	share(&c.Spec.Holder.Namespace)
 	return c, nil
 }
 
-// slimIngress leaves of an Ingress what it serves, and of one that may be made for a Service also where that leads to, which
-// is compared with what it should say.
+// slimIngress leaves of an Ingress what it serves, packed, and of one that may be made for a Service also where that leads to,
+// which is compared with what it should say.
 func slimIngress(obj any) (any, error) {
 	ing, ok := obj.(*networkingv1.Ingress)
 	if !ok {
@@ -147,8 +166,11 @@ func slimIngress(obj any) (any, error) {
 	switch {
 	case !mayBeMade:
 		ing.Spec.TLS = nil
-	case tlsBytes(ing.Spec.TLS) > exposure.MaxLength: // no annotation asks for that
+	case !mayBeAsked(ing.Spec.TLS):
 		ing.Spec.TLS = []networkingv1.IngressTLS{{}}
+	}
+	if exposure.Pack(ing) {
+		return ing, nil
 	}
 	for i := range ing.Spec.Rules {
 		share(&ing.Spec.Rules[i].Host)
@@ -172,14 +194,22 @@ func slimBackend(b *networkingv1.IngressBackend, compared bool) {
 	}
 }
 
-func tlsBytes(of []networkingv1.IngressTLS) (n int) {
-	for i := range of {
-		n += len(of[i].SecretName)
-		for _, host := range of[i].Hosts {
-			n += len(host)
-		}
+// mayBeAsked says whether an annotation may ask for what an Ingress says of TLS. What says nothing counts, too: an empty entry takes
+// ten times the memory that it takes in etcd.
+func mayBeAsked(tls []networkingv1.IngressTLS) bool {
+	switch len(tls) {
+	case 0:
+		return true
+	case 1:
+		return len(tls[0].SecretName) <= maxName && areFewHosts(tls[0].Hosts)
+	default:
+		return false
 	}
-	return n
+}
+
+// areFewHosts says whether an annotation may name so many hosts, of such lengths.
+func areFewHosts(hosts []string) bool {
+	return len(hosts) <= exposure.MaxHosts && !slices.ContainsFunc(hosts, func(host string) bool { return len(host) > maxName })
 }
 
 // slimCertificate leaves of a Certificate what Portcullis writes into one, and how it is doing.
@@ -188,8 +218,8 @@ func slimCertificate(o *cmv1.Certificate) {
 	spec := cmv1.CertificateSpec{SecretName: cut(o.Spec.SecretName, maxName), DNSNames: o.Spec.DNSNames, IssuerRef: cmmeta.IssuerReference{
 		Group: cut(o.Spec.IssuerRef.Group, maxName), Kind: cut(o.Spec.IssuerRef.Kind, maxName), Name: cut(o.Spec.IssuerRef.Name, maxName),
 	}}
-	if n := 0; slices.ContainsFunc(spec.DNSNames, func(name string) bool { n += len(name); return n > exposure.MaxLength }) {
-		spec.DNSNames = []string{""} // no annotation asks for that many
+	if !areFewHosts(spec.DNSNames) {
+		spec.DNSNames = []string{""} // no annotation asks for that
 	}
 	var conditions []cmv1.CertificateCondition
 	for _, c := range o.Status.Conditions {
@@ -209,4 +239,11 @@ func slimGrant(o *gatewayv1beta1.ReferenceGrant) {
 	slimMeta(&o.ObjectMeta)
 	o.Spec.From = slices.DeleteFunc(o.Spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool { return !fromStreams(f) })
 	o.Spec.To = slices.DeleteFunc(o.Spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool { return !toServices(t) })
+	for i := range o.Spec.From {
+		share(&o.Spec.From[i].Group)
+		share(&o.Spec.From[i].Kind)
+	}
+	for i := range o.Spec.To {
+		share(&o.Spec.To[i].Kind)
+	}
 }

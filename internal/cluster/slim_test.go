@@ -110,12 +110,20 @@ func TestWhatATenantWritesIsBounded(t *testing.T) {
 			i.Spec.DefaultBackend = &resource
 			i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{long}}}
 			i.Spec.Rules = []networkingv1.IngressRule{{Host: "shop.example.com", IngressRuleValue: networkingv1.IngressRuleValue{
-				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", Backend: resource}}},
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", Backend: resource}, {Path: "/" + long}}},
 			}}}
 		})
 	}
+	// What says nothing is in no text, and takes memory all the same.
+	const nothing = 2000
+	marked := func(tls ...networkingv1.IngressTLS) *networkingv1.Ingress {
+		return huge(&networkingv1.Ingress{}, func(i *networkingv1.Ingress) { i.Spec.TLS = tls })
+	}
 	for name, obj := range map[string]client.Object{
 		"a Service":                    service(corev1.ServiceTypeClusterIP),
+		"an Ingress with much TLS":     marked(make([]networkingv1.IngressTLS, nothing)...),
+		"one for TLS of many hosts":    marked(networkingv1.IngressTLS{Hosts: make([]string, nothing)}),
+		"a Certificate for many names": huge(&cmv1.Certificate{}, func(c *cmv1.Certificate) { c.Spec.DNSNames = make([]string, nothing) }),
 		"a load balancer":              service(corev1.ServiceTypeLoadBalancer),
 		"an Ingress":                   ingress(false),
 		"one that may be a Service's":  ingress(true),
@@ -139,6 +147,9 @@ func TestWhatATenantWritesIsBounded(t *testing.T) {
 			// The annotation ingress/http may have 16 KiB, labels 4 KiB.
 			if err != nil || len(text) > 26<<10 {
 				t.Errorf("%d bytes are kept of it: %v", len(text), err)
+			}
+			if n := strings.Count(string(text), "{}") + strings.Count(string(text), `""`); n >= nothing {
+				t.Errorf("%d times nothing is kept of it", n)
 			}
 		})
 	}
@@ -291,5 +302,33 @@ func TestEveryAnnotationOfTheAPIIsCached(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("the API has no annotations")
+	}
+}
+
+// TestReadsKeepWhatTheCacheDoes reads objects past the cache that a tenant has filled.
+func TestReadsKeepWhatTheCacheDoes(t *testing.T) {
+	filled := metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", Finalizers: []string{"tenant.example.com/large"}, Annotations: map[string]string{"large": "x"},
+	}
+	for _, stored := range []client.Object{
+		&corev1.Service{ObjectMeta: filled}, &networkingv1.Ingress{ObjectMeta: filled}, &v1beta1.StreamIngress{ObjectMeta: filled},
+	} {
+		read := emptyOf(stored)
+		reader := SlimReader{clientOf(t, stored).Build()}
+		if err := reader.Get(t.Context(), client.ObjectKeyFromObject(stored), read); err != nil {
+			t.Fatal(err)
+		}
+		if read.GetName() != "web" || len(read.GetFinalizers())+len(read.GetAnnotations()) > 0 {
+			t.Errorf("of a %T it keeps %v", stored, read)
+		}
+	}
+	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{"large": "x"}}}
+	read := &v1beta1.StreamIngressClass{}
+	err := SlimReader{clientOf(t, class).Build()}.Get(t.Context(), client.ObjectKeyFromObject(class), read)
+	if err != nil || len(read.Annotations) != 1 {
+		t.Errorf("of a class it keeps %v, %v", read, err)
+	}
+	if err := (SlimReader{clientOf(t).Build()}).Get(t.Context(), client.ObjectKeyFromObject(class), read); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("of none it says %v", err)
 	}
 }

@@ -29,6 +29,34 @@ func (s stores) find(kind reflect.Type, key types.NamespacedName) (obj any, know
 	return obj, true, err
 }
 
+// under lists the objects of a type that an index of the cache has under a value, as the client of the cache does for
+// client.MatchingFields; known is false as for find, and where there is no such index. The client's own way builds selectors and
+// lists around what is mostly nothing.
+func (s stores) under(kind reflect.Type, index, value string) (objs []any, known bool) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false
+	}
+	objs, err := store.GetIndexer().ByIndex(fieldIndex+index, allNamespaces+value)
+	return objs, err == nil
+}
+
+// list lists all objects of a type; known is false as for find.
+func (s stores) list(kind reflect.Type) (objs []any, known bool) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false
+	}
+	return store.GetStore().List(), true
+}
+
+// What controller-runtime calls an index of a field, and a value there for the objects of all namespaces. TestStoresUnder holds it
+// to that.
+const (
+	fieldIndex    = "field:"
+	allNamespaces = "__all_namespaces/"
+)
+
 // read reads one object, nil when there is none: from its store, or like all others while there is no store.
 func read[T any, P interface {
 	*T

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/test/memory"
 )
 
@@ -50,25 +53,13 @@ func TestStores(t *testing.T) {
 	for _, kind := range kinds {
 		objects = append(objects, kind.obj)
 	}
-	c, err := memory.Cache(scheme(t), CacheOptions(), objects...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := AddIndexes(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	v, err := NewView(t.Context(), c, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, fill := storing(t, objects...)
 	for name, kind := range kinds {
 		if _, known, err := v.stores.find(reflect.TypeOf(kind.obj), client.ObjectKeyFromObject(kind.obj)); known || err != nil {
 			t.Errorf("%s: known %v, error %v, before anything has been read", name, known, err)
 		}
 	}
-	if err := memory.Fill(t.Context(), c, v.Synced); err != nil {
-		t.Fatal(err)
-	}
+	fill()
 	if len(v.stores) != len(kinds) {
 		t.Errorf("there are %d stores, and %d are tested", len(v.stores), len(kinds))
 	}
@@ -106,6 +97,102 @@ func TestStores(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStoresUnder lists what an index has under a value, and what classes name, by way of the stores, and by way of the cache's client.
+func TestStoresUnder(t *testing.T) {
+	by := claim.ServiceHolder("shop", "web")
+	db, path := claim.New(claim.Stream("public", v1beta1.TCP, 5432), claim.Claimant{Holder: claim.StreamHolder("shop", "db")}),
+		claim.New(claim.HTTP("example.com", "/"), claim.Claimant{Holder: by})
+	address := claim.New(claim.Address(netip.MustParseAddr("192.0.2.1")), claim.Claimant{Holder: by})
+	web := serving("web", "example.com", 1, 0)
+	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
+	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "proxies", Name: "public"}
+	v, fill := storing(t, db, path, address, web, class, &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "without"}})
+	if _, known := v.stores.under(reflect.TypeOf(db), IndexHolder, by.String()); known {
+		t.Error("known before anything has been read")
+	}
+	fill()
+	if _, known := v.stores.under(reflect.TypeOf(db), "other", by.String()); known {
+		t.Error("an index is known that is not there")
+	}
+	for name, list := range map[string]struct {
+		of          client.Object
+		index, some string
+		list        func(value string) ([]string, error)
+		want        []string
+	}{
+		"claims of a holder": {of: db, index: IndexHolder, some: by.String(), list: func(value string) ([]string, error) {
+			claims, err := v.claimsBy(t.Context(), IndexHolder, value)
+			return namesOf(claims...), err
+		}, want: namesOf(path, address)},
+		"claims of a namespace": {of: db, index: IndexShare, some: shareOf("shop", claim.StreamScope("public")), list: func(value string) ([]string, error) {
+			claims, err := v.claimsBy(t.Context(), IndexShare, value)
+			return namesOf(claims...), err
+		}, want: namesOf(db)},
+		"Ingresses at a point": {of: web, index: IndexPoint, some: claim.HTTP("example.com", "/0").Name(), list: func(value string) ([]string, error) {
+			ingresses, err := v.ingressesUnder(t.Context(), value)
+			var names []string
+			for i := range ingresses {
+				names = append(names, ingresses[i].Name)
+			}
+			return names, err
+		}, want: namesOf(web)},
+	} {
+		if _, known := v.stores.under(reflect.TypeOf(list.of), list.index, list.some); !known {
+			t.Errorf("%s: the index is not known", name)
+		}
+		kept := v.stores
+		for way, stores := range map[string]stores{"stores": kept, "client": nil} {
+			v.stores = stores
+			for value, want := range map[string][]string{list.some: list.want, "other": nil} {
+				got, err := list.list(value)
+				slices.Sort(got)
+				if !slices.Equal(got, want) || err != nil {
+					t.Errorf("%s under %q, by way of the %s: %v, %v, not %v", name, value, way, got, err, want)
+				}
+			}
+		}
+		v.stores = kept
+	}
+	for range 2 {
+		if fronts, err := v.Fronts(t.Context()); !slices.Equal(fronts, []types.NamespacedName{{Namespace: "proxies", Name: "public"}}) || err != nil {
+			t.Errorf("classes name %v, %v", fronts, err)
+		}
+		v.stores = nil
+	}
+}
+
+func namesOf[T client.Object](objects ...T) []string {
+	var names []string
+	for _, obj := range objects {
+		names = append(names, obj.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// storing is a view of a real cache of some objects, which fill reads.
+func storing(t *testing.T, objects ...client.Object) (v *View, fill func()) {
+	t.Helper()
+	c, err := memory.Cache(scheme(t), CacheOptions(), objects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := AddIndexes(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddExposureIndexes(t.Context(), c, Exposing{MaxHTTPPoints: 64}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = NewView(t.Context(), c, c); err != nil {
+		t.Fatal(err)
+	}
+	return v, func() {
+		if err := memory.Fill(t.Context(), c, v.Synced); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

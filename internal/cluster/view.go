@@ -7,25 +7,20 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -44,6 +39,7 @@ type View struct {
 	live      client.Reader
 	// tenants is live, a few objects at a time: each may have 1.5 MiB, and any number of requests may ask for one.
 	tenants   client.Reader
+	consents  *consentBook
 	grants    grantLooks
 	informers cache.Informers
 	stores    stores
@@ -57,7 +53,8 @@ type View struct {
 	domain    string
 }
 
-// tenantReads is how many objects of tenants are read past the cache at a time.
+// tenantReads is how many objects of tenants are read past the cache at a time, for requests. Reconcilers have turns of their
+// own: whoever floods the one keeps nothing in the other waiting.
 const tenantReads = 8
 
 var (
@@ -93,7 +90,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	return &View{
 		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
-		tenants: readerInTurn{live, semaphore.NewWeighted(tenantReads)}, grants: newGrantLooks(), stores: kept, warm: warm,
+		tenants: InTurn(live, tenantReads), consents: newConsentBook(cached), grants: newGrantLooks(), stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }
@@ -142,10 +139,11 @@ func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressCl
 
 // Classes implements rules.View.
 func (v *View) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
-	return classesOf(ctx, v.Reader)
+	return ClassesOf(ctx, v.Reader)
 }
 
-func classesOf(ctx context.Context, reader client.Reader) ([]v1beta1.StreamIngressClass, error) {
+// ClassesOf lists all classes by a reader, by name.
+func ClassesOf(ctx context.Context, reader client.Reader) ([]v1beta1.StreamIngressClass, error) {
 	var list v1beta1.StreamIngressClassList
 	if err := reader.List(ctx, &list); err != nil {
 		return nil, err
@@ -212,114 +210,23 @@ func (v *View) StreamsOf(ctx context.Context, class string) ([]v1beta1.StreamIng
 // Within tells the view the domain of the cluster.
 func (v *View) Within(domain string) { v.domain = domain }
 
-// IsOutside implements rules.View. Whose EndpointSlices are, tenants can't write.
+// IsOutside implements rules.View. It asks for the cause, a stream, as what is made for that comes and goes later; and for the
+// EndpointSlice that may outlive the stream. What the Service says of its owner is not asked for: tenants can write that.
 func (v *View) IsOutside(ctx context.Context, service types.NamespacedName) (bool, error) {
+	if !v1beta1.IsOutsideServiceName(service.Name) {
+		return false, nil
+	}
 	slice, err := read[discoveryv1.EndpointSlice](ctx, v, service)
-	return slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == EndpointSliceManager, err
+	if err != nil || slice != nil && IsOwnSlice(slice) {
+		return err == nil, err
+	}
+	var list v1beta1.StreamIngressList
+	err = v.Reader.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{IndexOutside: service.Name}, client.Limit(1))
+	return len(list.Items) > 0, err
 }
 
 // ClusterDomain implements rules.View.
 func (v *View) ClusterDomain() string { return cmp.Or(v.domain, "cluster.local") }
-
-// Granted implements rules.View. Where the Gateway API is not installed, nothing is granted.
-func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
-	var grants gatewayv1beta1.ReferenceGrantList
-	if err := v.Reader.List(ctx, &grants, client.InNamespace(service.Namespace)); err != nil {
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("listing ReferenceGrants of namespace %s: %w", service.Namespace, err)
-	}
-	return anyPermits(grants.Items, from, service.Name), nil
-}
-
-func anyPermits(grants []gatewayv1beta1.ReferenceGrant, from, service string) bool {
-	return slices.ContainsFunc(grants, func(g gatewayv1beta1.ReferenceGrant) bool { return permits(g.Spec, from, service) })
-}
-
-func permits(spec gatewayv1beta1.ReferenceGrantSpec, from, service string) bool {
-	comes := slices.ContainsFunc(spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool {
-		return fromStreams(f) && string(f.Namespace) == from
-	})
-	return comes && slices.ContainsFunc(spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool {
-		return toServices(t) && (t.Name == nil || string(*t.Name) == service)
-	})
-}
-
-func fromStreams(f gatewayv1beta1.ReferenceGrantFrom) bool {
-	return f.Group == v1beta1.GroupName && f.Kind == "StreamIngress"
-}
-
-func toServices(t gatewayv1beta1.ReferenceGrantTo) bool {
-	return t.Group == corev1.GroupName && t.Kind == "Service"
-}
-
-// Claim reads a claim from the cache, nil when there is none there.
-func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
-	return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
-}
-
-// Held implements rules.View.
-func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	return heldIn(ctx, v.Reader, by)
-}
-
-// HeldLive does the same past the cache. The API server selects by the same field as the index.
-func (v *View) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	return heldIn(ctx, v.live, by)
-}
-
-func heldIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]claim.Coordinate, error) {
-	claims, err := claimsIn(ctx, reader, by)
-	var held []claim.Coordinate
-	for _, c := range claims {
-		if at, err := claim.Of(c); err == nil {
-			held = append(held, at)
-		}
-	}
-	slices.SortFunc(held, claim.Compare)
-	return held, err
-}
-
-// ClaimsOf lists the claims of a holder, those that can't be read, too.
-func (v *View) ClaimsOf(ctx context.Context, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
-	return claimsIn(ctx, v.Reader, by)
-}
-
-func claimsIn(ctx context.Context, reader client.Reader, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
-	var list v1beta1.EdgeClaimList
-	err := reader.List(ctx, &list, client.MatchingFields{IndexHolder: by.String()})
-	var claims []*v1beta1.EdgeClaim
-	for i := range list.Items {
-		if claim.HolderOf(&list.Items[i]) == by {
-			claims = append(claims, &list.Items[i])
-		}
-	}
-	return claims, err
-}
-
-// Claims lists the claims on the ports of a class, by coordinate.
-func (v *View) Claims(ctx context.Context, class string) (map[claim.Coordinate]*v1beta1.EdgeClaim, error) {
-	list, err := v.claimsIn(ctx, claim.StreamScope(class))
-	claims := make(map[claim.Coordinate]*v1beta1.EdgeClaim, len(list))
-	for _, c := range list {
-		if at, err := claim.Parse(c.Name); err == nil {
-			claims[at] = c
-		}
-	}
-	return claims, err
-}
-
-// claimsIn lists the claims of a scope.
-func (v *View) claimsIn(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, error) {
-	var list v1beta1.EdgeClaimList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexScope: scope})
-	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items))
-	for i := range list.Items {
-		claims = append(claims, &list.Items[i])
-	}
-	return claims, err
-}
 
 // Unclaimed implements rules.View.
 func (v *View) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {

@@ -1,20 +1,15 @@
 package cluster
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -82,55 +77,34 @@ func orNil[T any, P interface {
 	return obj
 }
 
-func TestGranted(t *testing.T) {
-	from := gatewayv1.ReferenceGrantFrom{Group: v1beta1.GroupName, Kind: "StreamIngress", Namespace: "shop"}
-	all, db := gatewayv1.ReferenceGrantTo{Kind: "Service"}, gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName("db"))}
-	for name, tc := range map[string]struct {
-		namespace string
-		from      gatewayv1.ReferenceGrantFrom
-		to        gatewayv1.ReferenceGrantTo
-		want      bool
-	}{
-		"to the Service":               {"data", from, db, true},
-		"to every Service":             {"data", from, all, true},
-		"to another Service":           {"data", from, gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName("web"))}, false},
-		"to Secrets":                   {"data", from, gatewayv1.ReferenceGrantTo{Kind: "Secret"}, false},
-		"to a Service of another kind": {"data", from, gatewayv1.ReferenceGrantTo{Group: "serving.example", Kind: "Service"}, false},
-		"in another namespace":         {"web", from, db, false},
-		"from another namespace":       {"data", gatewayv1.ReferenceGrantFrom{Group: v1beta1.GroupName, Kind: "StreamIngress", Namespace: "web"}, db, false},
-		"from another kind":            {"data", gatewayv1.ReferenceGrantFrom{Group: "gateway.networking.k8s.io", Kind: "TCPRoute", Namespace: "shop"}, db, false},
-		"from another group":           {"data", gatewayv1.ReferenceGrantFrom{Group: "x.example", Kind: "StreamIngress", Namespace: "shop"}, db, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := viewOf(t, &gatewayv1beta1.ReferenceGrant{
-				ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "grant"},
-				Spec:       gatewayv1beta1.ReferenceGrantSpec{From: []gatewayv1.ReferenceGrantFrom{tc.from}, To: []gatewayv1.ReferenceGrantTo{tc.to}},
-			})
-			got, err := v.Granted(t.Context(), "shop", types.NamespacedName{Namespace: "data", Name: "db"})
-			if err != nil || got != tc.want {
-				t.Errorf("got %v, %v", got, err)
-			}
-		})
+// TestIsOutside asks about the Service sti-postgres of namespace shop.
+func TestIsOutside(t *testing.T) {
+	stream := func(namespace, name string, isService bool) *v1beta1.StreamIngress {
+		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		s.Spec.IsService = &isService
+		return s
 	}
-}
-
-func TestGrantedWhenGrantsCannotBeRead(t *testing.T) {
-	away := errors.New("away")
+	slice := func(name, manager string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: manager},
+		}}
+	}
 	for name, tc := range map[string]struct {
-		fails error
-		want  string
+		there client.Object
+		want  bool
 	}{
-		"the Gateway API is not installed": {&meta.NoKindMatchError{}, ""},
-		"the API server is away":           {away, "listing ReferenceGrants of namespace data: away"},
+		"nothing is there":                  {stream("shop", "other", true), false},
+		"a stream leads out by it":          {stream("shop", "postgres", false), true},
+		"a stream of its name leads inside": {stream("shop", "postgres", true), false},
+		"a stream of another name":          {stream("shop", "other", false), false},
+		"a stream of another namespace":     {stream("data", "postgres", false), false},
+		"the stream has left a slice":       {slice("sti-postgres", EndpointSliceManager), true},
+		"a slice of Kubernetes' own":        {slice("sti-postgres", "endpointslice-controller.k8s.io"), false},
+		"another stream's slice":            {slice("sti-other", EndpointSliceManager), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
-				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-					return tc.fails
-				},
-			}).Build()
-			got, err := (&View{Reader: c}).Granted(t.Context(), "shop", types.NamespacedName{Namespace: "data", Name: "db"})
-			if got || err == nil != (tc.want == "") || err != nil && (err.Error() != tc.want || !errors.Is(err, away)) {
+			got, err := viewOf(t, tc.there).IsOutside(t.Context(), types.NamespacedName{Namespace: "shop", Name: "sti-postgres"})
+			if err != nil || got != tc.want {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})

@@ -99,8 +99,8 @@ func (e *Exposure) addHost(value string) *flaw {
 	switch {
 	case slices.Contains(e.Hosts, value):
 		return &flaw{text: "the host is given twice"}
-	case len(e.Hosts) >= maxHosts:
-		return &flaw{text: fmt.Sprintf("%d hosts are the most for one Service", maxHosts)}
+	case len(e.Hosts) >= MaxHosts:
+		return &flaw{text: fmt.Sprintf("%d hosts are the most for one Service", MaxHosts)}
 	}
 	e.Hosts = append(e.Hosts, value)
 	return hostFlaw(value)

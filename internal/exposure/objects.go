@@ -1,7 +1,6 @@
 package exposure
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
@@ -36,72 +35,6 @@ func (e Exposure) Points() []claim.Coordinate {
 	}
 	slices.SortFunc(points, claim.Compare)
 	return points
-}
-
-// served are the hosts and paths that an Ingress lists, as the ledger writes them, in the order of the list.
-func served(ing *networkingv1.Ingress) iter.Seq2[string, string] {
-	return func(yield func(host, path string) bool) {
-		for _, r := range ing.Spec.Rules {
-			if r.HTTP == nil {
-				if !yield(r.Host, "/") {
-					return
-				}
-				continue
-			}
-			for _, path := range r.HTTP.Paths {
-				p := Path{Type: networkingv1.PathTypePrefix, Value: path.Path}
-				if path.PathType != nil {
-					p.Type = *path.PathType
-				}
-				if !yield(r.Host, p.point()) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// PointsOf are the points of the edge that an Ingress serves, in ascending order and without repetition. What no
-// annotation could ask for is no point: rules for all hosts, and paths that are longer than the ledger keeps.
-func PointsOf(ing *networkingv1.Ingress) []claim.Coordinate {
-	var points []claim.Coordinate
-	for host, path := range served(ing) {
-		if at := claim.HTTP(host, path); !at.IsZero() {
-			points = append(points, at)
-		}
-	}
-	slices.SortFunc(points, claim.Compare)
-	return slices.Compact(points)
-}
-
-// EntriesOf are the points under which the ledger has what an Ingress serves, in ascending order and without repetition:
-// those that it serves, or, if it lists more than most paths, its hosts. With most 0 no number is too many.
-func EntriesOf(ing *networkingv1.Ingress, most int) []claim.Coordinate {
-	n := 0
-	for range served(ing) {
-		n++
-	}
-	if most == 0 || n <= most {
-		return PointsOf(ing)
-	}
-	var hosts []claim.Coordinate
-	for _, r := range ing.Spec.Rules {
-		if at := claim.Host(r.Host); !at.IsZero() {
-			hosts = append(hosts, at)
-		}
-	}
-	slices.SortFunc(hosts, claim.Compare)
-	return slices.Compact(hosts)
-}
-
-// Serves says whether an Ingress serves a point: a path, or anything on a host.
-func Serves(ing *networkingv1.Ingress, at claim.Coordinate) bool {
-	for host, path := range served(ing) {
-		if host == at.Host() && (path == at.Path() || at.IsHost()) {
-			return true
-		}
-	}
-	return false
 }
 
 // IngressSpec is what the Ingress of a complete exposure says.

@@ -11,9 +11,9 @@ import (
 const (
 	// MaxLength is how long a value may be, in bytes. It is more than the largest value that says something needs.
 	MaxLength = 16 << 10
-	// maxHosts and maxPaths bound how many hosts and paths there may be: each pair of them is a claim, and admission has to be
+	// MaxHosts and maxPaths bound how many hosts and paths there may be: each pair of them is a claim, and admission has to be
 	// quick.
-	maxHosts, maxPaths = 16, 16
+	MaxHosts, maxPaths = 16, 16
 
 	// maxFlaws bounds how many wrong fields are told: each is told with the whole value.
 	maxFlaws = 8

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -149,7 +148,7 @@ func saysTheSame(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v
 	if problems, err := Consent(ctx, v, s, class); err != nil || len(problems) > 0 {
 		return false, err
 	}
-	svc, err := v.Service(ctx, types.NamespacedName{Namespace: s.UpstreamNamespace(), Name: s.UpstreamService()})
+	svc, err := v.Service(ctx, upstreamOf(s))
 	if err != nil {
 		return false, err
 	}

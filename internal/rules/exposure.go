@@ -147,8 +147,8 @@ func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e expos
 }
 
 // HTTPConflicts finds those of the points that somebody else holds, as far as is known without asking the API server:
-// points that another object has a claim on, and those that Ingresses serve without one. graceLeft says how long a claim
-// is kept if its holder is gone.
+// points that another object has a claim on, and those that Ingresses serve without one. Of several that serve a point the
+// claim says who was there first. graceLeft says how long a claim is kept if its holder is gone.
 func HTTPConflicts(
 	ctx context.Context, v ExposureView, svc *corev1.Service, points []claim.Coordinate, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) (Problems, error) {
@@ -158,12 +158,12 @@ func HTTPConflicts(
 		if err != nil {
 			return nil, err
 		}
-		if held == nil || OwnIngress(svc)(held) {
-			if held, err = servedElsewhere(ctx, v, svc, at, held); err != nil {
+		if held == nil {
+			if held, err = servedElsewhere(ctx, v, svc, at); err != nil {
 				return nil, err
 			}
 		}
-		if held == nil || claim.HolderOf(held) == claim.ServiceHolder(svc.Namespace, svc.Name) {
+		if held == nil || claim.HolderOf(held) == claim.ServiceHolder(svc.Namespace, svc.Name) || OwnIngress(svc)(held) {
 			continue
 		}
 		problem, err := HTTPConflict(ctx, v, at, held, graceLeft(held))
@@ -175,14 +175,11 @@ func HTTPConflicts(
 	return problems, nil
 }
 
-// servedElsewhere finds another Ingress that serves a point on which nobody has a claim, or the Ingress of the Service's
-// name has own, and returns the claim that it would have. The ledger may not have it yet, or have it by its host only,
-// beside which that Ingress could be entered. What came after own is in nobody's way.
-func servedElsewhere(
-	ctx context.Context, v ExposureView, svc *corev1.Service, at claim.Coordinate, own *v1beta1.EdgeClaim,
-) (*v1beta1.EdgeClaim, error) {
+// servedElsewhere finds another Ingress that serves a point on which nobody has a claim, and returns the claim that it would
+// have. The ledger may not have it yet, or have it by its host only.
+func servedElsewhere(ctx context.Context, v ExposureView, svc *corev1.Service, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
 	ing, err := v.ForeignIngress(ctx, at, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
-	if err != nil || ing == nil || own != nil && own.CreationTimestamp.Before(&ing.CreationTimestamp) {
+	if err != nil || ing == nil {
 		return nil, err
 	}
 	held := claim.New(at, claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID})
@@ -191,8 +188,7 @@ func servedElsewhere(
 }
 
 // OwnIngress says which claims a Service may take over: those of the Ingress of its name, which the ledger has entered by
-// what it serves. Whether that Ingress is the Service's own is for Exposable to say, and whether another was there before it
-// for HTTPConflicts.
+// what it serves. Whether that Ingress is the Service's own is for Exposable to say.
 func OwnIngress(svc *corev1.Service) claim.MayTake {
 	own := claim.IngressHolder(svc.Namespace, svc.Name)
 	return func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) == own }

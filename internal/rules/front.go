@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -16,22 +17,31 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
+// NodesView is what the rules see of who has ports of the nodes.
+type NodesView interface {
+	// Claim reads a claim by name.
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// ClassesOnNodes lists the classes without a Service, whose proxies are on the network of the nodes.
+	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
+}
+
 // FrontView is what the rules see of the Service in front of a proxy, as a load balancer.
 type FrontView interface {
+	NodesView
 	// Service reads a Service.
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	// Balances says whether a Service is a load balancer that is Portcullis' to serve.
 	Balances(svc *corev1.Service) bool
 	// Held lists the points that a holder has claims on, in ascending order.
 	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
-	// Claim reads a claim by name.
-	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
 	// ClaimedPorts lists the claims on ports of an address.
 	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
 	// NodePortClaims lists the claims on ports of the nodes.
 	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
 	// ReservedNodePorts are the ports of the nodes that no Service gets.
 	ReservedNodePorts() loadbalancer.PortRanges
+	// Unclaimed takes the ports of a class that have a claim out of a set.
+	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
 	GivesNodes() bool
 }
@@ -41,7 +51,7 @@ type FrontView interface {
 // proxy is on the network of the nodes, and the class itself is the holder.
 type Front struct {
 	class *v1beta1.StreamIngressClass
-	// Service is nil for a proxy on the network of the nodes.
+	// Service is nil for a proxy on the network of the nodes. One that does not exist has only its name.
 	Service *corev1.Service
 	// Addresses are those that it shares.
 	Addresses []netip.Addr
@@ -49,7 +59,8 @@ type Front struct {
 	Nodes bool
 }
 
-// FrontOf finds the front of a class, nil where it shares nothing.
+// FrontOf finds the front of a class, nil where it shares nothing. A Service that does not exist while the class names it keeps
+// what it has.
 func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass) (*Front, error) {
 	ref := class.Spec.Service
 	if ref == nil && v.GivesNodes() {
@@ -59,8 +70,11 @@ func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass
 		return nil, nil
 	}
 	svc, err := v.Service(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-	if err != nil || svc == nil || !v.Balances(svc) {
+	if err != nil || svc != nil && !v.Balances(svc) {
 		return nil, err
+	}
+	if svc == nil { // it is about to be made again, and has what it had
+		svc = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
 	}
 	f := &Front{class: class, Service: svc}
 	held, err := v.Held(ctx, f.Holder())
@@ -94,7 +108,9 @@ func (f *Front) Claimant() claim.Claimant {
 	if f.Service == nil {
 		return claim.Claimant{Holder: f.Holder(), UID: f.class.UID, Generation: f.class.Generation}
 	}
-	return claim.Claimant{Holder: f.Holder(), UID: f.Service.UID, Generation: claim.Version(f.Service.ResourceVersion)}
+	return claim.Claimant{
+		Holder: f.Holder(), UID: f.Service.UID, Generation: claim.Version(f.Service.ResourceVersion), ClassName: f.class.Name,
+	}
 }
 
 // IsOwn says whether a claim is the front's. Proxies of several classes may be on the nodes, on other ones each: what one of
@@ -123,12 +139,44 @@ func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate
 // server; none if nothing does.
 func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate) (Problems, error) {
 	for _, point := range f.Points(at.Protocol(), at.Port()) {
-		held, err := v.Claim(ctx, point.Name())
+		held, err := f.claimOn(ctx, v, point)
 		if err != nil {
 			return nil, err
 		}
 		if problems := f.Refused(v, point, held); len(problems) > 0 {
 			return problems, nil
+		}
+	}
+	return nil, nil
+}
+
+// claimOn finds the claim on a point of the front, or the one that keeps it from Services.
+func (f *Front) claimOn(ctx context.Context, v NodesView, point claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+	if f.Service != nil && point.IsNode() {
+		return HeldOnNodes(ctx, v, point)
+	}
+	return v.Claim(ctx, point.Name())
+}
+
+// HeldOnNodes finds the claim that keeps a port of the nodes from Services, nil for none: the one on the port itself, or the one on
+// the port of a proxy that listens on the nodes. Its class claims it there, too, but only when it has learned that the nodes are
+// shared, or that its proxy is on them by now; a Service that has waited for the same would be faster.
+func HeldOnNodes(ctx context.Context, v NodesView, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+	held, err := v.Claim(ctx, at.Name())
+	if err != nil || held != nil {
+		return held, err
+	}
+	classes, err := v.ClassesOnNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
+		if port.IsZero() { // SCTP, which no proxy serves
+			return nil, nil
+		}
+		if held, err = v.Claim(ctx, port.Name()); err != nil || held != nil {
+			return held, err
 		}
 	}
 	return nil, nil
@@ -185,6 +233,13 @@ func (f *Front) Free(ctx context.Context, v FrontView, protocol v1beta1.Protocol
 	if f.Nodes && f.Service != nil {
 		for _, r := range v.ReservedNodePorts() {
 			ports.RemoveRange(stream.Ends(r))
+		}
+		classes, err := v.ClassesOnNodes(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range classes {
+			v.Unclaimed(ports, classes[i].Name, protocol)
 		}
 	}
 	for _, c := range claims {

@@ -28,11 +28,14 @@ func TestFront(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claims map[claim.Coordinate]*v1beta1.EdgeClaim
 		change serviceChange
+		absent bool
 		port   claim.Coordinate
 		points int
 		// says is a part of the refusal, empty for none.
 		says string
 		free bool
+		// beside is another class.
+		beside *v1beta1.StreamIngressClass
 	}{
 		"a free port":              {claims: shares(onAddress), port: tcp(7001), points: 1, free: true},
 		"its own port":             {claims: shares(onAddress), port: tcp(443), points: 1, free: true},
@@ -41,10 +44,18 @@ func TestFront(t *testing.T) {
 		"a port of the nodes":      {claims: shares(onNodes), port: tcp(7000), points: 1, says: "on the nodes, which also serve Service shop/web"},
 		"what the nodes reserve":   {claims: shares(onNodes), port: tcp(22), points: 1, says: "the nodes reserve this port"},
 		"a free port of the nodes": {claims: shares(onNodes), port: tcp(7001), points: 1, free: true},
-		"of both":                  {claims: both(shares(onAddress), shares(onNodes)), port: tcp(7001), points: 2, free: true},
-		"a whole address":          {claims: claims(web, claim.Address(ip)), port: tcp(7000), free: true},
+		"a port of a proxy there": {claims: both(shares(onNodes), claims(theirs, claim.Stream("other", v1beta1.TCP, 7001))), port: tcp(7001), points: 1,
+			beside: class("other", onHostNetwork), says: "on the nodes, which also serve Service shop/web"},
+		"a port of a proxy elsewhere": {claims: both(shares(onNodes), claims(theirs, claim.Stream("other", v1beta1.TCP, 7001))), port: tcp(7001), points: 1,
+			beside: class("other"), free: true},
+		"of both":         {claims: both(shares(onAddress), shares(onNodes)), port: tcp(7001), points: 2, free: true},
+		"a whole address": {claims: claims(web, claim.Address(ip)), port: tcp(7000), free: true},
 		"no load balancer": {claims: shares(onAddress), port: tcp(7000), free: true,
 			change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }},
+		"a port of somebody, while the proxy's Service does not exist": {claims: shares(onAddress), absent: true, port: tcp(7000), points: 1,
+			says: "held by Service team/theirs since"},
+		"its own port, while it does not exist": {claims: shares(onAddress), absent: true, port: tcp(443), points: 1, free: true},
+		"of one that had nothing":               {claims: claims(theirs, onAddress(7000)), absent: true, port: tcp(7000), free: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proxy := asking(ourClass)
@@ -52,6 +63,12 @@ func TestFront(t *testing.T) {
 				tc.change(proxy)
 			}
 			w := &world{claims: tc.claims, services: map[string]*corev1.Service{"shop/web": proxy}}
+			if tc.beside != nil {
+				w.classes = append(w.classes, tc.beside)
+			}
+			if tc.absent {
+				w.services = nil
+			}
 			class := &v1beta1.StreamIngressClass{}
 			class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
 			front, err := FrontOf(t.Context(), w, class)
@@ -82,8 +99,8 @@ func TestFrontThatCannotBeSeen(t *testing.T) {
 	shared := claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 443)
 	class := &v1beta1.StreamIngressClass{}
 	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
-	for _, question := range []string{"Service", "Held", "Claim", "ClaimedPorts"} {
-		w := &world{claims: claims(web, shared), services: map[string]*corev1.Service{"shop/web": asking(ourClass)}, failing: question}
+	for _, question := range []string{"Service", "Held", "Claim", "ClaimedPorts", "ClassesOnNodes"} {
+		w := &world{claims: claims(web, shared, claim.NodePort("TCP", 443)), services: map[string]*corev1.Service{"shop/web": asking(ourClass)}, failing: question}
 		front, err := FrontOf(t.Context(), w, class)
 		if err == nil {
 			_, err = front.Hindrance(t.Context(), w, tcp(80))

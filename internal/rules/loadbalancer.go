@@ -35,8 +35,7 @@ type LoadBalancerView interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	// Service reads a Service.
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
-	// Claim reads a claim by name.
-	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	NodesView
 	// ClaimedPorts lists the claims on ports of an address.
 	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
 }

@@ -52,8 +52,16 @@ func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot, bes
 }
 
 // heldByOther finds a claim of somebody else that a point can't be had beside: on the point itself, on the whole address
-// of a port, or on any port of a whole address. The latter two can meet where a pool was made anew.
+// of a port, on any port of a whole address, or, for a port of the nodes, on that of a proxy there. Those of an address can meet
+// where a pool was made anew.
 func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+	if at.IsNode() {
+		held, err := HeldOnNodes(ctx, a.view, at)
+		if err != nil || held == nil || claim.HolderOf(held) == a.Holder() {
+			return nil, err
+		}
+		return held, nil
+	}
 	names := []claim.Coordinate{at}
 	if at.IsAddress() && at.Port() != 0 {
 		names = append(names, claim.Address(at.Address()))
@@ -98,19 +106,26 @@ func LoadBalancerConflict(
 		path = loadbalancer.PortPath(i)
 	}
 	where := fmt.Sprintf(" on all nodes of AddressPool %s; choose another port, or a pool with addresses", lot.Pool.Name)
+	if on, err := claim.Of(held); err == nil && on.IsStream() {
+		where = fmt.Sprintf(" on class %q, whose proxy listens", on.Class()) + where
+	}
 	if at.IsAddress() {
 		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), lot.Pool.Name, b.instead(v, lot))
 	}
 	return one(v1beta1.ReasonPortConflict, duplicate(path, at.Point(), text+where)), nil
 }
 
-// isLeavingBalancer says whether a Service that holds a point is gone, or is no load balancer any longer.
+// isLeavingBalancer says whether a Service that holds a point is gone, and no class names it, or is no load balancer any longer.
 func isLeavingBalancer(ctx context.Context, v LoadBalancerView, holder claim.Holder) (bool, error) {
 	if !holder.IsService() {
 		return false, nil
 	}
 	svc, err := v.Service(ctx, holder.Key())
-	return err == nil && (svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer), err
+	if err != nil || svc != nil {
+		return err == nil && svc.Spec.Type != corev1.ServiceTypeLoadBalancer, err
+	}
+	fronts, err := v.Fronts(ctx)
+	return err == nil && !slices.Contains(fronts, holder.Key()), err
 }
 
 // instead names an address that is free. One that is not asked for can't be left out.

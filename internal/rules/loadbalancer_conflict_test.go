@@ -55,6 +55,20 @@ func TestPortConflict(t *testing.T) {
 	free := "; free in AddressPool s is 192.0.2.2"
 	nodes := func() *world { return edgeWith(pool("nodes", "")) }
 	onNodes := heldByX + " on all nodes of AddressPool nodes; choose another port, or a pool with addresses"
+	// proxied are the nodes, and a proxy on which somebody has TCP/443, which it has not claimed there yet.
+	proxied := func(by claim.Holder) *world {
+		w := nodes()
+		w.classes, w.claims = []*v1beta1.StreamIngressClass{class("other", onHostNetwork), class("public", onHostNetwork)}, claims(by, tcp(443))
+		return w
+	}
+	behindService := func() *world {
+		w := proxied(claim.StreamHolder("shop", "postgres"))
+		w.classes = []*v1beta1.StreamIngressClass{class("public")}
+		return w
+	}
+	isSCTP := func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolSCTP }
+	onProxy := ` since 2026-07-01T12:30:00Z on class "public", whose proxy listens on all nodes of AddressPool nodes; ` +
+		"choose another port, or a pool with addresses"
 	onShared := heldByX + " on 192.0.2.1 of AddressPool s; choose another port" + free
 	checkAll(t, map[string]allotted{
 		"of an address that is asked for": {in: shared().taken("x", portAt("192.0.2.1", 443)), svc: asking(forAddresses("192.0.2.1"), onPorts(80, 443)),
@@ -69,6 +83,15 @@ func TestPortConflict(t *testing.T) {
 			why: []verdict{portTaken("spec.ports[0].port", "TCP/80", onNodes), portTaken("spec.ports[1].port", "TCP/443", onNodes)}},
 		"one comes that is held": {in: nodes().taken("x", claim.NodePort("TCP", 443)), svc: asking(onPorts(80, 443)),
 			held: []claim.Coordinate{claim.NodePort("TCP", 80)}, why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onNodes)}},
+		"of a stream, and about to be claimed on the nodes": {in: proxied(claim.StreamHolder("shop", "postgres")), svc: asking(onPorts(80, 443)),
+			why: []verdict{portTaken("spec.ports[1].port", "TCP/443", "held by StreamIngress shop/postgres"+onProxy)}},
+		"of what is foreign on a proxy there": {in: proxied(claim.ConfigMapHolder("edge", "tcp")), svc: asking(onPorts(80, 443)),
+			why: []verdict{portTaken("spec.ports[1].port", "TCP/443", "held by ConfigMap edge/tcp"+onProxy)}},
+		"of a stream, and one that it has": {in: proxied(claim.StreamHolder("shop", "postgres")), svc: asking(onPorts(443)),
+			held: []claim.Coordinate{claim.NodePort("TCP", 443)}, want: []string{"nodes node.tcp.443"}},
+		"of another protocol on a proxy there": {in: proxied(claim.StreamHolder("shop", "postgres")), svc: asking(onPorts(443), isSCTP),
+			want: []string{"nodes node.sctp.443"}},
+		"of a proxy with a Service": {in: behindService(), svc: asking(onPorts(443)), want: []string{"nodes node.tcp.443"}},
 		"the nodes reserve it": {in: nodes(), svc: asking(onPorts(80, 22)), why: []verdict{{v1beta1.ReasonPortReserved,
 			"spec.ports[1].port: Invalid value: 22: the nodes reserve this port for themselves, and AddressPool nodes would open it on all of them"}}},
 		"the nodes reserve what it has": {in: nodes(), svc: asking(onPorts(22)), held: []claim.Coordinate{claim.NodePort("TCP", 22)},
@@ -115,16 +138,24 @@ func TestHeldForWhatIsGone(t *testing.T) {
 		by       claim.Holder
 		left     time.Duration
 		wantText string
+		named    bool
 	}{
-		"it asks":           {true, corev1.ServiceTypeLoadBalancer, serviceX, time.Minute, heldByX},
-		"it is not stored":  {false, "", serviceX, 90 * time.Second, gone + "in at most 1m30s, try again then"},
-		"its time is over":  {false, "", serviceX, 0, gone + "within seconds, try again then"},
-		"it no longer asks": {true, corev1.ServiceTypeClusterIP, serviceX, time.Minute, gone + "in at most 1m0s, try again then"},
-		"it is no Service":  {false, "", foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z"},
-		"nor has it one":    {true, corev1.ServiceTypeClusterIP, foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z"},
+		"it asks":           {true, corev1.ServiceTypeLoadBalancer, serviceX, time.Minute, heldByX, false},
+		"it is not stored":  {false, "", serviceX, 90 * time.Second, gone + "in at most 1m30s, try again then", false},
+		"its time is over":  {false, "", serviceX, 0, gone + "within seconds, try again then", false},
+		"it no longer asks": {true, corev1.ServiceTypeClusterIP, serviceX, time.Minute, gone + "in at most 1m0s, try again then", false},
+		"it is no Service":  {false, "", foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false},
+		"nor has it one":    {true, corev1.ServiceTypeClusterIP, foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false},
+		"a class names it":  {false, "", serviceX, 0, heldByX, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			delete(w.services, "shop/x")
+			w.classes = nil
+			if tc.named {
+				w.classes = append(w.classes, class("public", func(c *v1beta1.StreamIngressClass) {
+					c.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "x"}
+				}))
+			}
 			if tc.stored {
 				x.Spec.Type, w.services["shop/x"] = tc.is, x
 			}

@@ -69,6 +69,17 @@ func (w *world) GivesNodes() bool {
 	return slices.ContainsFunc(w.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
 }
 
+// ClassesOnNodes implements NodesView.
+func (w *world) ClassesOnNodes(context.Context) ([]v1beta1.StreamIngressClass, error) {
+	var on []v1beta1.StreamIngressClass
+	for _, c := range w.classes {
+		if c.Spec.Service == nil {
+			on = append(on, *c)
+		}
+	}
+	return on, w.ask("ClassesOnNodes")
+}
+
 // ReservedNodePorts implements LoadBalancerView.
 func (w *world) ReservedNodePorts() loadbalancer.PortRanges {
 	return loadbalancer.PortRanges{{From: 22}}

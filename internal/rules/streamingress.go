@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -203,106 +201,6 @@ func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (R
 		problems = NoFreePort(s, class)
 	}
 	return req, problems, err
-}
-
-// Consent decides whether a stream may send its traffic to the namespace that it names, or out of the cluster.
-func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
-	if s.Outside() {
-		return leaves(v, s, class), nil
-	}
-	service := types.NamespacedName{Namespace: s.UpstreamNamespace(), Name: s.UpstreamService()}
-	if problems, err := leavesBy(ctx, v, service, class); err != nil || len(problems) > 0 {
-		return problems, err
-	}
-	namespace := service.Namespace
-	if namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
-		return nil, nil
-	}
-	path := specPath.Child("upstream", "namespace")
-	if class.Spec.UpstreamNamespaces == v1beta1.UpstreamSame {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace,
-			fmt.Sprintf("class %q lets streams send their traffic to their own namespace only (upstreamNamespaces: Same)", class.Name))), nil
-	}
-	granted, err := v.Granted(ctx, s.Namespace, service)
-	if err != nil || granted {
-		return nil, err
-	}
-	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace, fmt.Sprintf(
-		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, "+
-			"from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
-		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
-}
-
-// leaves decides whether a stream may lead out of the cluster, and to the host that it names.
-func leaves(v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) Problems {
-	if class.Spec.OutsideUpstreams != v1beta1.OutsideAllowed {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
-			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name a Service, or a class that allows it", class.Name)))
-	}
-	host := s.Spec.Upstream.Host
-	if why := stream.OutsideHost(host, v.ClusterDomain()); why != "" {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), host, why))
-	}
-	return nil
-}
-
-// leavesBy decides whether a stream may lead to a Service. One that Portcullis has made for a stream that leads out of the cluster,
-// by leave of another class, leads there as well.
-func leavesBy(ctx context.Context, v View, service types.NamespacedName, class *v1beta1.StreamIngressClass) (Problems, error) {
-	if class.Spec.OutsideUpstreams == v1beta1.OutsideAllowed {
-		return nil, nil
-	}
-	outside, err := v.IsOutside(ctx, service)
-	if err != nil || !outside {
-		return nil, err
-	}
-	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
-		"Service %s leads out of the cluster, as another StreamIngress asks for it; "+
-			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name another Service, or a class that allows it",
-		service, class.Name))), nil
-}
-
-// Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may
-// be created later.
-func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, error) {
-	if s.Outside() {
-		return nil, nil
-	}
-	key := types.NamespacedName{Namespace: s.UpstreamNamespace(), Name: s.UpstreamService()}
-	path := specPath.Child("upstream")
-	svc, err := v.Service(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if svc == nil {
-		name := "service"
-		if s.Spec.Upstream.Service == "" {
-			name = "host"
-		}
-		return one(v1beta1.ReasonBackendNotFound, detailed(field.NotFound(path.Child(name), key.Name),
-			fmt.Sprintf("there is no Service %s yet; the port answers once there is", key))), nil
-	}
-	port := s.Spec.Upstream.Port
-	if _, found := stream.FindPort(svc, port, s.ProtocolOrDefault()); found {
-		return nil, nil
-	}
-	var ports []string
-	for _, p := range svc.Spec.Ports {
-		text := fmt.Sprintf("%s/%d", p.Protocol, p.Port)
-		if p.Name != "" {
-			text += " (" + p.Name + ")"
-		}
-		ports = append(ports, text)
-	}
-	if len(ports) == 0 {
-		ports = []string{"none"}
-	}
-	value := any(port.IntVal)
-	if port.Type == intstr.String {
-		value = port.StrVal
-	}
-	return one(v1beta1.ReasonBackendPortNotFound, detailed(field.NotFound(path.Child("port"), value),
-		fmt.Sprintf("Service %s has no such %s port yet, it has %s", key, s.ProtocolOrDefault(), strings.Join(ports, ", ")))), nil
 }
 
 // Moves says whether a change of a stream can move it to another point.

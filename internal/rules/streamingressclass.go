@@ -144,15 +144,19 @@ func ClassConsent(
 		if err != nil {
 			return nil, err
 		}
-		has, err := Consent(ctx, v, s, after)
-		switch {
-		case err != nil:
+		if len(had) > 0 {
+			continue
+		}
+		name := s.Namespace + "/" + s.Name
+		if refused, err := enters(ctx, v, s, after); err != nil {
 			return nil, err
-		case len(had) > 0 || len(has) == 0:
-		case s.Outside():
-			outside = append(outside, s.Namespace+"/"+s.Name)
-		default:
-			inside = append(inside, s.Namespace+"/"+s.Name)
+		} else if len(refused) > 0 {
+			inside = append(inside, name)
+		}
+		if refused, err := leaves(ctx, v, s, after); err != nil {
+			return nil, err
+		} else if len(refused) > 0 {
+			outside = append(outside, name)
 		}
 	}
 	var problems Problems

@@ -173,6 +173,7 @@ func TestClassConsent(t *testing.T) {
 
 func TestClassDeniesOutsideUpstreams(t *testing.T) {
 	inside, leaving := *sti(named("a", "inside"), to("", "db", "1")), *sti(named("a", "outside"), outside("db.example.com"))
+	through := *sti(named("a", "outside"), to("", "sti-outside", "1"))
 	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
 	refused := verdict{v1beta1.ReasonClassInUse, "spec.outsideUpstreams: Forbidden: can't be changed to Denied while 1 stream(s) " +
 		"lead out of the cluster, the first is a/outside: delete them first"}
@@ -181,11 +182,12 @@ func TestClassDeniesOutsideUpstreams(t *testing.T) {
 		streams       []v1beta1.StreamIngress
 		want          []verdict
 	}{
-		"while one leads out":   {class("public"), class("public", denied), []v1beta1.StreamIngress{inside, leaving}, []verdict{refused}},
-		"while none leads out":  {class("public"), class("public", denied), []v1beta1.StreamIngress{inside}, nil},
-		"it was denied before":  {class("public", denied), class("public", denied), []v1beta1.StreamIngress{leaving}, nil},
-		"it is allowed again":   {class("public", denied), class("public"), []v1beta1.StreamIngress{leaving}, nil},
-		"namespaces are closed": {class("public"), class("public", upstreams(v1beta1.UpstreamSame)), []v1beta1.StreamIngress{leaving}, nil},
+		"while one leads out":                    {class("public"), class("public", denied), []v1beta1.StreamIngress{inside, leaving}, []verdict{refused}},
+		"while one leads to a Service that does": {class("public"), class("public", denied), []v1beta1.StreamIngress{inside, through}, []verdict{refused}},
+		"while none leads out":                   {class("public"), class("public", denied), []v1beta1.StreamIngress{inside}, nil},
+		"it was denied before":                   {class("public", denied), class("public", denied), []v1beta1.StreamIngress{leaving}, nil},
+		"it is allowed again":                    {class("public", denied), class("public"), []v1beta1.StreamIngress{leaving}, nil},
+		"namespaces are closed":                  {class("public"), class("public", upstreams(v1beta1.UpstreamSame)), []v1beta1.StreamIngress{leaving}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			judge(t, &world{}, func(v View) (Problems, error) {

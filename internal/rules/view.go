@@ -26,15 +26,13 @@ type View interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	// Stream reads a StreamIngress.
 	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
-	// IsOutside says whether Portcullis has given a Service an address outside, for a stream that leads there.
+	// IsOutside says whether a Service is the one of a stream that leads out of the cluster, made by Portcullis or yet to be made.
 	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
 	// ClusterDomain is the domain of the names of the cluster's own Services.
 	ClusterDomain() string
 	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
 	ShareView
-	// Unclaimed takes the ports of a class that have a claim out of a set.
-	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
 	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f Foreign, ok bool, err error)
 }

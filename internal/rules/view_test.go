@@ -214,6 +214,8 @@ func allow(from, to int32, team string) func(*v1beta1.StreamIngressClass) {
 	}
 }
 
+func onHostNetwork(c *v1beta1.StreamIngressClass) { c.Spec.Service = nil }
+
 func upstreams(from v1beta1.UpstreamNamespaces) func(*v1beta1.StreamIngressClass) {
 	return func(c *v1beta1.StreamIngressClass) { c.Spec.UpstreamNamespaces = from }
 }

@@ -43,6 +43,10 @@ type moment struct {
 	governed time.Time
 	// remade is when the class or the proxy's Service was deleted last.
 	remade time.Time
+	// ownerless is when the proxy's Service and the class that names it were last seen to be both away.
+	ownerless time.Time
+	// opened are the streams whose ports were open as they are now, by generation.
+	opened map[types.NamespacedName]int64
 	// unguarded is the version from which on requests pass without a verdict, and guarded that from which on all is as it has to
 	// be again; 0 for not yet.
 	unguarded, guarded uint64
@@ -62,12 +66,20 @@ func newMoment() *moment {
 		classes: map[types.NamespacedName]*v1beta1.StreamIngressClass{}, claims: map[string]*v1beta1.EdgeClaim{},
 		served: map[types.NamespacedName]map[claim.Coordinate]time.Time{}, held: map[claim.Coordinate]map[claim.Holder]time.Time{},
 		asked: map[types.NamespacedName]uint64{}, listed: map[types.NamespacedName]map[netip.Addr]uint64{},
-		reserved: map[int32]time.Time{}, unjudged: map[types.NamespacedName]string{}, pools: map[string]*v1beta1.AddressPool{},
+		reserved: map[int32]time.Time{}, unjudged: map[types.NamespacedName]string{}, opened: map[types.NamespacedName]int64{}, pools: map[string]*v1beta1.AddressPool{},
 	}
 }
 
 // apply makes a change, and returns what was stored before; nil for nothing.
 func (m *moment) apply(c change) (before client.Object) {
+	before = m.enter(c)
+	if c.gone && m.classes[keyOf(class())] == nil && m.services[keyOf(proxy())] == nil {
+		m.ownerless = c.seen
+	}
+	return before
+}
+
+func (m *moment) enter(c change) (before client.Object) {
 	switch object := c.object.(type) {
 	case *corev1.Service:
 		was := m.services[keyOf(object)]
@@ -85,6 +97,7 @@ func (m *moment) apply(c change) (before client.Object) {
 		case m.unjudged[keyOf(object)] != asks:
 			delete(m.unjudged, keyOf(object))
 		}
+		m.noteOpened(object, c.gone)
 		return put(m.streams, keyOf(object), object, c.gone)
 	case *v1beta1.StreamIngressClass:
 		m.noteClass(c, object)
@@ -99,6 +112,18 @@ func (m *moment) apply(c change) (before client.Object) {
 		return put(m.claims, object.Name, object, c.gone)
 	}
 	return nil
+}
+
+// noteOpened notes that a stream's port is open, and forgets it when the stream asks for something else.
+func (m *moment) noteOpened(si *v1beta1.StreamIngress, gone bool) {
+	switch key := keyOf(si); {
+	case gone:
+		delete(m.opened, key)
+	case isCurrent(si) && isTrue(si.Status.Conditions, v1beta1.ConditionProgrammed) == nil:
+		m.opened[key] = si.Generation
+	case m.opened[key] != si.Generation:
+		delete(m.opened, key)
+	}
 }
 
 // asks is a stream that asks for a port.

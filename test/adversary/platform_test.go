@@ -50,3 +50,16 @@ func class() *v1beta1.StreamIngressClass {
 	c.Spec.OutsideUpstreams = v1beta1.OutsideAllowed
 	return c
 }
+
+// hostClass is that of a proxy which listens on the nodes, and has no Service.
+func hostClass() *v1beta1.StreamIngressClass {
+	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: hostClassName}}
+	c.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: platform, Name: "host-services"}
+	c.Spec.AutoAssign = &v1beta1.PortRange{From: 8080, To: 8083}
+	return c
+}
+
+// hostEntries is the ConfigMap of that proxy, in which the platform has nothing.
+func hostEntries() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: platform, Name: "host-services"}}
+}

@@ -42,7 +42,7 @@ func (m *moment) needs(holder claim.Holder, at claim.Coordinate) bool {
 	case at.IsHTTP():
 		return ing != nil && slices.Contains(exposure.PointsOf(ing), at) || holder.IsService() && svc != nil && slices.Contains(pathsOf(svc), at)
 	case at.IsStream():
-		return at.Class() != className || !holder.IsStream() || m.streamNeeds(m.streams[holder.Key()], at)
+		return at.Class() != className && at.Class() != hostClassName || !holder.IsStream() || m.streamNeeds(m.streams[holder.Key()], at)
 	case holder.IsClass(): // its proxy listens there for a stream
 		return m.holder(claim.Stream(holder.Name, at.Protocol(), at.Port())) != claim.Holder{}
 	case holder.Namespace == platform:

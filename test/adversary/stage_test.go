@@ -21,9 +21,11 @@ import (
 
 // What the tenants fight for. There is little of each, so that they meet.
 const (
-	// platform is the namespace of the proxy, className its class.
-	platform  = "platform"
-	className = "public"
+	// platform is the namespace of the proxies: className is the class of the one that has a Service, hostClassName that of the one
+	// which listens on the nodes.
+	platform      = "platform"
+	className     = "public"
+	hostClassName = "hosts"
 	// sharedAddress is that of the pool "shared", of which Services have ports. The proxy is one of them.
 	sharedAddress = "198.51.100.1"
 	// nodeAddress is that of the one node, whose ports the pool "nodes" gives.
@@ -151,18 +153,19 @@ func (s *stage) makePools() {
 	}
 }
 
-// makeProxy makes the proxy's Service, which has a port of the shared address for each port of a stream.
+// makeProxy makes the proxy's Service, which has a port of the shared address for each port of a stream, and the classes.
 func (s *stage) makeProxy() {
 	s.t.Helper()
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platform}}, proxy(), entries())
-	c := class()
-	s.create(c)
-	s.eventually("the class", func() error {
-		if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		return isTrue(c.Status.Conditions, v1beta1.ConditionAccepted)
-	})
+	for _, c := range []*v1beta1.StreamIngressClass{class(), hostClass()} {
+		s.create(c)
+		s.eventually("the class "+c.Name, func() error {
+			if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+				return err
+			}
+			return isTrue(c.Status.Conditions, v1beta1.ConditionAccepted)
+		})
+	}
 	s.eventually("the proxy's address", func() error {
 		svc := proxy()
 		if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {

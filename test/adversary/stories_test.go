@@ -2,6 +2,7 @@ package adversary
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -84,6 +85,19 @@ func opened(ports ...corev1.ServicePort) *corev1.Service {
 	return svc
 }
 
+// entriesOfHost is the ConfigMap of the proxy on the nodes, with an entry.
+func entriesOfHost(key string) *corev1.ConfigMap {
+	cm := hostEntries()
+	cm.Data = map[string]string{key: "tenant-a/lb-0:80"}
+	return cm
+}
+
+// onTheNodes has a stream be one of the proxy that listens there.
+func onTheNodes(si *v1beta1.StreamIngress) *v1beta1.StreamIngress {
+	si.Spec.ClassName, si.Status.ClassName = hostClassName, hostClassName
+	return si
+}
+
 // later is a minute or more after what came before.
 type later struct{ client.Object }
 
@@ -97,7 +111,8 @@ func TestEveryLawFinds(t *testing.T) {
 	lbA, lbB := claim.ServiceHolder("tenant-a", "lb"), claim.ServiceHolder("tenant-b", "lb")
 	webA, webB := claim.ServiceHolder("tenant-a", "web"), claim.ServiceHolder("tenant-b", "web")
 	node80, path, port := claim.NodePort("TCP", 80), claim.HTTP(host, "/"), claim.Stream(className, v1beta1.TCP, 7002)
-	streamA := claim.StreamHolder("tenant-a", "s")
+	streamA, proxyHolder := claim.StreamHolder("tenant-a", "s"), claim.ServiceHolder(platform, "proxy")
+	https := claim.AddressPort(netip.MustParseAddr(sharedAddress), "TCP", 443)
 	stories := map[string][]client.Object{
 		"no two Services have one address, or one port of it":             {balancer("tenant-a", nodeAddress, 80), balancer("tenant-b", nodeAddress, 81), balancer("tenant-b", nodeAddress, 81, 80)},
 		"no Service has a port that the nodes need":                       {balancer("tenant-a", "", 10250), balancer("tenant-a", nodeAddress, 10250)},
@@ -115,6 +130,16 @@ func TestEveryLawFinds(t *testing.T) {
 		"what the platform has written into the ConfigMap stays":          {entries(), with("7000", "")},
 		"what the platform has written on the proxy's Service stays":      {opened(), proxy()},
 		"a port of the proxy is somebody's":                               {opened(), held(port, streamA), opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002}), gone{held(port, streamA)}, later{opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002})}},
+		"a proxy keeps its ports of an address while its Service or its class is made anew": {
+			later{class()}, proxy(), held(https, proxyHolder), gone{proxy()}, gone{held(https, proxyHolder)},
+		},
+		"no Service has a port of the nodes on which a proxy listens": {
+			entriesOfHost("8080"), balancer("tenant-a", nodeAddress, 8081), balancer("tenant-b", nodeAddress, 8080),
+		},
+		"a stream on the nodes keeps its port while its class is made anew": {
+			held(claim.Stream(hostClassName, v1beta1.TCP, 8080), streamA), onTheNodes(listening("tenant-a", 8080)), gone{hostClass()},
+			held(claim.NodePort("TCP", 8080), lbB),
+		},
 	}
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func somePort(rng *rand.Rand) *int32 {
 	if rng.IntN(4) == 0 {
 		return nil
 	}
-	return new(pick[int32](rng, 7002, 7003, 7004, 7006, 7000, 7005, 443))
+	return new(pick[int32](rng, 7002, 7003, 7004, 7006, 7000, 7005, 443, 8080))
 }
 
 func listenText(rng *rand.Rand) string {
@@ -58,13 +58,15 @@ func createStream(u *user, rng *rand.Rand) act {
 	si := aStream(u, rng)
 	si.Spec.ClassName, si.Spec.Protocol, si.Spec.Listen = className, someProtocol(rng), somePort(rng)
 	si.Spec.Upstream = v1beta1.StreamUpstream{Service: "lb-0", Port: intstr.FromInt(80)}
-	switch rng.IntN(8) {
+	switch rng.IntN(10) {
 	case 0:
 		si.Spec.IsService = new(false)
 		si.Spec.Upstream = v1beta1.StreamUpstream{Host: "192.0.2.7", Port: intstr.FromInt(80)}
 	case 1: // just what the platform has written, and where the class may let everybody lead
 		si.Spec.Protocol, si.Spec.Listen = v1beta1.TCP, new(int32(7000))
 		si.Spec.Upstream = v1beta1.StreamUpstream{Namespace: platform, Service: "web", Port: intstr.FromInt(80)}
+	case 2, 3: // on the nodes, where Services want to be as well
+		si.Spec.ClassName, si.Spec.Protocol, si.Spec.Listen = hostClassName, v1beta1.TCP, new(pick[int32](rng, 8080, 8081, 8082))
 	}
 	if rng.IntN(3) == 0 {
 		si.Finalizers = []string{mine}
@@ -73,7 +75,7 @@ func createStream(u *user, rng *rand.Rand) act {
 	if si.Spec.Listen != nil {
 		listen = fmt.Sprint(*si.Spec.Listen)
 	}
-	return creates(u, si, fmt.Sprintf("%s %s, to %s%s, finalizers %v", si.Spec.Protocol, listen, si.Spec.Upstream.Service, si.Spec.Upstream.Host, si.Finalizers))
+	return creates(u, si, fmt.Sprintf("%s %s %s, to %s%s, finalizers %v", si.Spec.ClassName, si.Spec.Protocol, listen, si.Spec.Upstream.Service, si.Spec.Upstream.Host, si.Finalizers))
 }
 
 // upstreamText leads a stream elsewhere: within its namespace, out of the cluster, or to somebody who has not consented.

@@ -108,9 +108,10 @@ func (s *stage) startUp(string) error {
 		return err
 	}
 	ready := time.Since(began)
-	// Go gives memory back slowly, and collects garbage at least every two minutes.
-	rest := time.Duration(s.b.of(130, 8)) * time.Second
-	busy := time.Duration(s.b.of(30, 4)) * time.Second
+	// Go gives memory back slowly, and collects garbage at least every two minutes. In the minute that is measured, the second reader
+	// looks once.
+	rest := time.Duration(s.b.of(130, 30)) * time.Second
+	busy := time.Duration(s.b.of(60, 20)) * time.Second
 	s.b.say("start-up: ready; it is left alone for %s", rest)
 	if err := harness.Pause(s.b.ctx, rest-busy); err != nil {
 		return err

@@ -106,7 +106,7 @@ spec: {autoAssign: false, %s}
 // balance makes a Service for what answers, with port 80 by TCP and UDP, from a pool. It goes before the pool does.
 func balance(t *testing.T, namespace, name, pool, more string) {
 	t.Helper()
-	apply(t, namespace, fmt.Sprintf(`
+	manifest := fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: %s, annotations: {nginx-stream.jeffthecoder.xyz/address-pool: %s}}
@@ -118,7 +118,11 @@ spec:
   ports:
   - {name: tcp, protocol: TCP, port: 80, targetPort: 8080}
   - {name: udp, protocol: UDP, port: 80, targetPort: 8080}
-%s`, name, pool, more))
+%s`, name, pool, more)
+	eventually(t, "Service "+name+" to be let", func() error { // who had the ports before may have gone a moment ago
+		_, err := tryKubectl(manifest, "apply", "-n", namespace, "-f", "-")
+		return err
+	})
 	t.Cleanup(func() { kubectl(t, "delete", "service", name, "-n", namespace, "--ignore-not-found") })
 }
 
@@ -198,6 +202,7 @@ func atNode(t *testing.T, node int, address string) {
 // TestNodeAddresses sends traffic from outside to pods through the addresses of the nodes: all of them, or only those with
 // a pod where the client's address is to be kept.
 func TestNodeAddresses(t *testing.T) {
+	t.Cleanup(bePatient(t)) // a Service passes that nobody has judged in time
 	lend(t, "e2e-nodes", "source: NodeIP")
 	everywhere := answering(t, "nodes", 2, "")
 	balance(t, everywhere, "web", "e2e-nodes", "")
@@ -209,9 +214,16 @@ kind: Service
 metadata: {name: rival, annotations: {nginx-stream.jeffthecoder.xyz/address-pool: e2e-nodes}}
 spec: {type: LoadBalancer, loadBalancerClass: nginx-stream.jeffthecoder.xyz/portcullis, ports: [{port: 80}]}
 `
-	if _, err := tryKubectl(rival, "apply", "-n", everywhere, "-f", "-"); err == nil || !strings.Contains(err.Error(), "held by Service "+everywhere+"/web") {
-		t.Errorf("a rival for port 80 is told %v", err)
-	}
+	eventually(t, "a rival for port 80 to be told who has it", func() error {
+		out, err := tryKubectl(rival, "apply", "-n", everywhere, "-f", "-")
+		if err == nil {
+			t.Fatalf("a rival for port 80 is told %s", out)
+		}
+		if !strings.Contains(err.Error(), "held by Service "+everywhere+"/web") {
+			return err
+		}
+		return nil
+	})
 	kubectl(t, "delete", "service", "web", "-n", everywhere)
 
 	one := answering(t, "local", 1, "kubernetes.io/hostname: node1")

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -43,6 +42,8 @@ type Options struct {
 	// WebhookTimeout is how many seconds the API server waits for an answer; 0 for as long as config/ says. A machine that
 	// is shared with others can stand still for longer than that.
 	WebhookTimeout int64
+	// WithoutGatewayAPI leaves out the CRD of ReferenceGrants; InstallGatewayAPI applies it later.
+	WithoutGatewayAPI bool
 	// Binary is an already built one; empty to build it.
 	Binary string
 }
@@ -127,7 +128,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// install applies what `make deploy OVERLAY=standalone` would, and the CRD of ReferenceGrants.
+// install applies what `make deploy OVERLAY=standalone` would, and the CRD of ReferenceGrants unless that is left out.
 func (h *Harness) install(ctx context.Context) error {
 	objects, err := controlplane.Render(ctx, "config/overlays/standalone")
 	if err != nil {
@@ -144,20 +145,23 @@ func (h *Harness) install(ctx context.Context) error {
 			return err
 		}
 	}
-	grants, err := referenceGrants(ctx)
+	if err := controlplane.Apply(ctx, h.Config(), "install", objects...); err != nil || h.opts.WithoutGatewayAPI {
+		return err
+	}
+	return h.InstallGatewayAPI(ctx)
+}
+
+// InstallGatewayAPI applies what Portcullis reads of the Gateway API: the CRD of ReferenceGrants.
+func (h *Harness) InstallGatewayAPI(ctx context.Context) error {
+	dir, err := ModuleDir(ctx, "sigs.k8s.io/gateway-api")
 	if err != nil {
 		return err
 	}
-	return controlplane.Apply(ctx, h.Config(), "install", append(objects, grants...)...)
-}
-
-// referenceGrants is the CRD of the Gateway API that Portcullis reads.
-func referenceGrants(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	dir, err := ModuleDir(ctx, "sigs.k8s.io/gateway-api")
+	grants, err := controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
+	return controlplane.Apply(ctx, h.Config(), "install", grants...)
 }
 
 // ModuleDir is where the sources of a module are that Portcullis uses.

@@ -45,6 +45,7 @@ func TestVerdictsWithoutAdmission(t *testing.T) {
 	incumbent := sti("bypass/incumbent", of("bypass"), tcp(1000))
 	w.create(incumbent, sti("bypass/drawn1", of("bypass"), auto(TCP)), sti("bypass/drawn2", of("bypass"), auto(TCP)))
 	w.programmed(incumbent)
+	e.known(5) // those of the Service too: a dry run tells of what the replica knows
 
 	judged := map[string]struct {
 		stream    *v1beta1.StreamIngress

@@ -208,7 +208,7 @@ func TestEdgeClaimSchema(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	e := shared(t).newEdge("defaults", allow(0, 0, ""))
+	e := shared(t).newEdge("defaults", allow(0, 0, ""), insideOnly)
 	e.create(namespace("defaults"))
 	s := object(t, "StreamIngress", "defaults", "bare", `{className: defaults, listen: 1, upstream: {service: a, port: 1}}`)
 	e.create(s)
@@ -218,7 +218,10 @@ func TestDefaults(t *testing.T) {
 	if got.Spec.Protocol != TCP || got.Spec.IsService == nil || !*got.Spec.IsService {
 		t.Errorf("StreamIngress defaults to %+v", got.Spec)
 	}
-	if got := e.class.Spec; got.UpstreamNamespaces != v1beta1.UpstreamGranted || got.Allow[0].From != 1 || got.Allow[0].To != 65535 {
+	if got := e.class.Spec; got.UpstreamNamespaces != v1beta1.UpstreamGranted || got.OutsideUpstreams != v1beta1.OutsideDenied ||
+		got.Allow[0].From != 1 || got.Allow[0].To != 65535 {
 		t.Errorf("StreamIngressClass defaults to %+v", got)
 	}
+	mustContain(t, e.refusal(e.try(sti("defaults/outside", of("defaults"), tcp(2), outside("192.0.2.7", 5432)))).Error(),
+		"spec.is_service: Invalid value: false", "lead to Services only (outsideUpstreams: Denied)")
 }

@@ -34,6 +34,11 @@ func TestMyNginx(t *testing.T) {
 	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
 	class.Spec.Controller = "k8s.io/ingress-nginx"
 	w.create(class)
+	k := w.warned()
+	w.eventually("the class to be known", func() error {
+		must(w, k.Create(t.Context(), asking("default/probe", "nginx"), client.DryRunAll))
+		return is(k.said(), "")
+	})
 	w.mustKubectl(string(manifest), "apply", "-n", "default", "-f", "-")
 	svc := service("default/my-nginx")
 	time.Sleep(300 * time.Millisecond)

@@ -73,8 +73,8 @@ func TestNodeAddresses(t *testing.T) {
 	_ = w.refusedSaying(balancer("nodes/other", ports(port("a", 443), port("b", 80))),
 		`spec.ports[1].port: Duplicate value: "TCP/80": held by Service nodes/web since`,
 		"on all nodes of AddressPool nodes; choose another port, or a pool with addresses")
-	err := w.try(balancer("nodes/ssh", ports(port("", 22))))
-	mustContain(t, w.refusal(err).Error(), "spec.ports[0].port: Invalid value: 22: the nodes reserve this port for themselves")
+	_ = w.refusedSaying(balancer("nodes/ssh", ports(port("", 22))),
+		"spec.ports[0].port: Invalid value: 22: the nodes reserve this port for themselves")
 	udp := balancer("nodes/udp", ports(port("", 80, UDP)))
 	w.create(udp)
 	w.balances(udp, "192.0.2.11 VIP UDP/80\n192.0.2.12 VIP UDP/80")

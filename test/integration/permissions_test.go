@@ -296,7 +296,12 @@ func (w *world) scrape(r *harness.Replica) {
 // askDirectly asks for a decision about a namespace that Portcullis can't know yet.
 func (w *world) askDirectly(r *harness.Replica) {
 	w.t.Helper()
-	s := sti("nowhere/s", of("all"), tcp(5433))
+	mustContain(w.t, w.answerTo(w.toJudge(r, sti("nowhere/s", of("all"), tcp(5433)))), `"uid":"1"`)
+}
+
+// toJudge asks a replica for a decision about a stream that is not to be stored. The API server waits for three seconds.
+func (w *world) toJudge(r *harness.Replica, s *v1beta1.StreamIngress) *http.Request {
+	w.t.Helper()
 	object, err := json.Marshal(s)
 	must(w, err)
 	review, err := json.Marshal(&admissionv1.AdmissionReview{
@@ -307,11 +312,11 @@ func (w *world) askDirectly(r *harness.Replica) {
 		},
 	})
 	must(w, err)
-	url := r.Webhook + "/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingress"
+	url := r.Webhook + "/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingress?timeout=3s"
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, url, bytes.NewReader(review))
 	must(w, err)
 	req.Header.Set("Content-Type", "application/json")
-	mustContain(w.t, w.answerTo(req), `"uid":"1"`)
+	return req
 }
 
 // answerTo is the answer of a replica, whose certificate is not what is tested.

@@ -12,8 +12,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -160,22 +158,7 @@ func (w *world) measures(want string) {
 // TestReferenceGrantsInstalledLater: without the Gateway API nothing is granted, and nothing waits for it.
 func TestReferenceGrantsInstalledLater(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 0}))
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.SetName("referencegrants.gateway.networking.k8s.io")
-	w.get(crd)
-	w.delete(crd)
-	w.eventually("the kind to be gone", func() error {
-		err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd.DeepCopy())
-		return is(client.IgnoreNotFound(err) == nil && err != nil, true)
-	})
-	for range 2 {
-		if _, err := w.StartReplica(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.guarded() // until the API server knows the authority, it can't ask
+	w := inWorld(t, start(t, harness.Options{Replicas: 2, WithoutGatewayAPI: true}))
 	e := w.newEdge("late")
 	w.create(namespace("shop"), namespace("data"))
 	own := sti("shop/own", of("late"), tcp(1))
@@ -184,11 +167,7 @@ func TestReferenceGrantsInstalledLater(t *testing.T) {
 	cross := func() *v1beta1.StreamIngress { return sti("shop/cross", of("late"), tcp(2), to("data/redis", 6379)) }
 	mustContain(t, w.refusal(w.try(cross())).Error(), `namespace "data" has not consented`)
 
-	again := crd.DeepCopy()
-	again.SetResourceVersion("")
-	again.SetUID("")
-	delete(again.Object, "status")
-	w.create(again)
+	must(w, w.InstallGatewayAPI(t.Context()))
 	w.eventually("the grant to be stored", func() error { return w.try(grant("data/all", "shop")) })
 	w.eventually("the grant to be seen by both replicas", func() error {
 		for range 4 {

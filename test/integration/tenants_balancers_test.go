@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,6 +144,10 @@ func TestABalancerThatIsAboutToMove(t *testing.T) {
 	}
 
 	t.Log("a port of another's, and one that the nodes need, is refused where it would be forwarded at once")
+	w.everyReplica("where they are to be known", func() error {
+		return errors.Join(says(dryEdit(w, waits, ports(port("https", 443))), "held by Service move-a/web"),
+			says(dryEdit(w, onNodes, ports(port("kubelet", 10250))), "the nodes reserve this port"))
+	})
 	mustContain(t, w.refusal(tryEdit(w, waits, ports(port("https", 443)))).Error(), "held by Service move-a/web")
 	mustContain(t, w.refusal(tryEdit(w, onNodes, ports(port("kubelet", 10250)))).Error(), "the nodes reserve this port")
 	mustContain(t, w.refusal(tryEdit(w, waits, func(svc *corev1.Service) { // also together with where it is to go
@@ -169,7 +174,7 @@ func TestNobodyDisownsAStatus(t *testing.T) {
 	w.unguarded(addressPool("disown", []string{"198.51.100.2/31"}, forAll, onRequest))
 	going := balancer("disown-a/going", wants("198.51.100.2"), lingering)
 	living := balancer("disown-a/living", wants("198.51.100.3"))
-	w.create(going, living)
+	w.admitted(going, living)
 	w.balances(going, "198.51.100.2 VIP TCP/80")
 	w.balances(living, "198.51.100.3 VIP TCP/80")
 	w.delete(going)
@@ -194,7 +199,7 @@ func TestNobodyDisownsAStatus(t *testing.T) {
 	w.balances(living, "198.51.100.3 VIP TCP/80")
 	edit(w, going, letGo)
 	w.pointHeldBy("addr.198-51-100-2", "")
-	w.create(next[0])
+	w.admitted(next[0])
 	w.balances(next[0], "198.51.100.2 VIP TCP/80")
 }
 
@@ -226,7 +231,7 @@ func TestAStatusWithoutRoom(t *testing.T) {
 	w.create(namespace("room"))
 	w.unguarded(addressPool("room", []string{"198.51.100.4/31"}, sharesPorts, forAll, onRequest))
 	moves, loses := balancer("room/moves", wants("198.51.100.4")), balancer("room/loses", wants("198.51.100.4"), ports(port("http", 8080)))
-	w.create(moves, loses)
+	w.admitted(moves, loses)
 	w.balances(moves, "198.51.100.4 VIP TCP/80")
 	w.balances(loses, "198.51.100.4 VIP TCP/8080")
 	w.full(moves)

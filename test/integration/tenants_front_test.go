@@ -34,7 +34,11 @@ func TestTheProxyKeepsItsAddress(t *testing.T) {
 	w.balances(theirs, "198.51.100.9 VIP TCP/6999")
 
 	t.Log("a stream is refused the port, inline")
-	w.toldOf(sti("front/taken", of("front"), tcp(6999)), "spec.listen: Duplicate value", "held by Service tenant/theirs",
+	taken := sti("front/taken", of("front"), tcp(6999))
+	w.everyReplica("a port of the address to be refused", func() error {
+		return says(w.Client.Create(t.Context(), taken.DeepCopy(), client.DryRunAll), "held by Service tenant/theirs")
+	})
+	w.toldOf(taken, "spec.listen: Duplicate value", "held by Service tenant/theirs",
 		"198.51.100.9", "Service kube-system/front", "nearby: ")
 	t.Log("a drawn one is given another")
 	drawn := sti("front/drawn", of("front"), auto(TCP))
@@ -45,7 +49,7 @@ func TestTheProxyKeepsItsAddress(t *testing.T) {
 	t.Log("the port of a stream is nobody else's on the address")
 	w.balances(proxy, "198.51.100.9 VIP TCP/443 TCP/7000")
 	w.pointHeldBy("addr.198-51-100-9.tcp.7000", "Service kube-system/front")
-	mustContain(t, w.refusal(w.try(balancer("tenant/late", wants("198.51.100.9"), ports(port("late", 7000))))).Error(), "held by Service kube-system/front")
+	_ = w.refusedSaying(balancer("tenant/late", wants("198.51.100.9"), ports(port("late", 7000))), "held by Service kube-system/front")
 
 	t.Log("past admission, the port stays closed and the proxy keeps its address")
 	restore := w.withoutWebhooks()
@@ -56,12 +60,32 @@ func TestTheProxyKeepsItsAddress(t *testing.T) {
 	w.balances(proxy, "198.51.100.9 VIP TCP/443 TCP/7000")
 	w.balances(theirs, "198.51.100.9 VIP TCP/6999")
 
+	t.Log("nor does a proxy lose its address to a stream that had its port before the proxy shared an address")
+	late := func(c *v1beta1.StreamIngressClass) {
+		c.Spec.Service = &v1beta1.ObjectReference{Namespace: "kube-system", Name: "late-front"}
+	}
+	waits := sti("front/waits", of("late-front"), tcp(6999))
+	w.create(namespace("late-front"), streamClass("late-front", "late-front", late))
+	w.admitted(waits)
+	w.has(waits, v1beta1.ConditionProgrammed, "False ServiceNotFound")
+	w.delete(streamClass("late-front", "late-front"))
+	w.has(waits, v1beta1.ConditionAccepted, "False ClassNotFound")
+	lateProxy := balancer("kube-system/late-front", inPool("front"), ports(port("https", 444)))
+	w.create(lateProxy)
+	w.balances(lateProxy, "198.51.100.9 VIP TCP/444")
+	w.create(streamClass("late-front", "late-front", late))
+	w.has(waits, v1beta1.ConditionProgrammed, "False PortRefused")
+	mustContain(t, messageOf(waits.Status.Conditions, v1beta1.ConditionProgrammed), "Service kube-system/late-front", "TCP/6999", "held by Service tenant/theirs")
+	w.has(waits, v1beta1.ConditionAccepted, "True Accepted")
+	w.balances(lateProxy, "198.51.100.9 VIP TCP/444")
+	w.balances(theirs, "198.51.100.9 VIP TCP/6999")
+
 	t.Log("free on both when the stream goes")
 	w.delete(drawn)
 	w.pointHeldBy("addr.198-51-100-9.tcp.7000", "")
-	late := balancer("tenant/late", inPool("front"), ports(port("late", 7000)))
-	w.create(late)
-	w.balances(late, "198.51.100.9 VIP TCP/7000")
+	next := balancer("tenant/late", inPool("front"), ports(port("late", 7000)))
+	w.create(next)
+	w.balances(next, "198.51.100.9 VIP TCP/7000")
 	w.balances(proxy, "198.51.100.9 VIP TCP/443")
 }
 
@@ -81,11 +105,15 @@ func TestTheProxyOnTheNodes(t *testing.T) {
 	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "kube-system", Name: "nodes"}
 	w.create(class)
 	w.classHas(class, v1beta1.ConditionAccepted, "True Accepted")
-	w.toldOf(sti("nodes/taken", of("nodes"), tcp(6999)), "held by Service tenant/theirs", "on the nodes")
+	taken := sti("nodes/taken", of("nodes"), tcp(6999))
+	w.everyReplica("a port of the nodes to be refused", func() error {
+		return says(w.Client.Create(t.Context(), taken.DeepCopy(), client.DryRunAll), "held by Service tenant/theirs")
+	})
+	w.toldOf(taken, "held by Service tenant/theirs", "on the nodes")
 	mustContain(t, w.refusal(w.try(sti("nodes/kubelet", of("nodes"), tcp(10250)))).Error(), "the nodes reserve this port")
 	w.create(sti("nodes/s", of("nodes"), tcp(7000)))
 	w.balances(proxy, "10.0.0.1 VIP TCP/443 TCP/7000")
-	mustContain(t, w.refusal(w.try(balancer("tenant/late", from("nodes"), ports(port("late", 7000))))).Error(), "held by Service kube-system/nodes")
+	_ = w.refusedSaying(balancer("tenant/late", from("nodes"), ports(port("late", 7000))), "held by Service kube-system/nodes")
 }
 
 // TestAProxyOnTheHostNetwork has streams of a proxy that listens on the nodes, and Services that get the nodes' addresses: one
@@ -117,7 +145,11 @@ func TestAProxyOnTheHostNetwork(t *testing.T) {
 	w.pointHeldBy("node.tcp.9000", "StreamIngressClass host")
 	refused := func(port int32, why string) {
 		t.Helper()
-		mustContain(t, w.refusal(w.try(balancer("tenant/late", from("nodes"), ports(numberedPort(port))))).Error(), why)
+		late := balancer("tenant/late", from("nodes"), ports(numberedPort(port)))
+		w.everyReplica(fmt.Sprintf("a Service with port %d to be refused", port), func() error {
+			return says(w.Client.Create(t.Context(), late.DeepCopy(), client.DryRunAll), why)
+		})
+		mustContain(t, w.refusal(w.try(late)).Error(), why)
 	}
 	refused(5432, "held by StreamIngressClass host")
 	refused(9000, "held by StreamIngressClass host")
@@ -167,7 +199,7 @@ func TestAProxyOnTheHostNetwork(t *testing.T) {
 	w.delete(twin)
 	w.pointHeldBy("node.tcp.5432", "")
 	late := balancer("tenant/late", from("nodes"), ports(numberedPort(5432)))
-	w.create(late)
+	w.admitted(late)
 	w.balances(late, "10.0.0.1 VIP TCP/5432")
 }
 

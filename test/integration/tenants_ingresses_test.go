@@ -60,7 +60,7 @@ func TestNobodyHidesAnIngress(t *testing.T) {
 	editIngress(w, web, func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].Host = "more.hide.example.com" })
 	w.pathHeldBy("more.hide.example.com", "/", "Ingress hide/web")
 	isRefusedSaying(t, w.try(asking("victim/more", "host=more.hide.example.com")), "held by Ingress hide/web")
-	isRefusedSaying(t, w.try(asking("victim/web", "host=web.hide.example.com")), "held by Service hide/web")
+	isRefusedSaying(t, w.refusedSaying(asking("victim/web", "host=web.hide.example.com"), "held by Service hide/web"))
 
 	t.Log("what is really gone is free")
 	editIngress(w, web, func(ing *networkingv1.Ingress) { ing.Finalizers = nil })
@@ -69,7 +69,7 @@ func TestNobodyHidesAnIngress(t *testing.T) {
 	all := foreignIngress("hide/all", "", "/")
 	editIngress(w, all, func(ing *networkingv1.Ingress) { ing.Finalizers = nil })
 	w.pathHeldBy("all.hide.example.com", "/", "")
-	w.create(asking("victim/all", "host=all.hide.example.com"))
+	w.admitted(asking("victim/all", "host=all.hide.example.com"))
 }
 
 // TestAServiceThatIsBeingDeleted keeps its host, and gets no other.
@@ -83,7 +83,11 @@ func TestAServiceThatIsBeingDeleted(t *testing.T) {
 	w.serves(svc, "Prefix last.example.com/ -> web:80")
 	must(w, w.Client.Delete(t.Context(), svc.DeepCopy()))
 	isRefusedSaying(t, tryEdit(w, svc, ask("host=other.example.com")), "is being deleted")
-	isRefusedSaying(t, w.try(asking("next/web", "host=last.example.com")), "held by Service last/web")
+	held := func() {
+		t.Helper()
+		isRefusedSaying(t, w.refusedSaying(asking("next/web", "host=last.example.com"), "held by Service last/web"))
+	}
+	held()
 	w.serves(svc, "Prefix last.example.com/ -> web:80")
 
 	t.Log("past admission it gets nothing, and keeps what it has")
@@ -92,7 +96,7 @@ func TestAServiceThatIsBeingDeleted(t *testing.T) {
 	restore()
 	w.create(asking("next/other", "host=other.example.com"))
 	w.serves(asking("next/other", ""), "Prefix other.example.com/ -> other:80")
-	isRefusedSaying(t, w.try(asking("next/web", "host=last.example.com")), "held by Service last/web")
+	held()
 
 	edit(w, svc, letGo)
 	w.serves(svc, "")

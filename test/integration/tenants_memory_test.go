@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -30,6 +31,7 @@ func TestNobodyFillsTheMemory(t *testing.T) {
 	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--pprof-bind-address=" + profiles}}))
 	e := w.newEdge("memory")
 	w.create(namespace("memory", podToIPLabel), addressPool("memory", []string{"192.0.2.0/24"}))
+	const few, many, balancers, each = 1, 20, 4, 7 + 4
 	seen := func(n int32) {
 		t.Helper()
 		name := fmt.Sprintf("memory/last-%d", n)
@@ -47,30 +49,80 @@ func TestNobodyFillsTheMemory(t *testing.T) {
 			w.create(
 				heavy(configMap(fmt.Sprintf("memory/config-%d", i), nil)),
 				heavy(service(fmt.Sprintf("memory/service-%d", i), port("http", 80))),
-				heavy(balancer(fmt.Sprintf("memory/balancer-%d", i))),
 				heavy(ingressFor(fmt.Sprintf("memory/ingress-%d", i), fmt.Sprintf("ingress-%d.example.com", i))),
 				heavy(sti(fmt.Sprintf("memory/stream-%d", i), of("memory"), tcp(int32(100+i)), to("service-0", 80))),
 				heavy(pod(fmt.Sprintf("memory/pod-%d", i))),
 				heavy(grant(fmt.Sprintf("memory/grant-%d", i), "elsewhere")),
 				heavy(endpointSlice(fmt.Sprintf("memory/slice-%d", i))),
 			)
+			for j := range balancers { // of which some labels are kept
+				w.create(heavy(balancer(fmt.Sprintf("memory/balancer-%d-%d", i, j))))
+			}
 		}
 		seen(int32(end))
 	}
 	// The first ones make the buffers of all watches as large as they get.
-	const few, many, kinds = 1, 20, 8
 	write(0, few)
 	before := w.heap(profiles)
 	write(few, many)
 	const bound = 8 << 20
 	w.eventually("the memory to be as it was, but for next to nothing", func() error {
 		if grown := w.heap(profiles) - before; grown > bound {
-			return fmt.Errorf("%d objects with half a MiB each take %.1f MiB", kinds*(many-few), float64(grown)/(1<<20))
+			return fmt.Errorf("%d objects with half a MiB each take %.1f MiB", each*(many-few), float64(grown)/(1<<20))
 		}
 		return nil
 	})
-	t.Logf("%d objects take %.1f MiB", kinds*(many-few), float64(w.heap(profiles)-before)/(1<<20))
+	t.Logf("%d objects take %.1f MiB", each*(many-few), float64(w.heap(profiles)-before)/(1<<20))
 	e.leads(TCP, 100, "memory/service-0:80")
+}
+
+// TestNobodyFillsTheMemoryByWhatItServes writes Ingresses with paths that are too long for a point, with more hosts than have
+// claims, and with TLS for nothing, nearly as large as they may be. A replica keeps next to nothing of the first and the last, and
+// no more of the others than they take in etcd.
+func TestNobodyFillsTheMemoryByWhatItServes(t *testing.T) {
+	t.Parallel()
+	ports, err := controlplane.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := "127.0.0.1:" + strconv.Itoa(ports[0])
+	w := inWorld(t, start(t, harness.Options{
+		Replicas: 1, Flags: []string{"--audit-interval=0", "--pprof-bind-address=" + profiles}, Env: tight,
+	}))
+	w.create(namespace("serves"))
+	const few, many, hosts, entries = 2, 40, 50000, 350000
+	write := func(begin, end int) {
+		t.Helper()
+		for i := begin; i < end; i++ {
+			w.create(foreignIngress(fmt.Sprintf("serves/long-%d", i), "long.example.com", fmt.Sprintf("/%d%s", i, strings.Repeat("x", 1400<<10))))
+		}
+		// Half of them is what their digests take.
+		for i := begin; i < end; i += 4 {
+			w.create(manyHosts(fmt.Sprintf("serves/many-%d", i), hosts, fmt.Sprintf("n%d.example.com", i)))
+			secured := foreignIngress(fmt.Sprintf("serves/tls-%d", i), "long.example.com", "/"+strings.Repeat("x", 600))
+			secured.Annotations = map[string]string{v1beta1.AnnotationMadeFor: "me"}
+			secured.Spec.TLS = make([]networkingv1.IngressTLS, entries)
+			w.create(secured)
+		}
+		last := fmt.Sprintf("last-%d.example.com", end)
+		w.create(ingressFor(fmt.Sprintf("serves/last-%d", end), last))
+		w.pathHeldBy(last, "/", fmt.Sprintf("Ingress serves/last-%d", end))
+	}
+	write(0, few)
+	before := w.heap(profiles)
+	write(few, many)
+	const bound = 24 << 20
+	w.eventually("the memory to be as it was, but for next to nothing", func() error {
+		if grown := w.heap(profiles) - before; grown > bound {
+			return fmt.Errorf("%d Ingresses with a long path, and a fourth as many each with %d hosts, and with TLS for %d times nothing, take %.1f MiB",
+				many-few, hosts, entries, float64(grown)/(1<<20))
+		}
+		return nil
+	})
+	t.Logf("they take %.1f MiB", float64(w.heap(profiles)-before)/(1<<20))
+	if n := w.claimsOf("serves"); n != 2 {
+		t.Errorf("they have %d claims", n)
+	}
 }
 
 // heap is how much of the heap of the first replica is in use when its garbage has been collected, in bytes.
@@ -115,7 +167,7 @@ func TestALabelWakesNobody(t *testing.T) {
 	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
 	w.newEdge("label")
 	w.create(namespace("label"))
-	const streams, touches = 20, 100
+	const streams, touches = 60, 100
 	for i := range streams {
 		w.create(sti(fmt.Sprintf("label/stream-%d", i), of("label"), tcp(int32(1000+i))))
 	}
@@ -127,17 +179,8 @@ func TestALabelWakesNobody(t *testing.T) {
 	external.Spec.Type, external.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.com"
 	external.Labels, served.Labels = label, label
 	w.create(external, served)
-	looks := func() (n float64) {
-		values := metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)
-		for _, controller := range []string{"streamingress", "streamingressclass"} {
-			for _, result := range []string{"success", "requeue", "requeue_after", "error"} {
-				n += values[fmt.Sprintf("controller_runtime_reconcile_total{controller=%q,result=%q}", controller, result)]
-			}
-		}
-		return n
-	}
-	w.idle(looks)
-	before := looks()
+	w.idle(w.looks)
+	before := w.looks()
 	for i := range touches {
 		edit(w, external, func(s *corev1.Service) { s.Annotations = map[string]string{"example.com/touched": strconv.Itoa(i)} })
 		edit(w, served, func(s *corev1.Service) { s.Annotations = map[string]string{"example.com/touched": strconv.Itoa(i)} })
@@ -148,19 +191,34 @@ func TestALabelWakesNobody(t *testing.T) {
 	w.create(service("label/last", port("http", 80)), last)
 	w.has(last, v1beta1.ConditionResolvedRefs, "True ResolvedRefs")
 	w.programmed(last)
-	// The last stream and its Service take a few looks.
-	if n := looks() - before; n > streams {
-		t.Errorf("%d touches of Services that bear the label of a class have streams and classes looked at %v times", touches, n)
+	// The last stream and its Service take a few looks. A single touch that wakes the streams takes one at each of them.
+	n := w.looks() - before
+	t.Logf("%d touches, %v looks", 2*touches, n)
+	if n >= streams {
+		t.Errorf("%d touches of Services that bear the label of a class have streams and classes looked at %v times", 2*touches, n)
 	}
 }
 
-// idle waits until nothing is counted any longer for two looks in a row.
+// looks is how often the first replica has looked at a stream or a class.
+func (w *world) looks() (n float64) {
+	values := metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)
+	for _, controller := range []string{"streamingress", "streamingressclass"} {
+		for _, result := range []string{"success", "requeue", "requeue_after", "error"} {
+			n += values[fmt.Sprintf("controller_runtime_reconcile_total{controller=%q,result=%q}", controller, result)]
+		}
+	}
+	return n
+}
+
+// idle waits until nothing has been counted for longer than a reconciler puts a look off that may not be needed.
 func (w *world) idle(count func() float64) {
 	w.t.Helper()
-	last := -1.0
+	last, since := -1.0, time.Now()
 	w.eventually("the reconcilers to have nothing to do", func() error {
 		if n := count(); n != last {
-			last = n
+			last, since = n, time.Now()
+		}
+		if time.Since(since) < silence {
 			return errors.New("they still have")
 		}
 		return nil

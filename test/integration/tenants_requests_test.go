@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -59,7 +63,9 @@ func TestRequestsThatAreNeverStored(t *testing.T) {
 	w.newEdge("flooded", hostNetwork, autoAssign(20000, 20000+ports-1))
 	w.create(namespace("flood"), namespace("calm"))
 	w.without("flood", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
-		return w.try(sti("flood/first", of("flooded"), tcp(1000)))
+		probe := sti("flood/first", of("flooded"), tcp(1000))
+		defer w.delete(probe) // before it is in force, it is stored
+		return w.try(probe)
 	})
 	// A client that is told to try again does so for some seconds: it is given up then.
 	var creators sync.WaitGroup
@@ -88,9 +94,74 @@ func TestRequestsThatAreNeverStored(t *testing.T) {
 	if least := claim.MostUnsettled / 2; held < least {
 		t.Errorf("they hold %d points only: this was no flood", held)
 	}
+
+	t.Log("beyond, they are told to try again, and when")
+	once := w.withoutRetries()
+	w.eventually("either replica to have promised as much as it may", func() error {
+		err := once(sti("flood/more", of("flooded"), auto(TCP)))
+		if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !again || seconds != 1 {
+			return fmt.Errorf("want a 429 that says when to try again, got %w", err)
+		}
+		return saysAll(err.Error(), `objects of namespace "flood" that are not stored yet were promised 100 ports, addresses or hosts`)
+	})
+
+	t.Log("another namespace does not notice")
 	calm := sti("calm/s", of("flooded"), auto(TCP))
 	w.create(calm)
 	w.programmed(calm)
+}
+
+// TestABurstIsNotToldToWait creates more streams of one namespace than it may have unsettled at a time, side by side: as they are
+// stored, none of them is told to try again. On a machine that does other things, replicas may be late to see that, and there are
+// several bursts to show it.
+func TestABurstIsNotToldToWait(t *testing.T) {
+	w := shared(t)
+	const streams, users, bursts = 400, 80, 5
+	w.newEdge("honest", hostNetwork)
+	w.create(namespace("honest"))
+	w.eventually("the class to be known", func() error {
+		return w.Client.Create(t.Context(), sti("honest/probe", of("honest"), tcp(1)), client.DryRunAll)
+	})
+	once := w.withoutRetries()
+	for burst := range bursts {
+		var told atomic.Int64
+		var all sync.WaitGroup
+		for first := range users {
+			all.Go(func() {
+				for i := first; i < streams; i += users {
+					err := once(sti(fmt.Sprintf("honest/s-%d-%d", burst, i), of("honest"), tcp(int32(1000*(1+burst)+i))))
+					switch {
+					case apierrors.IsTooManyRequests(err):
+						told.Add(1)
+					case err != nil:
+						t.Errorf("stream %d: %v", i, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if told.Load() == 0 {
+			w.eventually("all to be held", func() error { return is(w.claimsOf("honest") >= streams, true) })
+			return
+		}
+		t.Logf("%d of %d were told to wait", told.Load(), streams)
+	}
+	t.Errorf("in each of %d bursts, some were told to wait", bursts)
+}
+
+// withoutRetries creates streams, and returns the first answer: other clients try again by themselves when they are told to.
+func (w *world) withoutRetries() func(s *v1beta1.StreamIngress) error {
+	w.t.Helper()
+	config := w.Config()
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	httpClient, err := rest.HTTPClientFor(config)
+	must(w, err)
+	kind := v1beta1.GroupVersion.WithKind("StreamIngress")
+	c, err := apiutil.RESTClientForGVK(kind, false, false, config, serializer.NewCodecFactory(harness.Scheme()), httpClient)
+	must(w, err)
+	return func(s *v1beta1.StreamIngress) error {
+		return c.Post().Namespace(s.Namespace).Resource("streamingresses").Body(s).MaxRetries(0).Do(w.t.Context()).Error()
+	}
 }
 
 // TestNamesThatExist creates objects of names that are taken: nothing is claimed for them.

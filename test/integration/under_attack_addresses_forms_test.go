@@ -1,12 +1,16 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // TestAnAddressIsPromisedWholeOrByItsPorts lets replicas that judge by different pools claim at once: some take an address
@@ -87,4 +92,50 @@ func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
 	if neither == rounds {
 		t.Error("nobody was ever told yes")
 	}
+}
+
+// raceOfMovers has Services ask for one address after another, faster than any status is written, and forget who has written
+// theirs: at any moment, many are about to move to what another one is about to leave.
+func raceOfMovers(l *lender) {
+	const movers, addresses, enough = 6, 9, 30
+	l.lendable(lending("moving", "192.0.2.101-192.0.2.109"))
+	users := l.creators("mover", movers)
+	for i, c := range users {
+		l.admitted(borrower(c.namespace+"/moves", wants(fmt.Sprintf("192.0.2.%d", 101+i))))
+	}
+	ctx, stop := context.WithCancel(l.t.Context())
+	defer stop()
+	var group sync.WaitGroup
+	for _, c := range users {
+		svc := borrower(c.namespace + "/moves")
+		group.Go(func() {
+			for round := 0; harness.Pause(ctx, 5*time.Millisecond) == nil; round++ {
+				// What another one has is refused.
+				_ = c.Patch(ctx, svc.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+					`{"metadata":{"annotations":{%q:"192.0.2.%d"}}}`, v1beta1.AnnotationAddresses, 101+rand.IntN(addresses))))
+				if round%5 == 0 {
+					_ = l.disown(svc, "")
+				}
+			}
+		})
+	}
+	l.eventually("addresses to change hands often", func() error {
+		had, times := map[netip.Addr]types.NamespacedName{}, 0
+		for _, e := range l.history.sorted() {
+			if svc, ok := e.stored.(*corev1.Service); ok && svc.Name == "moves" {
+				for _, ip := range listedAddresses(svc) {
+					if key := client.ObjectKeyFromObject(svc); had[ip] != key {
+						had[ip], times = key, times+1
+					}
+				}
+			}
+		}
+		if times < enough {
+			return fmt.Errorf("they did %d times", times)
+		}
+		return nil
+	})
+	stop()
+	group.Wait()
+	l.lends(movers)
 }

@@ -33,6 +33,7 @@ func TestNoAddressTwice(t *testing.T) {
 		{"ports of the nodes", raceForNodePorts},
 		{"past admission", raceUnguarded},
 		{"while the sharing changes", raceForAllOrAPort},
+		{"by Services that move all the time", raceOfMovers},
 	} {
 		t.Run(race.name, func(t *testing.T) {
 			l := &lender{world: inWorld(t, h), history: history}

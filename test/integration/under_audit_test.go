@@ -15,6 +15,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -94,17 +95,35 @@ func TestDisagreementsAreTold(t *testing.T) {
 	w.disagree(0, 0)
 
 	pool, lb := &v1beta1.AddressPool{}, balanced("audit/lb")
-	pool.Name, pool.Spec.Addresses = "audit", []string{"192.0.2.7"}
-	w.create(pool, lb)
-	address := claim.Address(netip.MustParseAddr("192.0.2.7")).Name()
-	w.eventually("the address to be listed", func() error {
-		w.get(lb)
-		return is(len(lb.Status.LoadBalancer.Ingress), 1)
-	})
+	pool.Name, pool.Spec.Addresses = "audit", []string{"192.0.2.7", "192.0.2.8"}
+	wants("192.0.2.7")(lb)
+	w.create(pool)
+	w.admitted(lb)
+	first, address := claim.Address(netip.MustParseAddr("192.0.2.7")).Name(), claim.Address(netip.MustParseAddr("192.0.2.8")).Name()
+	w.balances(lb, "192.0.2.7 VIP TCP/80")
 	w.disagree(0, 0)
 
-	t.Log("a claim can't be released")
-	allow := w.forbid("delete", "edgeclaims")
+	t.Log("a status lists an address that can't be claimed again")
+	allow := w.forbid("create", "edgeclaims")
+	w.delete(&v1beta1.EdgeClaim{ObjectMeta: metav1.ObjectMeta{Name: first}})
+	w.disagree(0, 1)
+	w.told("Service", "lb", v1beta1.ReasonPointWithoutClaim, "192.0.2.7 stands in Service audit/lb and has no claim")
+	allow()
+	w.pointHeldBy(first, "Service audit/lb")
+	w.disagree(0, 0)
+	w.balances(lb, "192.0.2.7 VIP TCP/80")
+
+	t.Log("a claim can't be released of an address that a status lists no longer")
+	allow = w.forbid("delete", "edgeclaims")
+	edit(w, lb, wants("192.0.2.8"))
+	w.balances(lb, "192.0.2.8 VIP TCP/80")
+	w.disagree(1, 0)
+	w.told("EdgeClaim", first, v1beta1.ReasonClaimWithoutHolder, "Service audit/lb")
+	allow()
+	w.disagree(0, 0)
+
+	t.Log("a claim can't be released of what is gone")
+	allow = w.forbid("delete", "edgeclaims")
 	w.delete(s, lb)
 	w.disagree(2, 0)
 	w.told("EdgeClaim", address, v1beta1.ReasonClaimWithoutHolder, "Service audit/lb")
@@ -137,7 +156,9 @@ func TestDisagreementsAreTold(t *testing.T) {
 
 	t.Log("the cluster can't be read")
 	allow = w.forbid("list", "streamingresses")
-	w.measures(`portcullis_ledger_audits_total{result="failed"} 1`)
+	w.eventually("an audit to fail", func() error {
+		return is(w.metric(`portcullis_ledger_audits_total{result="failed"}`) > 0, true)
+	})
 	allow()
 	before := w.audits()
 	w.eventually("another audit", func() error { return is(w.audits() > before, true) })

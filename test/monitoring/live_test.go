@@ -82,9 +82,11 @@ func TestPrometheusSeesEverything(t *testing.T) {
 	evaluated(t, p)
 }
 
-// start starts Portcullis for one test.
+// start starts Portcullis for one test. Its machine may stand still for longer than a cluster would put up with.
 func start(ctx context.Context, t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
+	o.WebhookTimeout = 30
+	o.Flags = append(o.Flags, "--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s")
 	h, err := harness.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("starting Portcullis: %v", err)

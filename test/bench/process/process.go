@@ -22,22 +22,22 @@ func status(pid int, name string) float64 {
 	return kibibytes(fmt.Sprintf("/proc/%d/status", pid), name) / 1024
 }
 
-// CPUSeconds is what a process has computed so far.
+// CPUSeconds is what the threads that a process has have computed so far. The sum over all that it ever had is shown in
+// hundredths of a second only, and a Go program that is at rest needs little more in a while; its threads don't end.
+// (https://docs.kernel.org/scheduler/sched-stats.html)
 func CPUSeconds(pid int) float64 {
-	const ticks = 100 // per second, on every Linux
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
+	var sum time.Duration
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/schedstat", pid))
+	for _, thread := range threads {
+		content, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		nanoseconds, _, _ := strings.Cut(string(content), " ")
+		computed, _ := strconv.ParseInt(nanoseconds, 10, 64)
+		sum += time.Duration(computed)
 	}
-	// The second field is the name in parentheses; user and system time are the 14th and 15th.
-	_, rest, _ := strings.Cut(string(content), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / ticks
+	return sum.Seconds()
 }
 
 // Spent is what this process and the programs that it has started and seen end have computed, in seconds.

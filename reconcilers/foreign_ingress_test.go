@@ -1,0 +1,86 @@
+package reconcilers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+// TestWhoWasFirst has the Ingress shop/web, which lists the path /0, entered beside others.
+func TestWhoWasFirst(t *testing.T) {
+	web, large, other := serving("web", 0, 1), serving("large", 0, 5), serving("other", 0, 5)
+	web.CreationTimestamp = metav1.NewTime(noon)
+	large.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour))
+	other.CreationTimestamp = metav1.NewTime(noon.Add(2 * time.Hour))
+	hosts := serving("hosts", 0, 1)
+	for i := range exposure.MostEntries {
+		hosts.Spec.Rules = append(hosts.Spec.Rules, networkingv1.IngressRule{Host: fmt.Sprintf("h%d.io", i)})
+	}
+	path, host := claim.HTTP("a.io", "/0"), claim.Host("a.io")
+	held := func(at claim.Coordinate, by *networkingv1.Ingress) client.Object {
+		return claim.New(at, claim.Claimant{Holder: holderOfIngress(by)})
+	}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    *networkingv1.Ingress
+	}{
+		"alone":                                {nil, web},
+		"another with few paths":               {[]client.Object{serving("few", 0, 2)}, web},
+		"one with many paths, on its host":     {[]client.Object{large, held(host, large)}, large},
+		"one that is about to have its host":   {[]client.Object{large}, large},
+		"one that has come later":              {[]client.Object{large, held(host, large), held(path, web)}, web},
+		"one that serves other paths":          {[]client.Object{serving("large", 1, 6), held(host, large)}, web},
+		"two, of which the second has it":      {[]client.Object{large, other, held(host, other)}, other},
+		"two, and a third has it":              {[]client.Object{other, large, held(host, serving("third", 0, 0))}, large},
+		"one, on the host that it had before":  {[]client.Object{large, held(host, web)}, web},
+		"one with too many hosts":              {[]client.Object{hosts}, hosts},
+		"that, and one that has the host":      {[]client.Object{hosts, large, held(host, large)}, large},
+		"one that served the path, and is not": {[]client.Object{held(host, large)}, web},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := baseExposing(t, append(tc.objects, web)...)
+			r := &foreignIngressReconciler{base: b}
+			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(web)}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := b.view.Claim(t.Context(), path.Name())
+			if err != nil || c == nil || claim.HolderOf(c) != holderOfIngress(tc.want) {
+				t.Errorf("got %v, %v, want %s", c, err, tc.want.Name)
+			}
+		})
+	}
+}
+
+// TestPathsOnTheHostOfAnother has an Ingress with many paths entered on a host of which another one with many has the claim, which
+// lists two of them.
+func TestPathsOnTheHostOfAnother(t *testing.T) {
+	many, other := serving("many", 0, 6), serving("other", 4, 9)
+	for name, tc := range map[string]struct {
+		holder *networkingv1.Ingress
+		want   int
+	}{"another has the host": {other, 4}, "it has the host itself": {many, 0}} {
+		t.Run(name, func(t *testing.T) {
+			held := claim.New(claim.Host("a.io"), claim.Claimant{Holder: holderOfIngress(tc.holder)})
+			b := baseExposing(t, many, other, held)
+			r := &foreignIngressReconciler{base: b}
+			for range 2 { // the second time changes nothing
+				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(many)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 9 {
+				c, err := b.view.Claim(t.Context(), claim.HTTP("a.io", fmt.Sprintf("/%d", i)).Name())
+				if has := c != nil && claim.HolderOf(c) == holderOfIngress(many); err != nil || has != (i < tc.want) || c != nil && !has {
+					t.Errorf("of /%d it has %v, %v", i, c, err)
+				}
+			}
+		})
+	}
+}
