@@ -234,6 +234,9 @@ func TestControllersFindTheAPIServerAgain(t *testing.T) {
 		t.Error("a program ended")
 	default:
 	}
+	if err := c.Gone(t.Context()); err != nil {
+		t.Errorf("Gone() = %v while all run", err)
+	}
 	if runtime.GOOS != "linux" {
 		return // no other system tells which process it is
 	}
@@ -248,6 +251,9 @@ func TestControllersFindTheAPIServerAgain(t *testing.T) {
 	case <-exited:
 	case <-time.After(patience):
 		t.Error("nobody noticed that the controller manager ended")
+	}
+	if err := c.Gone(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "kube-controller-manager has ended") {
+		t.Errorf("Gone() = %v, want the controller manager and its last words", err)
 	}
 }
 

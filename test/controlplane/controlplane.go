@@ -28,6 +28,8 @@ const (
 	startTimeout = 3 * time.Minute
 	// stopTimeout bounds how long a program may take to stop by itself.
 	stopTimeout = 10 * time.Second
+	// goneWithin is how long after its connections a program may end.
+	goneWithin = 2 * time.Second
 	// startAttempts is how often a start is tried when another process grabs a port that was free a moment ago.
 	startAttempts = 3
 	// maxSocketPath is how long the path of a socket may be on every system.
@@ -178,6 +180,28 @@ func (cp *ControlPlane) Exited() <-chan struct{} {
 		}
 	}()
 	return one
+}
+
+// Gone waits a moment for a program to end, and returns an error with the last words of those that have: who talks to a program
+// notices that it ends before its owner does. It is nil while all of them run, or while none was started.
+func (cp *ControlPlane) Gone(ctx context.Context) error {
+	if cp == nil {
+		return nil
+	}
+	select {
+	case <-cp.Exited():
+	case <-ctx.Done():
+	case <-time.After(goneWithin):
+	}
+	var errs []error
+	for _, s := range []server{cp.etcd, cp.apiServer, cp.controllers} {
+		select {
+		case <-s.Exited():
+			errs = append(errs, fmt.Errorf("%s has ended; %s ends with:\n%s", s.name(), s.log, s.lastWords()))
+		default:
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Stop ends the programs and waits until they are gone; a temporary directory goes with them. A second Stop does

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -189,13 +190,14 @@ func rank(object *unstructured.Unstructured) int {
 	}
 }
 
-// apply writes one object. While its kind is not served yet, it waits: a CustomResourceDefinition takes a moment.
+// apply writes one object. While its kind is not served yet, it waits: a CustomResourceDefinition takes a moment. Where the connection
+// was lost before there was an answer, it asks again: applied twice is applied.
 func apply(ctx context.Context, c client.Client, owner string, object *unstructured.Unstructured) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		// The answer is written into what is sent, so every try needs a copy.
 		last = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
-		if meta.IsNoMatchError(last) || apierrors.IsNotFound(last) {
+		if meta.IsNoMatchError(last) || apierrors.IsNotFound(last) || utilnet.IsProbableEOF(last) || utilnet.IsConnectionReset(last) {
 			return false, nil
 		}
 		return true, last

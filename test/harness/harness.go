@@ -29,6 +29,9 @@ const User = "system:serviceaccount:portcullis-system:portcullis"
 // Groups are those of User, a ServiceAccount in portcullis-system.
 var Groups = []string{"system:serviceaccounts", "system:serviceaccounts:portcullis-system", "system:authenticated"}
 
+// startAttempts is how often a start is tried when the control plane ends under it.
+const startAttempts = 3
+
 // Options say how Portcullis is run.
 type Options struct {
 	// ControlPlane is how the control plane is started.
@@ -75,12 +78,23 @@ func Scheme() *runtime.Scheme {
 
 // Start starts a control plane, applies the standalone overlay with the webhooks pointed at this machine, and starts
 // the replicas. It returns when all of them are ready. Stop ends everything.
+//
+// Should a program of the control plane end by itself meanwhile, which is none of Portcullis' doing, its last words go to standard
+// error, and all begins anew, a few times.
 func Start(ctx context.Context, opts Options) (*Harness, error) {
-	h := &Harness{opts: opts, binary: opts.Binary}
-	if err := h.start(ctx); err != nil {
-		return nil, errors.Join(err, h.Stop())
+	for attempt := 1; ; attempt++ {
+		h := &Harness{opts: opts, binary: opts.Binary}
+		err := h.start(ctx)
+		if err == nil {
+			return h, nil
+		}
+		gone := h.Gone(ctx)
+		err = errors.Join(err, gone, h.Stop())
+		if gone == nil || attempt == startAttempts {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "starting anew: %v\n", err)
 	}
-	return h, nil
 }
 
 func (h *Harness) start(ctx context.Context) error {
