@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,12 +32,20 @@ func trustedBy(ctx context.Context, from client.Reader, name string, cert *tls.C
 	return trustedFor(configuration, cert, now)
 }
 
-// trustedFor says why the certificate would not be accepted for the webhooks of a configuration.
+// trustedFor says why the certificate would not be accepted for the webhooks of a configuration. Most have one authority and one
+// host, which are verified once: that is asked every few seconds.
 func trustedFor(configuration *admissionv1.ValidatingWebhookConfiguration, cert *tls.Certificate, now time.Time) error {
+	type asker struct{ authority, host string }
+	accepting := sets.New[asker]()
 	for _, webhook := range configuration.Webhooks {
+		asks := asker{string(webhook.ClientConfig.CABundle), hostOf(webhook.ClientConfig)}
+		if accepting.Has(asks) {
+			continue
+		}
 		if err := trustedByClient(webhook.ClientConfig, cert, now); err != nil {
 			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %q: %w", webhook.Name, configuration.Name, err)
 		}
+		accepting.Insert(asks)
 	}
 	return nil
 }

@@ -42,6 +42,10 @@ func TestTrust(t *testing.T) {
 		"nothing injected": {webhooks: []admissionv1.WebhookClientConfig{{Service: service}}, want: "not injected yet"},
 		"injected in the first only": {
 			webhooks: []admissionv1.WebhookClientConfig{good, {Service: service}}, want: "webhook b.test of"},
+		"another name in the third only": {
+			webhooks: []admissionv1.WebhookClientConfig{good, good, {URL: byURL("localhost"), CABundle: ours.pem()}}, want: "webhook c.test of"},
+		"another authority in the third only": {
+			webhooks: []admissionv1.WebhookClientConfig{good, good, {Service: service, CABundle: theirs.pem()}}, want: "webhook c.test of"},
 		"another authority": {
 			webhooks: []admissionv1.WebhookClientConfig{{Service: service, CABundle: theirs.pem()}}, want: "does not fit"},
 		"another name": {
