@@ -2,22 +2,32 @@ package certs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // dataLink is the symlink that all files of a certificate directory go through, as in the volumes that kubelet writes.
 const dataLink = "..data"
 
 // publish makes the files of dir say what contents says (file name to bytes), and reports whether that was a change. All
-// of them change at once, by the rename of one symlink. Processes that share dir don't disturb each other.
+// of them change at once, by the rename of one symlink. Processes that share dir publish one after the other.
 func publish(dir string, contents map[string][]byte) (bool, error) {
 	if published(dir, contents) {
 		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return false, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	defer unlock()
+	if published(dir, contents) {
+		return false, nil
 	}
 	version, err := os.MkdirTemp(dir, "..version-")
 	if err != nil {
@@ -27,6 +37,25 @@ func publish(dir string, contents map[string][]byte) (bool, error) {
 		return false, fmt.Errorf("publishing the certificate: %w", err)
 	}
 	return true, nil
+}
+
+// lock waits until no other process publishes in dir, as each removes the version before its own, in which another may
+// still be writing. The lock is the open directory's, so that it ends with its process, whatever becomes of that.
+func lock(dir string) (unlock func(), err error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return func() { _ = file.Close() }, nil
 }
 
 // published says whether dir has those contents already, without regard to who wrote them.

@@ -79,7 +79,7 @@ func TestProcessesMayShareADirectory(t *testing.T) {
 	var writers sync.WaitGroup
 	for _, pair := range pairs {
 		writers.Go(func() {
-			for range 50 {
+			for range 500 {
 				if _, err := publish(dir, pair.files()); err != nil {
 					t.Error(err)
 				}
@@ -91,6 +91,9 @@ func TestProcessesMayShareADirectory(t *testing.T) {
 	s.load()
 	if _, err := s.GetCertificate(nil); err != nil {
 		t.Errorf("two writers left no valid pair: %v", err)
+	}
+	if left := versions(t, dir); len(left) != 1 {
+		t.Errorf("two writers left the versions %v, want one", left)
 	}
 }
 
