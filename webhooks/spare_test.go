@@ -160,13 +160,21 @@ func TestFewConnectionsStayOpen(t *testing.T) {
 				asking.Go(ask)
 			}
 			asking.Wait()
-			later.Store(int64(2 * dialing))
-			opened.Store(0)
-			for range clients {
-				ask()
-			}
-			if opened.Load() > 2 {
-				t.Errorf("%d connections were opened for requests that follow each other, want one that stays", opened.Load())
+			// A client that is slow to find its request written closes the connection that it was to keep, and the next ones
+			// are not kept until the server takes that one for closed. So not the first requests must share one, but soon,
+			// before what the crowd has left is forgotten.
+			for elapsed := 2 * dialing; ; elapsed += 2 * dialing {
+				later.Store(int64(elapsed))
+				opened.Store(0)
+				for range clients {
+					ask()
+				}
+				if opened.Load() <= 2 {
+					break
+				}
+				if elapsed > forgotten/3 {
+					t.Fatalf("%d connections were opened for requests that follow each other, want one that stays", opened.Load())
+				}
 			}
 			const most = 1 + 2*clients/perSpare
 			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
