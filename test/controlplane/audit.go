@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,17 +61,27 @@ func (cp *ControlPlane) Requests() ([]Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read requests, was Options.Audit set? %w", err)
 	}
+	requests, err := parseRequests(file)
+	return requests, errors.Join(err, file.Close())
+}
+
+// parseRequests reads an audit log that is being written: its last line is left out until it has ended.
+func parseRequests(log io.Reader) ([]Request, error) {
 	var requests []Request
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		r, err := parseRequest(lines.Bytes())
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return requests, nil
+		}
 		if err != nil {
-			return nil, errors.Join(err, file.Close())
+			return nil, err
+		}
+		r, err := parseRequest(line)
+		if err != nil {
+			return nil, err
 		}
 		requests = append(requests, r)
 	}
-	return requests, errors.Join(lines.Err(), file.Close())
 }
 
 // parseRequest reads one line of the audit log.
