@@ -63,14 +63,14 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b, r.onConfigMap())).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
-		WatchesRawSource(onTarget[*corev1.Service](b, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
+		WatchesRawSource(onTarget[*corev1.Service](b.view, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(fairly(releasers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // fairly are the options of a controller with so many workers, at which namespaces take turns.

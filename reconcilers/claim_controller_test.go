@@ -136,7 +136,7 @@ func TestPortsOfTheNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := stored.Get(t.Context(), client.ObjectKeyFromObject(onNodes), &v1beta1.EdgeClaim{})
-			if ignoreNotFound(err) != nil || (err == nil) != tc.stays {
+			if client.IgnoreNotFound(err) != nil || (err == nil) != tc.stays {
 				t.Errorf("the claim stays: %v, want %v", err == nil, tc.stays)
 			}
 		})

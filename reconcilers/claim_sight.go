@@ -113,7 +113,7 @@ func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectRef
 // read reads an object; found is false when there is none.
 func (s *sight) read(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
 	err = s.reader.Get(ctx, key, obj)
-	return err == nil, ignoreNotFound(err)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // wants says whether the holder of a claim is there, and wants its point.

@@ -49,12 +49,12 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
-		WatchesRawSource(onPools(b, r.everyClass)).
+		WatchesRawSource(onPools(b.view, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
-		WatchesRawSource(onTarget[*corev1.Service](b, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
+		WatchesRawSource(onTarget[*corev1.Service](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(becomes(isOutside))).
@@ -62,7 +62,7 @@ func setupClass(mgr manager.Manager, b base) error {
 			builder.WithPredicates(becomes(cluster.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch
@@ -321,8 +321,4 @@ func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []rec
 
 func (r *classReconciler) everyClass(ctx context.Context) []reconcile.Request {
 	return r.allClasses(ctx, nil)
-}
-
-func forName(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }

@@ -101,7 +101,7 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	var known []bool
-	if err := onPools(b, func(context.Context) []reconcile.Request {
+	if err := onPools(b.view, func(context.Context) []reconcile.Request {
 		known = append(known, b.view.GivesNodes())
 		return []reconcile.Request{forName("public")}
 	}).Start(t.Context(), q); err != nil {

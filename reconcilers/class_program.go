@@ -5,17 +5,11 @@ import (
 	"fmt"
 
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
-
-// asOwner applies as Portcullis, and takes back what somebody else has changed in what is ours. What is applied to an
-// object that others write to, too, names the version that it was computed from: a leader that was paused, or a cache
-// that lags behind, can't undo what is newer.
-var asOwner = []client.ApplyOption{client.FieldOwner(stream.FieldManager), client.ForceOwnership}
 
 // programConfigMap writes the entries of one protocol, if that changes anything. It returns the ports whose entries
 // stand then.

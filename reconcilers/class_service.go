@@ -45,7 +45,7 @@ func (r *serviceReconciler) setup(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-service").
 		WatchesRawSource(r.entered).
 		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(r.base, r))
+		Complete(guarded(r.view, r.kinds, r))
 }
 
 // Reconcile opens the ports of one class on its Service.

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/rules"
@@ -116,20 +114,11 @@ func (b base) writeStatus(
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
 	}
-	if err := b.writer.Status().Patch(ctx, next, ofVersion(class), client.FieldOwner(stream.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
+	if written, err := changeStatus(ctx, b.writer, class, next); err != nil || !written {
+		return err
 	}
 	for _, c := range changed {
-		b.tell(next, c)
+		conditionChanged(b.events, next, c)
 	}
 	return nil
-}
-
-// tell emits the event of a condition that changed.
-func (b base) tell(obj client.Object, c metav1.Condition) {
-	kind := corev1.EventTypeNormal
-	if c.Status == metav1.ConditionFalse {
-		kind = corev1.EventTypeWarning
-	}
-	b.event(obj, nil, kind, c.Reason, c.Type, c.Message)
 }

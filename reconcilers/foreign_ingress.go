@@ -37,7 +37,7 @@ func setupForeignIngress(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
 		WithOptions(fairly(workers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // entriesAtOnce is how many points of an Ingress are entered before it is another one's turn: as many as one has by default that

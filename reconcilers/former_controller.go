@@ -56,7 +56,7 @@ func setupFormer(mgr manager.Manager, b base) error {
 			}
 			return logger.WithValues("object", req.NamespacedName, "isService", req.Service)
 		}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // requestForFormer asks for a look at an object that may be one to let go of: anybody can have made it look so.

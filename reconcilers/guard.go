@@ -27,8 +27,11 @@ type guard[request comparable] struct {
 	kinds *cluster.Kinds
 }
 
-func guarded[request comparable](b base, r reconcile.TypedReconciler[request]) reconcile.TypedReconciler[request] {
-	return guard[request]{r, b.view, b.kinds}
+// guarded has a reconciler rest as guard says.
+func guarded[request comparable](
+	view *cluster.View, kinds *cluster.Kinds, r reconcile.TypedReconciler[request],
+) reconcile.TypedReconciler[request] {
+	return guard[request]{r, view, kinds}
 }
 
 // Reconcile implements reconcile.TypedReconciler.

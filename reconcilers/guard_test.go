@@ -29,7 +29,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 		with  func(base, reconcile.Reconciler) reconcile.Reconciler
 		early string
 	}{
-		"guarded":   {guarded[reconcile.Request], "192.0.2.7"},
+		"guarded":   {func(b base, r reconcile.Reconciler) reconcile.Reconciler { return guarded(b.view, b.kinds, r) }, "192.0.2.7"},
 		"unguarded": {func(_ base, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

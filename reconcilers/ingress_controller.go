@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -35,7 +36,7 @@ func setupIngress(mgr manager.Manager, b base) error {
 		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -139,7 +140,7 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 	}
 	held = &v1beta1.EdgeClaim{}
 	if err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, held); err != nil {
-		return false, ignoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
 	return claim.HolderOf(held) == by, nil
 }

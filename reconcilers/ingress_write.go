@@ -18,16 +18,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // The Ingress and the Certificate of a Service are the Service's alone, and one that is somebody else's must never be
 // written to. Server-side apply can't promise that: it has no way to say "only if there is none". So they are created,
 // which fails when there is one, and changed on the version that was judged to be ours. A merge patch also takes away
 // what others have added to the spec, which an apply would leave.
-
-// errStale says that an object is not what the cache shows.
-var errStale = errors.New("the cache lags behind")
 
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
 func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (rules.Problems, error) {
@@ -57,7 +53,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if existing == nil {
 		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: want}
 		exposure.Mark(ing, svc)
-		if err := r.create(ctx, ing); err != nil {
+		if err := create(ctx, r.writer, ing); err != nil {
 			return fmt.Errorf("creating the Ingress: %w", err)
 		}
 		return nil
@@ -78,7 +74,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	next := whole.DeepCopy()
 	next.Spec = want
 	exposure.Mark(next, svc)
-	if err := r.change(ctx, whole, next); err != nil {
+	if err := change(ctx, r.writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Ingress: %w", err)
 	}
 	r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressUpdated, "the Ingress was set to what the annotation says: "+w.String())
@@ -98,7 +94,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 		w.FillCertificate(&cert.Spec)
 		exposure.Mark(cert, svc)
-		if err := r.create(ctx, cert); err != nil {
+		if err := create(ctx, r.writer, cert); err != nil {
 			return fmt.Errorf("creating the Certificate: %w", err)
 		}
 		return nil
@@ -115,7 +111,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 	next := whole.DeepCopy()
 	w.FillCertificate(&next.Spec)
 	exposure.Mark(next, svc)
-	if err := r.change(ctx, whole, next); err != nil {
+	if err := change(ctx, r.writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Certificate: %w", err)
 	}
 	return nil
@@ -141,7 +137,7 @@ func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedNa
 		return err
 	}
 	if ing != nil && ing.DeletionTimestamp == nil && wasMade(ing, svc) {
-		if err := r.remove(ctx, ing); err != nil {
+		if err := remove(ctx, r.writer, ing); err != nil {
 			return fmt.Errorf("deleting the Ingress: %w", err)
 		}
 		if svc != nil && svc.DeletionTimestamp == nil {
@@ -165,22 +161,8 @@ func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Cert
 	if cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
 		return nil
 	}
-	if err := r.remove(ctx, cert); err != nil {
+	if err := remove(ctx, r.writer, cert); err != nil {
 		return fmt.Errorf("deleting the Certificate: %w", err)
 	}
 	return nil
 }
-
-// create creates an object as Portcullis. There must be none yet.
-func (b base) create(ctx context.Context, obj client.Object) error {
-	return b.writer.Create(ctx, obj, client.FieldOwner(stream.FieldManager))
-}
-
-// change writes what differs between two versions of an object. It must not have changed meanwhile. One that is gone is
-// no error: its end will be seen.
-func (b base) change(ctx context.Context, from, to client.Object) error {
-	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
-	return ignoreNotFound(b.writer.Patch(ctx, to, patch, client.FieldOwner(stream.FieldManager)))
-}
-
-func ignoreNotFound(err error) error { return client.IgnoreNotFound(err) }

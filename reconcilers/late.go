@@ -37,10 +37,14 @@ const lookEvery = 5 * time.Second
 func whenInstalled(
 	mgr manager.Manager, object client.Object, h handler.EventHandler, concerned func(context.Context) []reconcile.Request,
 ) source.Source {
-	return &lateSource{
-		mgr: mgr, object: object, concerned: concerned,
-		watched: source.Kind(mgr.GetCache(), object, h, predicate.ResourceVersionChangedPredicate{}),
-	}
+	return whenKnown(mgr, object, source.Kind(mgr.GetCache(), object, h, predicate.ResourceVersionChangedPredicate{}), concerned)
+}
+
+// whenKnown is a source that begins when the API server knows the kind of an object. Then all that concerned finds is looked at.
+func whenKnown(
+	mgr manager.Manager, object client.Object, watched source.SyncingSource, concerned func(context.Context) []reconcile.Request,
+) source.Source {
+	return &lateSource{mgr: mgr, object: object, watched: watched, concerned: concerned}
 }
 
 // Start begins to look for the kind, and returns at once.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -129,7 +130,7 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 		b.Held = slices.DeleteFunc(b.Held, func(held claim.Coordinate) bool { return held == at })
 		r.recent.remove(at)
 		r.view.Addresses.Forget(at)
-		if err := r.ledger.Store.Delete(ctx, c); ignoreNotFound(err) != nil {
+		if err := r.ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("giving back %s: %w", at, err))
 		}
 	}

@@ -40,7 +40,7 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 	r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
-		WatchesRawSource(onPools(b, r.allBalanced)).
+		WatchesRawSource(onPools(b.view, r.allBalanced)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
@@ -49,7 +49,7 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch

@@ -186,7 +186,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 }
 
 func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
-	r.event(svc, nil, kind, reason, "Balance", message)
+	emit(r.events, svc, nil, kind, reason, "Balance", message)
 }
 
 // textOf is what problems say. What is wrong with no field in particular is told without one.

@@ -31,7 +31,7 @@ func (r *loadBalancerReconciler) writeIngress(ctx context.Context, svc *corev1.S
 			return r.takeOut(ctx, svc, gone)
 		}
 	}
-	if ignoreNotFound(err) != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (r *loadBalancerReconciler) takeOut(ctx context.Context, svc *corev1.Servic
 		}
 		return r.patchStatus(ctx, svc, append(removals, operation{"test", "/metadata/uid", svc.UID})...)
 	})
-	if ignoreNotFound(err) != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("taking addresses out of the status: %w", err)
 	}
 	return nil

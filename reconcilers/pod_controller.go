@@ -51,7 +51,7 @@ func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
 	return build.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 16,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
-	}).Complete(guarded(b, r))
+	}).Complete(guarded(b.view, b.kinds, r))
 }
 
 const (
@@ -111,7 +111,7 @@ func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, 
 	if change.Delete != "" {
 		former := &v1beta1.PodToIP{}
 		former.Namespace, former.Name, former.UID = key.Namespace, key.Name, change.Delete
-		if err := r.removePodToIP(ctx, former); err != nil {
+		if err := removePodToIP(ctx, r.writer, former); err != nil {
 			return err
 		}
 	}
@@ -135,8 +135,8 @@ func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, 
 }
 
 // removePodToIP deletes a PodToIP. When another one of its name stands there by now, that one stays.
-func (b base) removePodToIP(ctx context.Context, p client.Object) error {
-	err := b.remove(ctx, p)
+func removePodToIP(ctx context.Context, c client.Client, p client.Object) error {
+	err := remove(ctx, c, p)
 	if apierrors.IsConflict(err) {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (s podSweep) sweep(ctx context.Context) (deleted int, err error) {
 		workers, workersCtx := errgroup.WithContext(ctx)
 		workers.SetLimit(sweepWorkers)
 		for i := range list.Items {
-			workers.Go(func() error { return s.removePodToIP(workersCtx, &list.Items[i]) })
+			workers.Go(func() error { return removePodToIP(workersCtx, s.writer, &list.Items[i]) })
 		}
 		if err := workers.Wait(); err != nil {
 			return deleted, err

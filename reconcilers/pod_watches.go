@@ -3,7 +3,6 @@ package reconcilers
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -82,8 +81,4 @@ func (r *podReconciler) onNamespace() handler.EventHandler {
 			}
 		},
 	}
-}
-
-func forObject(obj client.Object) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 }

@@ -34,9 +34,9 @@ func setupPool(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("addresspool").
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onAddresses)).
-		WatchesRawSource(onPools(b, r.allPools)).
+		WatchesRawSource(onPools(b.view, r.allPools)).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // onAddresses looks at the pool of an address that is claimed or released.

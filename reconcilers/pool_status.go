@@ -9,13 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // poolStatus is what the status of a pool is to say. A pool that is not accepted has no addresses to give.
@@ -55,13 +53,13 @@ func (r *poolReconciler) count(v addresspool.Verdict) cluster.PoolCount {
 func (r *poolReconciler) report(ctx context.Context, pool *v1beta1.AddressPool, status v1beta1.AddressPoolStatus) error {
 	next := pool.DeepCopy()
 	next.Status = status
-	if err := r.writer.Status().Patch(ctx, next, ofVersion(pool), client.FieldOwner(stream.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
+	if written, err := changeStatus(ctx, r.writer, pool, next); err != nil || !written {
+		return err
 	}
 	before := meta.FindStatusCondition(pool.Status.Conditions, v1beta1.ConditionAccepted)
 	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionAccepted)
 	if before == nil || before.Status != now.Status || before.Reason != now.Reason {
-		r.tell(next, *now)
+		conditionChanged(r.events, next, *now)
 	}
 	return nil
 }
@@ -133,6 +131,6 @@ func (r *poolReconciler) warn(pool *v1beta1.AddressPool, v addresspool.Verdict) 
 			reason = v1beta1.ReasonPoolEmpty
 			text = fmt.Sprintf("none of %d %s addresses is free: Services that need one wait", total, family)
 		}
-		r.event(pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
+		emit(r.events, pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
 	}
 }

@@ -3,17 +3,13 @@
 package reconcilers
 
 import (
-	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
@@ -76,29 +72,5 @@ func Setup(mgr manager.Manager, o Options) error {
 	return setupPod(mgr, b, o.PodToIP)
 }
 
-// remove deletes an object as it was read. One that is gone already is no error.
-func (b base) remove(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	return client.IgnoreNotFound(b.writer.Delete(ctx, obj, client.Preconditions{UID: &uid}))
-}
-
-// backOff says how long to wait before a look that failed is tried again. The longest wait is what a user has to bear
-// after an outage is over.
-func backOff[request comparable]() workqueue.TypedRateLimiter[request] {
-	const shortest, longest = 5 * time.Millisecond, 30 * time.Second
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[request](shortest, longest)
-}
-
 // refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.
 const refusedRetry = time.Minute
-
-// cacheLag is how long a cache is given to show what somebody else has written meanwhile.
-const cacheLag = 100 * time.Millisecond
-
-// later ends a reconciliation. One that met a version it had not seen is done again when the cache shows it.
-func later(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: cacheLag}, nil
-	}
-	return reconcile.Result{}, err
-}

@@ -34,8 +34,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b, r.onConfigMap())).
-		WatchesRawSource(onTarget[*corev1.Service](b, r.onFront())).
+		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
+		WatchesRawSource(onTarget[*corev1.Service](b.view, r.onFront())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(becomes(isOutside))).
@@ -45,7 +45,7 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, r))
+		Complete(guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch

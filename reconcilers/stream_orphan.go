@@ -30,7 +30,7 @@ func setupOrphan(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("orphanedendpointslice").
 		For(&discoveryv1.EndpointSlice{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOrphaned))).
 		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b, &orphanReconciler{base: b}))
+		Complete(guarded(b.view, b.kinds, &orphanReconciler{base: b}))
 }
 
 // isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants

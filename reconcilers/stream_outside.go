@@ -119,7 +119,7 @@ func (r *streamReconciler) dropPredecessor(ctx context.Context, si *v1beta1.Stre
 	if svc == nil || !isOfPredecessor(si, svc) {
 		return svc, nil
 	}
-	if err := r.remove(ctx, svc); err != nil {
+	if err := remove(ctx, r.writer, svc); err != nil {
 		return nil, fmt.Errorf("deleting the Service of a former StreamIngress of this name: %w", err)
 	}
 	return nil, nil
@@ -130,7 +130,7 @@ func (r *streamReconciler) dropLeft(ctx context.Context, si *v1beta1.StreamIngre
 	if !isOfPredecessor(si, slice) && !isOrphaned(slice) {
 		return nil
 	}
-	return r.remove(ctx, slice)
+	return remove(ctx, r.writer, slice)
 }
 
 // isOfPredecessor says whether an object belongs to a StreamIngress that had the name of this one.
@@ -146,12 +146,12 @@ func (r *streamReconciler) dropOutside(
 	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
 ) error {
 	if slice != nil && metav1.IsControlledBy(slice, si) {
-		if err := r.remove(ctx, slice); err != nil {
+		if err := remove(ctx, r.writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 	}
 	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
-		if err := r.remove(ctx, svc); err != nil {
+		if err := remove(ctx, r.writer, svc); err != nil {
 			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
 	}
@@ -175,7 +175,7 @@ func (r *streamReconciler) writeOutside(
 	}
 	if slice != nil && (!isAddress || slice.AddressType != addressType) {
 		// The address type can't be changed.
-		if err := r.remove(ctx, slice); err != nil {
+		if err := remove(ctx, r.writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 		slice = nil
@@ -253,7 +253,7 @@ func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.
 	} else {
 		next.Spec.ExternalName = si.Spec.Upstream.Host
 	}
-	return r.change(ctx, svc, next)
+	return change(ctx, r.writer, svc, next)
 }
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {

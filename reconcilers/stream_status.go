@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -220,10 +219,6 @@ func (v *verdict) conditions() []metav1.Condition {
 	return []metav1.Condition{accepted, resolved, v.programmed}
 }
 
-func failed(problems rules.Problems) metav1.Condition {
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: text(problems)}
-}
-
 // report writes the status of a stream, if it changed, and tells what changed by events. A Conflict error says that the
 // stream is no longer what was judged.
 func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
@@ -244,22 +239,16 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil
 	}
-	if err := r.writer.Status().Patch(ctx, next, ofVersion(si), client.FieldOwner(stream.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
+	if written, err := changeStatus(ctx, r.writer, si, next); err != nil || !written {
+		return err
 	}
 	for _, c := range changed {
-		r.tell(next, c)
+		conditionChanged(r.events, next, c)
 		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
 			observeProgrammed(si)
 		}
 	}
 	return nil
-}
-
-// ofVersion makes a patch apply to the version that it was computed from only. A cache that lags would otherwise have the
-// same status written, and the same events told, twice.
-func ofVersion(obj client.Object) client.Patch {
-	return client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
 }
 
 // isNews says whether a condition is worth an event. That a new stream resolves, and that it is about to be programmed,

@@ -106,7 +106,7 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 				}
 				r := balancers(t, stored, seen)
 				r.kinds = cluster.NewKinds(live, logr.Discard())
-				reconciler := guarded(r.base, reconcile.TypedReconciler[reconcile.Request](r))
+				reconciler := guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 				if err != nil || want == served && result.RequeueAfter != uninstalledRetry {
 					t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
@@ -149,7 +149,7 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
 			})
 			r.kinds = cluster.NewKinds(tc.live, logr.Discard())
-			reconciler := guarded(r.base, reconcile.TypedReconciler[reconcile.Request](r))
+			reconciler := guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 			if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 				t.Fatal(err)
 			}

@@ -5,26 +5,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// specOrMetadataChanged leaves out changes of the status.
-func specOrMetadataChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
-}
 
 // streamChanged leaves out changes of a stream that do not concern its proxy. The status does where it says what the spec
 // leaves open.
@@ -85,21 +76,6 @@ func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&streams[i])})
 	}
 	return requests
-}
-
-func add(q queue, requests []reconcile.Request) {
-	for _, r := range requests {
-		q.Add(r)
-	}
-}
-
-// onPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
-// what it is about, and nothing would look again.
-func onPools(b base, find func(context.Context) []reconcile.Request) source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		b.view.OnPoolsChanged(func() { add(q, find(ctx)) })
-		return nil
-	})
 }
 
 // streamsOfClass finds the streams that a class serves, and those that name none.

@@ -31,10 +31,7 @@ func whenConsented(
 	mgr manager.Manager, b base, concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request,
 	abroad func(context.Context) []reconcile.Request,
 ) source.Source {
-	return &lateSource{
-		mgr: mgr, object: &gatewayv1beta1.ReferenceGrant{}, concerned: abroad,
-		watched: &consents{base: b, concerned: concerned},
-	}
+	return whenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{base: b, concerned: concerned}, abroad)
 }
 
 // Start implements source.SyncingSource.

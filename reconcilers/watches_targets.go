@@ -6,46 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
-
-// onTarget is a source of events of the ConfigMaps, or the Services, that classes name, and of no others: whatever is written
-// on those concerns no class. What is there at the start is told before it matters, as whatever depends on it is looked at
-// then.
-func onTarget[kind client.Object, request comparable](
-	b base, h handler.TypedEventHandler[client.Object, request], ifAll ...predicate.Predicate,
-) source.TypedSource[request] {
-	concerned := predicate.And(ifAll...)
-	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
-		b.view.OnTarget(func(before, after client.Object) {
-			_, was := before.(kind)
-			_, is := after.(kind)
-			switch {
-			case was && is:
-				if e := (event.UpdateEvent{ObjectOld: before, ObjectNew: after}); concerned.Update(e) {
-					h.Update(ctx, e, q)
-				}
-			case is:
-				h.Create(ctx, event.CreateEvent{Object: after}, q)
-			case was:
-				h.Delete(ctx, event.DeleteEvent{Object: before}, q)
-			}
-		})
-		return nil
-	})
-}
 
 // frontChanged leaves out changes of the Service in front of a proxy that leave alone what is opened on it, by whom, and the
 // label of its class.

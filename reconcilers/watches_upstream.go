@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -18,15 +17,6 @@ func upstreamChanged() predicate.Predicate {
 	return predicate.Or(portsChanged(), becomes(func(obj client.Object) bool {
 		return obj.(*corev1.Service).Spec.Type == corev1.ServiceTypeExternalName
 	}))
-}
-
-// becomes leaves out all changes but those by which an object becomes, or is no longer, something.
-func becomes(is func(client.Object) bool) predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return is(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectOld) != is(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return is(e.Object) },
-	}
 }
 
 // isOutside says whether a stream leads out of the cluster. Whoever leads to the Service that it has for that does as well.
