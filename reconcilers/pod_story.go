@@ -54,7 +54,7 @@ type story struct {
 func (s story) found(pod *corev1.Pod) {
 	podEvents.WithLabelValues(string(podtoip.Found)).Inc()
 	if log := s.log.V(1); log.Enabled() {
-		write(log, podtoip.Event{Kind: podtoip.Found, Pod: pod})
+		logEvent(log, podtoip.Event{Kind: podtoip.Found, Pod: pod})
 	}
 }
 
@@ -62,13 +62,13 @@ func (s story) found(pod *corev1.Pod) {
 func (s story) tell(events []podtoip.Event) {
 	for _, e := range events {
 		podEvents.WithLabelValues(string(e.Kind)).Inc()
-		write(s.log, e)
+		logEvent(s.log, e)
 	}
 }
 
-// write logs one event. The message names the Pod: the logger drops most of those that are repeated word by word within
+// logEvent logs one event. The message names the Pod: the logger drops most of those that are repeated word by word within
 // a second, and of a burst of Pods each one counts.
-func write(log logr.Logger, e podtoip.Event) {
+func logEvent(log logr.Logger, e podtoip.Event) {
 	pod := e.Pod
 	name := pod.Namespace + "/" + pod.Name
 	values := []any{"event", e.Kind, "pod", name, "uid", pod.UID, "node", pod.Spec.NodeName, "ips", podtoip.Addresses(pod)}
