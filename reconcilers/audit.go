@@ -13,6 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 const (
@@ -84,7 +85,7 @@ func (a *auditor) look(ctx context.Context, now time.Time) error {
 			break
 		}
 		logger.Info("ledger and cluster disagree", "kind", d.Kind, "point", d.Point.String(), "disagreement", d.String())
-		emit(a.events, regarding(d), claimOn(d), corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", d.String())
+		report.Emit(a.events, regarding(d), claimOn(d), corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", d.String())
 	}
 	if len(over) > 0 {
 		logger.Info("ledger and cluster agree again", "points", len(over), "first", over[0].Point.String())

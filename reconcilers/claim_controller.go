@@ -30,6 +30,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // claimReconciler releases claims whose holder is gone or wants another point.
@@ -63,20 +64,20 @@ func setupClaim(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
-		WatchesRawSource(onTarget[*corev1.Service](b.view, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(fairly(releasers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // fairly are the options of a controller with so many workers, at which namespaces take turns.
 func fairly(workers int) controller.TypedOptions[claimRequest] {
 	return controller.TypedOptions[claimRequest]{
-		MaxConcurrentReconciles: workers, RateLimiter: backOff[claimRequest](),
+		MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[claimRequest](),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[claimRequest]) claimQueue {
 			return newFairQueue(workers, name, limiter)
 		},

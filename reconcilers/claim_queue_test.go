@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // about are requests about streams, each by its namespace/name.
@@ -68,7 +69,7 @@ func TestLanes(t *testing.T) {
 func queued(t *testing.T, play func(t *testing.T, q fairQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		q := newFairQueue(releasers, "", backOff[claimRequest]())
+		q := newFairQueue(releasers, "", watch.BackOff[claimRequest]())
 		defer q.ShutDown()
 		play(t, q)
 	})

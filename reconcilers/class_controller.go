@@ -26,6 +26,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // classReconciler tells the proxy of each class which streams it serves. The unit of work is the class: its ConfigMaps
@@ -44,25 +45,25 @@ func setupClass(mgr manager.Manager, b base) error {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
-		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(specOrMetadataChanged())).
+		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(watch.SpecOrMetadataChanged())).
 		// A class that goes may leave room for another.
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
-		WatchesRawSource(onPools(b.view, r.everyClass)).
+		WatchesRawSource(watch.OnPools(b.view, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(streamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
-		WatchesRawSource(onTarget[*corev1.Service](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(becomes(isOutside))).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
-			builder.WithPredicates(becomes(cluster.IsOwnSlice))).
+			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
-		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, r))
+		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch
@@ -92,7 +93,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if len(taken) > 0 {
 		r.services.entered.drop(req.Name)
 		r.reports.forget(req.Name)
-		return later(r.reportConflict(ctx, class, taken))
+		return watch.Later(r.reportConflict(ctx, class, taken))
 	}
 	began := time.Now()
 	report, entered, err := r.program(ctx, class)
@@ -109,7 +110,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	r.services.entered.set(class, entered)
 	if whole, complete := r.reports.ofConfigMaps(class, report); complete {
 		if err := r.reportClass(ctx, class, whole); err != nil {
-			return later(err)
+			return watch.Later(err)
 		}
 	}
 	return reconcile.Result{RequeueAfter: report.again()}, nil
@@ -127,7 +128,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 	}
 	var report classReport
 	if err := r.giveBack(ctx, nil, claims, nil, &report); err != nil {
-		return later(err)
+		return watch.Later(err)
 	}
 	for _, refused := range report.refused { // there is no status that says so
 		log.FromContext(ctx).Info("the API server refuses to give an entry back", "protocol", refused.Protocol, "port", refused.Port,
@@ -245,7 +246,7 @@ func (r *classReconciler) asked(find handler.MapFunc) handler.MapFunc {
 func (r *classReconciler) classOfStream(ctx context.Context, obj client.Object) []reconcile.Request {
 	si := obj.(*v1beta1.StreamIngress)
 	if si.Spec.ClassName != "" && (si.Status.ClassName == "" || si.Status.ClassName == si.Spec.ClassName) {
-		return []reconcile.Request{forName(si.Spec.ClassName)}
+		return []reconcile.Request{watch.ForName(si.Spec.ClassName)}
 	}
 	return r.allClasses(ctx, obj)
 }
@@ -257,13 +258,13 @@ func (r *classReconciler) onClaim() handler.EventHandler {
 	lost := handler.EnqueueRequestsFromMapFunc(r.asked(r.classesOnPort))
 	return handler.Funcs{
 		CreateFunc: changed.Create,
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			changed.Update(ctx, e, q)
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
 				lost.Update(ctx, e, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
 			changed.Delete(ctx, e, q)
 			lost.Delete(ctx, e, q)
 		},
@@ -284,7 +285,7 @@ func (r *classReconciler) classesOnPort(ctx context.Context, obj client.Object) 
 	for i := range classes {
 		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
 		if c, err := r.view.Claim(ctx, port.Name()); err != nil || c != nil {
-			requests = append(requests, forName(classes[i].Name))
+			requests = append(requests, watch.ForName(classes[i].Name))
 		}
 	}
 	return requests
@@ -295,14 +296,14 @@ func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	if err != nil || !at.IsStream() {
 		return nil
 	}
-	return []reconcile.Request{forName(at.Class())}
+	return []reconcile.Request{watch.ForName(at.Class())}
 }
 
 // classesOfTarget finds the classes that name an object.
 func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, class := range r.naming(ctx, obj) {
-		requests = append(requests, forName(class.Name))
+		requests = append(requests, watch.ForName(class.Name))
 	}
 	return requests
 }
@@ -314,7 +315,7 @@ func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []rec
 	}
 	requests := make([]reconcile.Request, 0, len(classes))
 	for i := range classes {
-		requests = append(requests, forName(classes[i].Name))
+		requests = append(requests, watch.ForName(classes[i].Name))
 	}
 	return requests
 }

@@ -9,6 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // entered are the ports whose entries the ConfigMaps of each class have, by the last look at the class. It is the source of
@@ -16,7 +17,7 @@ import (
 // it has looked at the classes.
 type entered struct {
 	mu    sync.Mutex
-	queue queue
+	queue watch.Queue
 	// early are the classes that were asked for before there was a queue.
 	early []string
 	known map[string]enteredPorts
@@ -34,12 +35,12 @@ var _ source.Source = &entered{}
 func newEntered() *entered { return &entered{known: map[string]enteredPorts{}} }
 
 // Start implements source.Source.
-func (e *entered) Start(_ context.Context, q queue) error {
+func (e *entered) Start(_ context.Context, q watch.Queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.queue = q
 	for _, class := range e.early {
-		q.Add(forName(class))
+		q.Add(watch.ForName(class))
 	}
 	e.early = nil
 	return nil
@@ -66,7 +67,7 @@ func (e *entered) ask(class string) {
 		e.early = append(e.early, class)
 		return
 	}
-	e.queue.Add(forName(class))
+	e.queue.Add(watch.ForName(class))
 }
 
 // of are the ports that the ConfigMaps of a class have; known is false when the class has not been looked at as it is.

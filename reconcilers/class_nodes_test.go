@@ -16,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // theirs has ports of the nodes.
@@ -101,9 +102,9 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	var known []bool
-	if err := onPools(b.view, func(context.Context) []reconcile.Request {
+	if err := watch.OnPools(b.view, func(context.Context) []reconcile.Request {
 		known = append(known, b.view.GivesNodes())
-		return []reconcile.Request{forName("public")}
+		return []reconcile.Request{watch.ForName("public")}
 	}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}

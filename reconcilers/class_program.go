@@ -9,6 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // programConfigMap writes the entries of one protocol, if that changes anything. It returns the ports whose entries
@@ -32,7 +33,7 @@ func (r *classReconciler) programConfigMap(
 		if cm.object != nil {
 			apply.WithUID(cm.object.UID).WithResourceVersion(cm.object.ResourceVersion)
 		}
-		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
+		if err := r.writer.Apply(ctx, apply, write.AsOwner...); err != nil {
 			return r.configMapRefused(cm, wanted, report, err)
 		}
 		report.wrote = true

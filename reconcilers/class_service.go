@@ -17,6 +17,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // serviceReconciler opens the ports of each class on its Service: those whose entries the ConfigMaps have. It works beside
@@ -44,8 +46,8 @@ func newServiceReconciler(b base, reports *classReports) *serviceReconciler {
 func (r *serviceReconciler) setup(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-service").
 		WatchesRawSource(r.entered).
-		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(r.view, r.kinds, r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(r.view, r.kinds, r))
 }
 
 // Reconcile opens the ports of one class on its Service.
@@ -75,7 +77,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	report.serviceError = err
 	if whole, complete := r.reports.ofService(class, report); complete {
 		if failed := r.reportClass(ctx, class, whole); failed != nil {
-			return later(errors.Join(err, failed))
+			return watch.Later(errors.Join(err, failed))
 		}
 	}
 	if err != nil {
@@ -168,7 +170,7 @@ func (r *serviceReconciler) open(ctx context.Context, p *proxy, plan stream.Port
 	version := p.service.ResourceVersion
 	search := newSearch(room, func(ports []stream.PortKey) error {
 		apply := serviceWith(p.class.Name, p.service, ports).WithResourceVersion(version)
-		if err := r.writer.Apply(ctx, apply, asOwner...); err != nil {
+		if err := r.writer.Apply(ctx, apply, write.AsOwner...); err != nil {
 			return err
 		}
 		report.wrote, version = true, *apply.ResourceVersion

@@ -13,6 +13,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // maxRefused is how many refused ports the status of a class lists.
@@ -43,7 +45,7 @@ func (r *classReport) retry(after time.Duration) {
 
 func (r *classReport) refuse(port stream.PortKey, reason, message string) {
 	r.refused = append(r.refused, v1beta1.RefusedPort{
-		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: cut(message, maxRefusal),
+		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: report.Cut(message, report.MaxRefusal),
 	})
 }
 
@@ -91,7 +93,7 @@ func (b base) reportClass(ctx context.Context, class *v1beta1.StreamIngressClass
 func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems rules.Problems) error {
 	return r.writeStatus(ctx, class, nil,
 		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse,
-			Reason: v1beta1.ReasonTargetConflict, Message: text(problems)},
+			Reason: v1beta1.ReasonTargetConflict, Message: report.Text(problems)},
 		metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse,
 			Reason: v1beta1.ReasonNotAccepted, Message: "the class is not accepted"})
 }
@@ -109,16 +111,16 @@ func (b base) writeStatus(
 		if before == nil || before.Status != c.Status || before.Reason != c.Reason {
 			changed = append(changed, c)
 		}
-		setCondition(&next.Status.Conditions, c)
+		report.SetCondition(&next.Status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
 	}
-	if written, err := changeStatus(ctx, b.writer, class, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, b.writer, class, next); err != nil || !written {
 		return err
 	}
 	for _, c := range changed {
-		conditionChanged(b.events, next, c)
+		report.ConditionChanged(b.events, next, c)
 	}
 	return nil
 }

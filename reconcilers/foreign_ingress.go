@@ -19,6 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // foreignIngressReconciler enters into the ledger what Ingresses serve, but for those that serve just what the annotation of
@@ -37,7 +38,7 @@ func setupForeignIngress(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
 		WithOptions(fairly(workers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // entriesAtOnce is how many points of an Ingress are entered before it is another one's turn: as many as one has by default that

@@ -25,6 +25,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // formerReconciler takes back what Portcullis has applied to ConfigMaps and Services that bear the label of a class, but that
@@ -49,14 +51,14 @@ func setupFormer(mgr manager.Manager, b base) error {
 		Watches(&corev1.Service{}, look).
 		Watches(&v1beta1.StreamIngressClass{}, handler.TypedEnqueueRequestsFromMapFunc(r.labeled),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.TypedOptions[formerRequest]{RateLimiter: backOff[formerRequest]()}).
+		WithOptions(controller.TypedOptions[formerRequest]{RateLimiter: watch.BackOff[formerRequest]()}).
 		WithLogConstructor(func(req *formerRequest) logr.Logger {
 			if req == nil {
 				return logger
 			}
 			return logger.WithValues("object", req.NamespacedName, "isService", req.Service)
 		}).
-		Complete(guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // requestForFormer asks for a look at an object that may be one to let go of: anybody can have made it look so.
@@ -108,7 +110,7 @@ func (r *formerReconciler) Reconcile(ctx context.Context, req formerRequest) (re
 	if err != nil || keep > 0 {
 		return reconcile.Result{RequeueAfter: keep}, err
 	}
-	return later(r.letGo(ctx, obj))
+	return watch.Later(r.letGo(ctx, obj))
 }
 
 // formerRetry is how long an object is kept until it is looked again whether its class is done with it.
@@ -133,7 +135,7 @@ func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (
 	here := claim.ConfigMapHolder(obj.GetNamespace(), obj.GetName())
 	for _, c := range claims {
 		if adopted, in, left := claim.Adopted(c); adopted != nil && in == here && (left || adopted.Replaced) {
-			return cacheLag, err
+			return watch.CacheLag, err
 		}
 	}
 	return 0, err
@@ -147,7 +149,7 @@ func (r *formerReconciler) letGo(ctx context.Context, obj client.Object) error {
 	} else {
 		nothing = corev1ac.ConfigMap(obj.GetName(), obj.GetNamespace()).WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 	}
-	err := r.writer.Apply(ctx, nothing, asOwner...)
+	err := r.writer.Apply(ctx, nothing, write.AsOwner...)
 	switch {
 	case err == nil || apierrors.IsConflict(err):
 		return err

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // TestFormerTargets looks at a ConfigMap that bears the label of a class, and to which somebody has applied an entry.
@@ -48,9 +49,9 @@ func TestFormerTargets(t *testing.T) {
 		"another class names it by now":              {stream.FieldManager, former, []client.Object{names("next")}, "shop/web:80", 0},
 		"it has no label":                            {stream.FieldManager, "", nil, "shop/web:80", 0},
 		"somebody else has applied the entry":        {"kubectl", former, nil, "shop/web:80", 0},
-		"an entry is still to be written back to it": {stream.FieldManager, former, []client.Object{replaced}, "shop/web:80", cacheLag},
+		"an entry is still to be written back to it": {stream.FieldManager, former, []client.Object{replaced}, "shop/web:80", watch.CacheLag},
 		"its class has moved, and an entry is still to be written back": {
-			stream.FieldManager, former, []client.Object{elsewhere, replaced}, "shop/web:80", cacheLag},
+			stream.FieldManager, former, []client.Object{elsewhere, replaced}, "shop/web:80", watch.CacheLag},
 		"its class serves the stream that took it on": {stream.FieldManager, former, []client.Object{elsewhere, adopted}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // TestNothingIsDoneBeforeAllIsRead looks at a Service that is served from a pool, while the pools are still being read. It is
@@ -29,7 +31,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 		with  func(base, reconcile.Reconciler) reconcile.Reconciler
 		early string
 	}{
-		"guarded":   {func(b base, r reconcile.Reconciler) reconcile.Reconciler { return guarded(b.view, b.kinds, r) }, "192.0.2.7"},
+		"guarded":   {func(b base, r reconcile.Reconciler) reconcile.Reconciler { return watch.Guarded(b.view, b.kinds, r) }, "192.0.2.7"},
 		"unguarded": {func(_ base, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +48,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 					v1beta1.GroupVersion.WithKind("AddressPool"): pools,
 				},
 			}, all, all)
-			b.balanced, b.events = newBulletin(), events.NewFakeRecorder(10)
+			b.balanced, b.events = report.NewBulletin(), events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
 			synctest.Test(t, func(t *testing.T) {
 				request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}

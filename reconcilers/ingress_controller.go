@@ -20,6 +20,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
@@ -33,10 +36,10 @@ func setupIngress(mgr manager.Manager, b base) error {
 		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
-		WatchesRawSource(whenInstalled(mgr, &cmv1.Certificate{},
+		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -64,8 +67,8 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		problems, err = r.realize(ctx, svc, w)
 	}
 	switch {
-	case errors.Is(err, errStale):
-		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	case errors.Is(err, write.ErrStale):
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	case len(problems) > 0:
@@ -147,7 +150,7 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 
 // conflicts counts a conflict, once for each change of what there is to say.
 func (r *ingressReconciler) conflicts(svc *corev1.Service, problems rules.Problems) rules.Problems {
-	if len(problems) > 0 && r.told.isNews(svc, topicIngress, text(problems)) {
+	if len(problems) > 0 && r.told.IsNews(svc, report.TopicIngress, report.Text(problems)) {
 		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
 	}
 	return problems

@@ -12,26 +12,27 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
 func (r *ingressReconciler) refuse(svc *corev1.Service, problems rules.Problems) {
 	e, _ := rules.Asks(r.view, svc)
-	r.told.note(svc, e.Class, stateRefused)
-	message := text(problems)
-	if r.told.tell(svc, topicIngress, message) != message {
+	r.told.Note(svc, e.Class, report.StateRefused)
+	message := report.Text(problems)
+	if r.told.Tell(svc, report.TopicIngress, message) != message {
 		r.announce(svc, corev1.EventTypeWarning, problems[0].Reason, message)
 	}
 }
 
 // serve reports that a Service has its Ingress, if that was not so before, and how its certificate is doing.
 func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wish) error {
-	r.told.note(svc, w.Class, stateServed)
-	if r.told.tell(svc, topicIngress, "") != "" {
+	r.told.Note(svc, w.Class, report.StateServed)
+	if r.told.Tell(svc, report.TopicIngress, "") != "" {
 		r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonExposed, "the Ingress serves what the annotation says: "+w.String())
 	}
 	if w.Issuer.IsZero() {
-		r.told.tell(svc, topicCertificate, "")
+		r.told.Tell(svc, report.TopicCertificate, "")
 		return nil
 	}
 	cert, err := r.view.Certificate(ctx, client.ObjectKeyFromObject(svc))
@@ -39,7 +40,7 @@ func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wi
 		return err
 	}
 	ready, message := readiness(cert)
-	if message == "" || r.told.tell(svc, topicCertificate, message) == message {
+	if message == "" || r.told.Tell(svc, report.TopicCertificate, message) == message {
 		return nil
 	}
 	if ready {
@@ -72,5 +73,5 @@ const failedReason = "Failed"
 
 // announce emits an event of a Service.
 func (r *ingressReconciler) announce(svc *corev1.Service, kind, reason, message string) {
-	emit(r.events, svc, nil, kind, reason, "Expose", message)
+	report.Emit(r.events, svc, nil, kind, reason, "Expose", message)
 }

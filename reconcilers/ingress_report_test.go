@@ -5,38 +5,7 @@ import (
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
-
-func TestBulletinTellsEachChangeOnce(t *testing.T) {
-	b := newBulletin()
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
-	if !b.isNews(svc, topicIngress, "wrong") {
-		t.Error("the first is no news")
-	}
-	if before := b.tell(svc, topicIngress, "wrong"); before != "" {
-		t.Errorf("%q was told before", before)
-	}
-	if b.isNews(svc, topicIngress, "wrong") || !b.isNews(svc, topicIngress, "other") || !b.isNews(svc, topicCertificate, "wrong") {
-		t.Error("news are mistaken")
-	}
-	b.note(svc, "nginx", stateRefused)
-	if diff := cmp.Diff(map[[2]string]int{{"nginx", stateRefused}: 1}, b.count()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	again := svc.DeepCopy()
-	again.UID = "2"
-	if !b.isNews(again, topicIngress, "wrong") {
-		t.Error("a Service of another life was told already")
-	}
-	b.forget(types.NamespacedName{Namespace: "shop", Name: "web"})
-	if len(b.count()) > 0 {
-		t.Errorf("%v is left", b.count())
-	}
-}
 
 func TestReadiness(t *testing.T) {
 	cert := func(conditions ...cmv1.CertificateCondition) *cmv1.Certificate {

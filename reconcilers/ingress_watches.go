@@ -16,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // askingChanged leaves out Services that ask for nothing, and changes of those that do which concern no Ingress.
@@ -50,7 +51,7 @@ func (r *ingressReconciler) serviceOfName(ctx context.Context, obj client.Object
 
 // onHTTPClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait for its point.
 func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
-	look := func(ctx context.Context, q queue, obj client.Object) {
+	look := func(ctx context.Context, q watch.Queue, obj client.Object) {
 		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
 		if err != nil || !at.IsHTTP() {
 			return
@@ -64,12 +65,12 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
 				look(ctx, q, e.ObjectNew)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { look(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, q, e.Object) },
 	}
 }
 

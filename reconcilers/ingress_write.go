@@ -18,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // The Ingress and the Certificate of a Service are the Service's alone, and one that is somebody else's must never be
@@ -34,8 +35,8 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 	switch {
 	case err == nil:
 		return nil, nil
-	case errors.Is(err, errStale), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
-		return nil, errStale
+	case errors.Is(err, write.ErrStale), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		return nil, write.ErrStale
 	case isRefusal(err) && !apierrors.IsNotFound(err):
 		return rules.Problems{{Reason: v1beta1.ReasonIngressRefused,
 			Err: field.Invalid(exposure.AnnotationPath(), w.String(), err.Error())}}, nil
@@ -53,7 +54,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if existing == nil {
 		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: want}
 		exposure.Mark(ing, svc)
-		if err := create(ctx, r.writer, ing); err != nil {
+		if err := write.Create(ctx, r.writer, ing); err != nil {
 			return fmt.Errorf("creating the Ingress: %w", err)
 		}
 		return nil
@@ -74,7 +75,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	next := whole.DeepCopy()
 	next.Spec = want
 	exposure.Mark(next, svc)
-	if err := change(ctx, r.writer, whole, next); err != nil {
+	if err := write.Change(ctx, r.writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Ingress: %w", err)
 	}
 	r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressUpdated, "the Ingress was set to what the annotation says: "+w.String())
@@ -94,7 +95,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 		w.FillCertificate(&cert.Spec)
 		exposure.Mark(cert, svc)
-		if err := create(ctx, r.writer, cert); err != nil {
+		if err := write.Create(ctx, r.writer, cert); err != nil {
 			return fmt.Errorf("creating the Certificate: %w", err)
 		}
 		return nil
@@ -111,7 +112,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 	next := whole.DeepCopy()
 	w.FillCertificate(&next.Spec)
 	exposure.Mark(next, svc)
-	if err := change(ctx, r.writer, whole, next); err != nil {
+	if err := write.Change(ctx, r.writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Certificate: %w", err)
 	}
 	return nil
@@ -124,20 +125,20 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 		return err
 	}
 	if whole.GetUID() != seen.GetUID() || whole.GetResourceVersion() != seen.GetResourceVersion() {
-		return errStale
+		return write.ErrStale
 	}
 	return nil
 }
 
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
-	r.told.forget(key)
+	r.told.Forget(key)
 	ing, err := r.view.Ingress(ctx, key)
 	if err != nil {
 		return err
 	}
 	if ing != nil && ing.DeletionTimestamp == nil && wasMade(ing, svc) {
-		if err := remove(ctx, r.writer, ing); err != nil {
+		if err := write.Remove(ctx, r.writer, ing); err != nil {
 			return fmt.Errorf("deleting the Ingress: %w", err)
 		}
 		if svc != nil && svc.DeletionTimestamp == nil {
@@ -161,7 +162,7 @@ func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Cert
 	if cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
 		return nil
 	}
-	if err := remove(ctx, r.writer, cert); err != nil {
+	if err := write.Remove(ctx, r.writer, cert); err != nil {
 		return fmt.Errorf("deleting the Certificate: %w", err)
 	}
 	return nil

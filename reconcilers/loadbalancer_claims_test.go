@@ -21,6 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 func addressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
@@ -211,7 +212,7 @@ func TestNothingIsListedBesideAnother(t *testing.T) {
 	theirs := claim.New(claim.AddressPort(netip.MustParseAddr("192.0.2.0"), "TCP", 443), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	r := balancers(t, []client.Object{svc.DeepCopy(), ours.DeepCopy(), theirs}, []client.Object{svc.DeepCopy(), ours.DeepCopy()})
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
-	if err != nil || result.RequeueAfter != cacheLag {
+	if err != nil || result.RequeueAfter != watch.CacheLag {
 		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
 	}
 	mustBeServedAt(t, r, svc, "")

@@ -21,6 +21,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // loadBalancerReconciler keeps status.loadBalancer of each Service of type LoadBalancer that is Portcullis' to serve.
@@ -40,7 +42,7 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 	r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
-		WatchesRawSource(onPools(b.view, r.allBalanced)).
+		WatchesRawSource(watch.OnPools(b.view, r.allBalanced)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
@@ -48,8 +50,8 @@ func setupLoadBalancer(mgr manager.Manager, b base) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
@@ -73,17 +75,17 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		return reconcile.Result{}, nil
 	case !r.view.Balances(svc):
 		r.forget(req.NamespacedName)
-		return later(r.letGo(ctx, svc))
+		return watch.Later(r.letGo(ctx, svc))
 	}
 	o, err := r.decide(ctx, svc)
 	if err == nil {
 		err = r.publish(ctx, svc, o)
 	}
 	switch {
-	case errors.Is(err, errStale):
-		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	case errors.Is(err, write.ErrStale):
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	case err != nil:
-		return later(err)
+		return watch.Later(err)
 	}
 	return reconcile.Result{RequeueAfter: r.waiting.pause(req.NamespacedName)}, nil
 }
@@ -212,6 +214,6 @@ func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service)
 }
 
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
-	r.balanced.forget(key)
+	r.balanced.Forget(key)
 	r.waiting.remove(key)
 }

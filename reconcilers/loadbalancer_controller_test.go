@@ -15,6 +15,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // balancerAt is the Service shop/web, which Portcullis has served at an address.
@@ -58,7 +60,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 			pools.Add(pool)
 		}
 	}
-	b.balanced, b.events = newBulletin(), events.NewFakeRecorder(10)
+	b.balanced, b.events = report.NewBulletin(), events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{base: b, waiting: newWaiting()}
 }
 
@@ -135,7 +137,7 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 			by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name)}
 			held, released := claim.New(tc.port(80), by), claim.New(tc.port(443), by)
 			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, append(tc.seen, svc.DeepCopy(), held.DeepCopy(), released))
-			if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil || result.RequeueAfter != cacheLag {
+			if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil || result.RequeueAfter != watch.CacheLag {
 				t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
 			}
 			now := &corev1.Service{}

@@ -18,6 +18,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // The states of a Service of type LoadBalancer, beside stateServed and stateRefused.
@@ -68,7 +70,7 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 	if !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress) {
 		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
 			r.recent.forget(o.balance.Holder())
-			return cmp.Or(err, errStale)
+			return cmp.Or(err, write.ErrStale)
 		}
 		if err := r.mayTakeAway(ctx, svc, o); err != nil {
 			return err
@@ -158,7 +160,7 @@ func (r *loadBalancerReconciler) tellLost(svc *corev1.Service, lost []netip.Addr
 
 // report tells what keeps a Service from having what it asks for, or that nothing does any longer, and notes its state.
 func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
-	state, news, reason := stateServed, "", ""
+	state, news, reason := report.StateServed, "", ""
 	if len(o.problems) > 0 {
 		news, reason = textOf(o.problems), o.problems[0].Reason
 	}
@@ -169,11 +171,11 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && o.problems.IsPending():
 		state = statePending
 	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0:
-		state = stateRefused
+		state = report.StateRefused
 	}
-	r.balanced.note(svc, "", state)
+	r.balanced.Note(svc, "", state)
 	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.awaitsFamily)
-	before := r.balanced.tell(svc, topicAddress, news)
+	before := r.balanced.Tell(svc, report.TopicAddress, news)
 	switch {
 	case before == news:
 	case o.foreign:
@@ -186,7 +188,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 }
 
 func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
-	emit(r.events, svc, nil, kind, reason, "Balance", message)
+	report.Emit(r.events, svc, nil, kind, reason, "Balance", message)
 }
 
 // textOf is what problems say. What is wrong with no field in particular is told without one.

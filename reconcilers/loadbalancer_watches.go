@@ -19,6 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // settle is how long changes of nodes and of the ledger are gathered before the Services that they concern are looked at.
@@ -77,7 +78,7 @@ func (r *loadBalancerReconciler) balancedOf(ctx context.Context, namespace strin
 	}
 	requests := make([]reconcile.Request, 0, len(services))
 	for i := range services {
-		requests = append(requests, forObject(&services[i]))
+		requests = append(requests, watch.ForObject(&services[i]))
 	}
 	return requests
 }
@@ -89,7 +90,7 @@ func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
 		at, err := claim.Of(c)
 		return claim.HolderOf(c), err == nil && (at.IsAddress() || at.IsNode())
 	}
-	lost := func(q queue, obj client.Object) {
+	lost := func(q watch.Queue, obj client.Object) {
 		holder, ours := isOurs(obj)
 		if !ours {
 			return
@@ -100,18 +101,18 @@ func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
 				lost(q, e.ObjectOld)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { lost(q, e.Object) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { lost(q, e.Object) },
 	}
 }
 
 // onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
 func (r *loadBalancerReconciler) onNode() handler.EventHandler {
-	look := func(ctx context.Context, q queue) {
+	look := func(ctx context.Context, q watch.Queue) {
 		claims, err := r.view.NodePortClaims(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
@@ -125,12 +126,12 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
 			if !e.IsInInitialList {
 				look(ctx, q)
 			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			if cluster.TakesTraffic(before) != cluster.TakesTraffic(after) ||
 				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
@@ -138,7 +139,7 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 				look(ctx, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { look(ctx, q) },
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q watch.Queue) { look(ctx, q) },
 	}
 }
 

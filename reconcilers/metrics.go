@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 var (
@@ -98,7 +99,7 @@ func observeProgrammed(si *v1beta1.StreamIngress) {
 // objectCounts counts the objects of a cache.
 type objectCounts struct {
 	cache          cache.Cache
-	told, balanced *bulletin
+	told, balanced *report.Bulletin
 }
 
 // Describe implements prometheus.Collector.
@@ -128,10 +129,10 @@ func (o objectCounts) Collect(out chan<- prometheus.Metric) {
 	for k, n := range byState {
 		out <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, n, k.class, k.state)
 	}
-	for k, n := range o.told.count() {
+	for k, n := range o.told.Count() {
 		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
-	for k, n := range o.balanced.count() {
+	for k, n := range o.balanced.Count() {
 		out <- prometheus.MustNewConstMetric(balancersDesc, prometheus.GaugeValue, float64(n), k[1])
 	}
 	var claims v1beta1.EdgeClaimList

@@ -13,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 func judged(name, class string, conditions ...metav1.Condition) *v1beta1.StreamIngress {
@@ -59,10 +60,10 @@ portcullis_streams{class="public",state="accepted"} 1
 portcullis_streams{class="public",state="programmed"} 2
 portcullis_streams{class="public",state="refused"} 1
 `
-	told := newBulletin()
-	told.note(&corev1.Service{}, "nginx", stateServed)
-	balanced := newBulletin()
-	balanced.note(&corev1.Service{}, "", statePending)
+	told := report.NewBulletin()
+	told.Note(&corev1.Service{}, "nginx", report.StateServed)
+	balanced := report.NewBulletin()
+	balanced.Note(&corev1.Service{}, "", statePending)
 	counts := objectCounts{cache: cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, told: told, balanced: balanced}
 	if err := testutil.CollectAndCompare(counts, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -22,6 +22,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // podReconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
@@ -51,7 +53,7 @@ func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
 	return build.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 16,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
-	}).Complete(guarded(b.view, b.kinds, r))
+	}).Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 const (
@@ -122,7 +124,7 @@ func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, 
 	if err != nil {
 		return err
 	}
-	err = r.writer.Apply(ctx, apply, asOwner...)
+	err = r.writer.Apply(ctx, apply, write.AsOwner...)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // its Pods go, too
 	}
@@ -136,7 +138,7 @@ func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, 
 
 // removePodToIP deletes a PodToIP. When another one of its name stands there by now, that one stays.
 func removePodToIP(ctx context.Context, c client.Client, p client.Object) error {
-	err := remove(ctx, c, p)
+	err := write.Remove(ctx, c, p)
 	if apierrors.IsConflict(err) {
 		return nil
 	}

@@ -11,12 +11,13 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // onPod tells what happens to Pods, and looks at those whose PodToIP may have to change.
 func (r *podReconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
 			pod := cluster.PodOf(e.Object)
 			if e.IsInInitialList {
 				r.story.found(pod)
@@ -24,19 +25,19 @@ func (r *podReconciler) onPod() handler.EventHandler {
 				r.story.tell(podtoip.Story(nil, pod))
 			}
 			if _, wanted := podtoip.Wanted(pod); wanted {
-				q.Add(forObject(pod))
+				q.Add(watch.ForObject(pod))
 			}
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := cluster.PodOf(e.ObjectOld), cluster.PodOf(e.ObjectNew)
 			r.story.tell(podtoip.Story(before, after))
 			if podtoip.Concerns(before, after) {
-				q.Add(forObject(after))
+				q.Add(watch.ForObject(after))
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) {
 			r.story.tell(podtoip.Story(cluster.PodOf(e.Object), nil))
-			q.Add(forObject(e.Object))
+			q.Add(watch.ForObject(e.Object))
 		},
 	}
 }
@@ -45,14 +46,14 @@ func (r *podReconciler) onPod() handler.EventHandler {
 // those that change: by our own hand, or by somebody else's.
 func onPodToIP() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
 			podToIPs.Inc()
-			q.Add(forObject(e.Object))
+			q.Add(watch.ForObject(e.Object))
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { q.Add(forObject(e.ObjectNew)) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) { q.Add(watch.ForObject(e.ObjectNew)) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) {
 			podToIPs.Dec()
-			q.Add(forObject(e.Object))
+			q.Add(watch.ForObject(e.Object))
 		},
 	}
 }
@@ -60,7 +61,7 @@ func onPodToIP() handler.EventHandler {
 // onNamespace looks at everything in a namespace that was labeled or unlabeled. One that appears is looked at, too: its
 // Pods may have been seen before it.
 func (r *podReconciler) onNamespace() handler.EventHandler {
-	look := func(ctx context.Context, namespace client.Object, q queue) {
+	look := func(ctx context.Context, namespace client.Object, q watch.Queue) {
 		names, err := r.view.PodNames(ctx, namespace.GetName())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Pods of a namespace", "namespace", namespace.GetName())
@@ -70,12 +71,12 @@ func (r *podReconciler) onNamespace() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
 			if !e.IsInInitialList && r.mode.Covers(e.Object.GetLabels()) {
 				look(ctx, e.Object, q)
 			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			if r.mode.Covers(e.ObjectOld.GetLabels()) != r.mode.Covers(e.ObjectNew.GetLabels()) {
 				look(ctx, e.ObjectNew, q)
 			}

@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // asked says how many names a handler asks to look at.
-func asked(t *testing.T, handle func(q queue)) int {
+func asked(t *testing.T, handle func(q watch.Queue)) int {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
@@ -28,18 +29,18 @@ func TestPodEventsAskForALook(t *testing.T) {
 	bare.Status.PodIPs = nil
 	ended.DeletionTimestamp = &metav1.Time{}
 	readied.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	created := func(pod *corev1.Pod, initially bool) func(queue) {
-		return func(q queue) {
+	created := func(pod *corev1.Pod, initially bool) func(watch.Queue) {
+		return func(q watch.Queue) {
 			r.onPod().Create(t.Context(), event.CreateEvent{Object: pod, IsInInitialList: initially}, q)
 		}
 	}
-	updated := func(before, after *corev1.Pod) func(queue) {
-		return func(q queue) {
+	updated := func(before, after *corev1.Pod) func(watch.Queue) {
+		return func(q watch.Queue) {
 			r.onPod().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
 	for name, c := range map[string]struct {
-		handle func(queue)
+		handle func(watch.Queue)
 		want   int
 	}{
 		"a Pod with an IP at the start": {created(pod, true), 1},
@@ -49,7 +50,7 @@ func TestPodEventsAskForALook(t *testing.T) {
 		"its IP":                        {updated(bare, pod), 1},
 		"its readiness":                 {updated(pod, readied), 0},
 		"its end":                       {updated(pod, ended), 1},
-		"it is gone": {func(q queue) {
+		"it is gone": {func(q watch.Queue) {
 			r.onPod().Delete(t.Context(), event.DeleteEvent{Object: ended}, q)
 		}, 1},
 	} {
@@ -66,12 +67,14 @@ func TestPodToIPEventsAskForALook(t *testing.T) {
 	before := testutil.ToFloat64(podToIPs)
 	for _, c := range []struct {
 		what   string
-		handle func(queue)
+		handle func(watch.Queue)
 		count  float64
 	}{
-		{"created", func(q queue) { onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q) }, 1},
-		{"changed", func(q queue) { onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) }, 1},
-		{"deleted", func(q queue) { onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) }, 0},
+		{"created", func(q watch.Queue) {
+			onPodToIP().Create(t.Context(), event.CreateEvent{Object: p, IsInInitialList: true}, q)
+		}, 1},
+		{"changed", func(q watch.Queue) { onPodToIP().Update(t.Context(), event.UpdateEvent{ObjectOld: p, ObjectNew: p}, q) }, 1},
+		{"deleted", func(q watch.Queue) { onPodToIP().Delete(t.Context(), event.DeleteEvent{Object: p}, q) }, 0},
 	} {
 		if got := asked(t, c.handle); got != 1 {
 			t.Errorf("%s: it asks for %d looks, want 1", c.what, got)

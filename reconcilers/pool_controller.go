@@ -14,6 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // poolReconciler says in the status of each AddressPool whether it is used, and how many of its addresses are left.
@@ -34,16 +35,16 @@ func setupPool(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("addresspool").
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onAddresses)).
-		WatchesRawSource(onPools(b.view, r.allPools)).
-		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, r))
+		WatchesRawSource(watch.OnPools(b.view, r.allPools)).
+		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // onAddresses looks at the pool of an address that is claimed or released.
-func (r *poolReconciler) onAddresses(_ context.Context, q queue) error {
+func (r *poolReconciler) onAddresses(_ context.Context, q watch.Queue) error {
 	r.view.Addresses.OnChange(func(ip netip.Addr) {
 		if pool := r.view.Pools().Of(ip); pool != nil {
-			q.Add(forName(pool.Name))
+			q.Add(watch.ForName(pool.Name))
 		}
 	})
 	return nil
@@ -53,7 +54,7 @@ func (r *poolReconciler) onAddresses(_ context.Context, q queue) error {
 func (r *poolReconciler) allPools(context.Context) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, name := range r.view.Pools().Names() {
-		requests = append(requests, forName(name))
+		requests = append(requests, watch.ForName(name))
 	}
 	return requests
 }
@@ -74,7 +75,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	}
 	verdict, known := r.view.Pools().Verdict(req.Name)
 	if !known || !isOf(verdict, pool) {
-		return reconcile.Result{RequeueAfter: cacheLag}, nil // the view is about to learn of it
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil // the view is about to learn of it
 	}
 	next := poolStatus(pool, verdict, r.count(verdict))
 	if sameStatus(pool.Status, next) {
@@ -85,7 +86,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	if err := r.report(ctx, pool, next); err != nil {
-		return later(err)
+		return watch.Later(err)
 	}
 	r.wrote[req.Name] = r.clock.Now()
 	r.warn(pool, verdict)

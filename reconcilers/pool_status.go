@@ -14,6 +14,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // poolStatus is what the status of a pool is to say. A pool that is not accepted has no addresses to give.
@@ -26,10 +28,10 @@ func poolStatus(pool *v1beta1.AddressPool, verdict addresspool.Verdict, count cl
 	}
 	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: "Services are served from the pool"}
 	if problems := rules.AddressPool(verdict); len(problems) > 0 {
-		accepted = failed(problems)
+		accepted = report.Failed(problems)
 	}
 	accepted.Type, accepted.ObservedGeneration = v1beta1.ConditionAccepted, pool.Generation
-	setCondition(&next.Conditions, accepted)
+	report.SetCondition(&next.Conditions, accepted)
 	return next
 }
 
@@ -53,13 +55,13 @@ func (r *poolReconciler) count(v addresspool.Verdict) cluster.PoolCount {
 func (r *poolReconciler) report(ctx context.Context, pool *v1beta1.AddressPool, status v1beta1.AddressPoolStatus) error {
 	next := pool.DeepCopy()
 	next.Status = status
-	if written, err := changeStatus(ctx, r.writer, pool, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, r.writer, pool, next); err != nil || !written {
 		return err
 	}
 	before := meta.FindStatusCondition(pool.Status.Conditions, v1beta1.ConditionAccepted)
 	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionAccepted)
 	if before == nil || before.Status != now.Status || before.Reason != now.Reason {
-		conditionChanged(r.events, next, *now)
+		report.ConditionChanged(r.events, next, *now)
 	}
 	return nil
 }
@@ -131,6 +133,6 @@ func (r *poolReconciler) warn(pool *v1beta1.AddressPool, v addresspool.Verdict) 
 			reason = v1beta1.ReasonPoolEmpty
 			text = fmt.Sprintf("none of %d %s addresses is free: Services that need one wait", total, family)
 		}
-		emit(r.events, pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
+		report.Emit(r.events, pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
 	}
 }

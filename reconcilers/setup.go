@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // Options are what the reconcilers work with.
@@ -39,7 +40,7 @@ type base struct {
 	// leftovers are what a former installation has written to.
 	leftovers *leftovers
 	// told is what was told about the Services that ask for an Ingress, balanced about those of type LoadBalancer.
-	told, balanced *bulletin
+	told, balanced *report.Bulletin
 	// turns are those at Services of type LoadBalancer.
 	turns *cluster.Turns[types.NamespacedName]
 	// recent are the claims for them that were made here, and that the cache may not show yet.
@@ -55,7 +56,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	b := base{
 		view: o.View, ledger: o.Ledger, writer: mgr.GetClient(), live: cluster.InTurn(mgr.GetAPIReader(), liveReads),
 		events: mgr.GetEventRecorder("portcullis"), kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
-		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace), told: newBulletin(), balanced: newBulletin(),
+		leftovers: newLeftovers(clock.RealClock{}, o.Ledger.Grace), told: report.NewBulletin(), balanced: report.NewBulletin(),
 		turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 	}
 	registerMetrics(mgr.GetCache(), b)

@@ -17,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // streamReconciler answers each StreamIngress in its status, claims for those that got past admission, and keeps the
@@ -34,18 +35,18 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(onTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
-		WatchesRawSource(onTarget[*corev1.Service](b.view, r.onFront())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, r.onFront())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(becomes(isOutside))).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
-			builder.WithPredicates(becomes(cluster.IsOwnSlice))).
+			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch
@@ -60,17 +61,17 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, err
 	}
 	if si.DeletionTimestamp != nil {
-		return later(r.leaving(ctx, si))
+		return watch.Later(r.leaving(ctx, si))
 	}
 	v, err := r.judge(ctx, si)
 	if err != nil {
-		return later(err)
+		return watch.Later(err)
 	}
 	if wait := v.patience(si, time.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.report(ctx, si, v); err != nil {
-		return later(err)
+		return watch.Later(err)
 	}
 	return reconcile.Result{RequeueAfter: v.again()}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // leaves is a stream that is being deleted.
@@ -151,7 +152,7 @@ func TestAnOrphanThatAStreamHasTakenOn(t *testing.T) {
 	server := clusterOf(t, stored).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
 	b, _ := baseOn(t, clusterOf(t, seen).Build(), server)
 	result, err := (&orphanReconciler{b}).Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-	if err != nil || result.RequeueAfter != cacheLag {
+	if err != nil || result.RequeueAfter != watch.CacheLag {
 		t.Errorf("got %v, %v", result, err)
 	}
 	if err := server.Get(t.Context(), key, &discoveryv1.EndpointSlice{}); apierrors.IsNotFound(err) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // orphanReconciler deletes the EndpointSlices of outside upstreams that have lost their stream. Whoever deletes a stream can ask
@@ -29,8 +30,8 @@ type orphanReconciler struct {
 func setupOrphan(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("orphanedendpointslice").
 		For(&discoveryv1.EndpointSlice{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOrphaned))).
-		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request]()}).
-		Complete(guarded(b.view, b.kinds, &orphanReconciler{base: b}))
+		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.view, b.kinds, &orphanReconciler{base: b}))
 }
 
 // isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants
@@ -49,5 +50,5 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil
 	}
 	err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion})
-	return later(client.IgnoreNotFound(err))
+	return watch.Later(client.IgnoreNotFound(err))
 }

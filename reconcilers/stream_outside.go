@@ -22,6 +22,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // standingOutside reads the Service and the EndpointSlice of the name that an outside upstream has, nil for none.
@@ -119,7 +120,7 @@ func (r *streamReconciler) dropPredecessor(ctx context.Context, si *v1beta1.Stre
 	if svc == nil || !isOfPredecessor(si, svc) {
 		return svc, nil
 	}
-	if err := remove(ctx, r.writer, svc); err != nil {
+	if err := write.Remove(ctx, r.writer, svc); err != nil {
 		return nil, fmt.Errorf("deleting the Service of a former StreamIngress of this name: %w", err)
 	}
 	return nil, nil
@@ -130,7 +131,7 @@ func (r *streamReconciler) dropLeft(ctx context.Context, si *v1beta1.StreamIngre
 	if !isOfPredecessor(si, slice) && !isOrphaned(slice) {
 		return nil
 	}
-	return remove(ctx, r.writer, slice)
+	return write.Remove(ctx, r.writer, slice)
 }
 
 // isOfPredecessor says whether an object belongs to a StreamIngress that had the name of this one.
@@ -146,12 +147,12 @@ func (r *streamReconciler) dropOutside(
 	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
 ) error {
 	if slice != nil && metav1.IsControlledBy(slice, si) {
-		if err := remove(ctx, r.writer, slice); err != nil {
+		if err := write.Remove(ctx, r.writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 	}
 	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
-		if err := remove(ctx, r.writer, svc); err != nil {
+		if err := write.Remove(ctx, r.writer, svc); err != nil {
 			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
 	}
@@ -175,7 +176,7 @@ func (r *streamReconciler) writeOutside(
 	}
 	if slice != nil && (!isAddress || slice.AddressType != addressType) {
 		// The address type can't be changed.
-		if err := remove(ctx, r.writer, slice); err != nil {
+		if err := write.Remove(ctx, r.writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 		slice = nil
@@ -196,7 +197,7 @@ func (r *streamReconciler) writeOutsideSlice(
 	if ours == nil {
 		return r.place(ctx, apply)
 	}
-	return r.writer.Apply(ctx, apply.WithUID(ours.UID).WithResourceVersion(ours.ResourceVersion), asOwner...)
+	return r.writer.Apply(ctx, apply.WithUID(ours.UID).WithResourceVersion(ours.ResourceVersion), write.AsOwner...)
 }
 
 // place applies where nothing of ours is. Somebody else may have something there.
@@ -253,7 +254,7 @@ func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.
 	} else {
 		next.Spec.ExternalName = si.Spec.Upstream.Host
 	}
-	return change(ctx, r.writer, svc, next)
+	return write.Change(ctx, r.writer, svc, next)
 }
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // TestOutsideWritesToNothingThatItHasNotSeen: the owner of the namespace has put something of their own in the place of
@@ -66,8 +67,8 @@ func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
 				t.Errorf("what is not ours was changed: %v", got)
 			}
 			_, err = r.resolve(t.Context(), tc.si, &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{OutsideUpstreams: v1beta1.OutsideAllowed}})
-			result, err := later(err)
-			if err != nil || result.RequeueAfter != cacheLag {
+			result, err := watch.Later(err)
+			if err != nil || result.RequeueAfter != watch.CacheLag {
 				t.Errorf("got %v, %v", result, err)
 			}
 		})

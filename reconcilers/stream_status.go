@@ -14,6 +14,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // verdict is everything that the status of a stream tells.
@@ -205,7 +207,7 @@ func refusalOf(class *v1beta1.StreamIngressClass, port stream.PortKey) *v1beta1.
 func (v *verdict) conditions() []metav1.Condition {
 	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted}
 	if len(v.refusal) > 0 {
-		accepted = failed(v.refusal)
+		accepted = report.Failed(v.refusal)
 		v.programmed = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted,
 			Message: "the request is not accepted"}
 	} else {
@@ -213,7 +215,7 @@ func (v *verdict) conditions() []metav1.Condition {
 	}
 	resolved := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonResolvedRefs, Message: "the upstream exists"}
 	if len(v.resolved) > 0 {
-		resolved = failed(v.resolved)
+		resolved = report.Failed(v.resolved)
 	}
 	accepted.Type, resolved.Type, v.programmed.Type = v1beta1.ConditionAccepted, v1beta1.ConditionResolvedRefs, v1beta1.ConditionProgrammed
 	return []metav1.Condition{accepted, resolved, v.programmed}
@@ -234,16 +236,16 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 		if before := meta.FindStatusCondition(si.Status.Conditions, c.Type); isNews(before, c) {
 			changed = append(changed, c)
 		}
-		setCondition(&status.Conditions, c)
+		report.SetCondition(&status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil
 	}
-	if written, err := changeStatus(ctx, r.writer, si, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, r.writer, si, next); err != nil || !written {
 		return err
 	}
 	for _, c := range changed {
-		conditionChanged(r.events, next, c)
+		report.ConditionChanged(r.events, next, c)
 		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
 			observeProgrammed(si)
 		}

@@ -18,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // applied is a ConfigMap that Portcullis has last written to at a time.
@@ -106,9 +107,9 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 				}
 				r := balancers(t, stored, seen)
 				r.kinds = cluster.NewKinds(live, logr.Discard())
-				reconciler := guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
+				reconciler := watch.Guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
-				if err != nil || want == served && result.RequeueAfter != uninstalledRetry {
+				if err != nil || want == served && result.RequeueAfter != watch.UninstalledRetry {
 					t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
 				}
 				mustBeServedAt(t, r, svc, want)
@@ -149,7 +150,7 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
 			})
 			r.kinds = cluster.NewKinds(tc.live, logr.Discard())
-			reconciler := guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
+			reconciler := watch.Guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 			if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 				t.Fatal(err)
 			}

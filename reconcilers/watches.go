@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // streamChanged leaves out changes of a stream that do not concern its proxy. The status does where it says what the spec
@@ -95,22 +96,22 @@ func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Objec
 // onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the
 // addresses or the nodes that the proxy shares.
 func (r *streamReconciler) onClaim() handler.EventHandler {
-	holder := func(q queue, obj client.Object) {
+	holder := func(q watch.Queue, obj client.Object) {
 		if h := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); h.IsStream() {
 			q.Add(reconcile.Request{NamespacedName: h.Key()})
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { holder(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { holder(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
 			holder(q, e.ObjectOld)
 			holder(q, e.ObjectNew)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
 			holder(q, e.Object)
 			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.Port() != 0 {
-				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
-				add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
+				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
+				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
 			}
 		},
 	}

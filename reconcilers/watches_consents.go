@@ -15,6 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // consents is a source of the consents that are given and withdrawn. Any tenant may write ReferenceGrants, as many and as often as
@@ -31,18 +32,18 @@ func whenConsented(
 	mgr manager.Manager, b base, concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request,
 	abroad func(context.Context) []reconcile.Request,
 ) source.Source {
-	return whenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{base: b, concerned: concerned}, abroad)
+	return watch.WhenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{base: b, concerned: concerned}, abroad)
 }
 
 // Start implements source.SyncingSource.
 func (s *consents) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.view.OnConsents(func(changed []cluster.Consent) { add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
+	s.view.OnConsents(func(changed []cluster.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
 	return nil
 }
 
 // WaitForSync implements source.SyncingSource. It tries again until ctx is done, as the kind may go as it came.
 func (s *consents) WaitForSync(ctx context.Context) error {
-	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, watch.LookEvery, true, func(ctx context.Context) (bool, error) {
 		err := s.view.FollowConsents(ctx)
 		if err != nil {
 			log.FromContext(ctx).V(1).Info("could not read ReferenceGrants, trying again", "error", err.Error())

@@ -17,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // frontChanged leaves out changes of the Service in front of a proxy that leave alone what is opened on it, by whom, and the
@@ -40,7 +41,7 @@ func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIng
 
 // onConfigMap looks at the streams whose entries changed.
 func (r *streamReconciler) onConfigMap() handler.EventHandler {
-	changed := func(ctx context.Context, q queue, obj client.Object, before, after map[string]string) {
+	changed := func(ctx context.Context, q watch.Queue, obj client.Object, before, after map[string]string) {
 		ports := changedPorts(before, after)
 		for _, class := range r.naming(ctx, obj) {
 			for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
@@ -55,13 +56,13 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
 			changed(ctx, q, e.Object, nil, e.Object.(*corev1.ConfigMap).Data)
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			changed(ctx, q, e.ObjectNew, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
 			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
 		},
 	}
@@ -90,8 +91,8 @@ func changedPorts(before, after map[string]string) []int32 {
 
 // addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
 // the port was given a moment ago, so that it is not yet found by its port.
-func (r *streamReconciler) addPort(ctx context.Context, q queue, class string, port stream.PortKey) {
-	add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
+func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class string, port stream.PortKey) {
+	watch.Add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
 	c, err := r.view.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
@@ -107,14 +108,14 @@ func (r *streamReconciler) addPort(ctx context.Context, q queue, class string, p
 // onFront looks at the streams whose ports on the Service of their class changed, and at all of the class when its addresses
 // did, or when the Service came or went.
 func (r *streamReconciler) onFront() handler.EventHandler {
-	all := func(ctx context.Context, q queue, obj client.Object) {
+	all := func(ctx context.Context, q watch.Queue, obj client.Object) {
 		for _, class := range r.naming(ctx, obj) {
-			add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class.Name)))
+			watch.Add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class.Name)))
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { all(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { all(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
 			if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
 				all(ctx, q, after)
@@ -130,7 +131,7 @@ func (r *streamReconciler) onFront() handler.EventHandler {
 				}
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { all(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { all(ctx, q, e.Object) },
 	}
 }
 

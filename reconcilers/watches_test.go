@@ -12,6 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // TestStreamPredicates changes one thing about a stream after the other.
@@ -81,7 +82,7 @@ func TestServicePredicates(t *testing.T) {
 // TestBecomes lets through what a stream's upstream outside concerns: the streams that lead to its Service.
 func TestBecomes(t *testing.T) {
 	inside, out := postgres(), postgres(to("192.0.2.7", 5432))
-	p := becomes(isOutside)
+	p := watch.Becomes(isOutside)
 	for name, got := range map[string]bool{
 		"one comes":        p.Create(event.CreateEvent{Object: out}),
 		"one goes":         p.Delete(event.DeleteEvent{Object: out}),

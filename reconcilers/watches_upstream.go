@@ -10,11 +10,12 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // upstreamChanged leaves out changes of a Service that concern no stream to it.
 func upstreamChanged() predicate.Predicate {
-	return predicate.Or(portsChanged(), becomes(func(obj client.Object) bool {
+	return predicate.Or(portsChanged(), watch.Becomes(func(obj client.Object) bool {
 		return obj.(*corev1.Service).Spec.Type == corev1.ServiceTypeExternalName
 	}))
 }
@@ -58,7 +59,7 @@ func (r *classReconciler) classesServing(ctx context.Context, streams []v1beta1.
 	}
 	requests := make([]reconcile.Request, 0, len(found))
 	for name := range found {
-		requests = append(requests, forName(name))
+		requests = append(requests, watch.ForName(name))
 	}
 	return requests
 }

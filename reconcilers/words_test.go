@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // TestWordsFit reports what there is no room for: the API server would refuse the status as a whole, and the event.
@@ -54,12 +55,12 @@ func TestWordsFit(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				t.Fatal(err)
 			}
-			if longest := longestMessage(obj); longest > maxCondition || longest < maxCondition-10 {
+			if longest := longestMessage(obj); longest > report.MaxCondition || longest < report.MaxCondition-10 {
 				t.Errorf("a message has %d bytes", longest)
 			}
 			for len(told.Events) > 0 {
 				kindAndReason := len("Warning ConfigMapRefused ")
-				if said := <-told.Events; len(said) > maxNote+kindAndReason {
+				if said := <-told.Events; len(said) > report.MaxNote+kindAndReason {
 					t.Errorf("an event has %d bytes", len(said))
 				}
 			}

@@ -1,4 +1,4 @@
-package reconcilers
+package watch
 
 import (
 	"context"
@@ -29,19 +29,19 @@ type lateSource struct {
 	concerned func(context.Context) []reconcile.Request
 }
 
-// lookEvery is how often the API server is asked whether it knows the kind by now.
-const lookEvery = 5 * time.Second
+// LookEvery is how often the API server is asked whether it knows the kind by now.
+const LookEvery = 5 * time.Second
 
-// whenInstalled is a source of events of a kind that may not be installed yet. When it is watched, all that concerned
+// WhenInstalled is a source of events of a kind that may not be installed yet. When it is watched, all that concerned
 // finds is looked at once: an object that came and went before is told by no event.
-func whenInstalled(
+func WhenInstalled(
 	mgr manager.Manager, object client.Object, h handler.EventHandler, concerned func(context.Context) []reconcile.Request,
 ) source.Source {
-	return whenKnown(mgr, object, source.Kind(mgr.GetCache(), object, h, predicate.ResourceVersionChangedPredicate{}), concerned)
+	return WhenKnown(mgr, object, source.Kind(mgr.GetCache(), object, h, predicate.ResourceVersionChangedPredicate{}), concerned)
 }
 
-// whenKnown is a source that begins when the API server knows the kind of an object. Then all that concerned finds is looked at.
-func whenKnown(
+// WhenKnown is a source that begins when the API server knows the kind of an object. Then all that concerned finds is looked at.
+func WhenKnown(
 	mgr manager.Manager, object client.Object, watched source.SyncingSource, concerned func(context.Context) []reconcile.Request,
 ) source.Source {
 	return &lateSource{mgr: mgr, object: object, watched: watched, concerned: concerned}
@@ -61,7 +61,7 @@ func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return nil
 }
 
-func (s *lateSource) watch(ctx context.Context, gvk schema.GroupVersionKind, q queue) error {
+func (s *lateSource) watch(ctx context.Context, gvk schema.GroupVersionKind, q Queue) error {
 	if err := awaitKind(ctx, s.mgr, gvk); err != nil {
 		return err
 	}
@@ -71,13 +71,13 @@ func (s *lateSource) watch(ctx context.Context, gvk schema.GroupVersionKind, q q
 	if err := s.watched.WaitForSync(ctx); err != nil {
 		return err
 	}
-	add(q, s.concerned(ctx))
+	Add(q, s.concerned(ctx))
 	return nil
 }
 
 // awaitKind waits until the API server knows a kind.
 func awaitKind(ctx context.Context, mgr manager.Manager, gvk schema.GroupVersionKind) error {
-	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, LookEvery, true, func(context.Context) (bool, error) {
 		_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil && !meta.IsNoMatchError(err) {
 			log.FromContext(ctx).V(1).Info("could not ask for a kind, asking again", "kind", gvk.Kind, "error", err.Error())

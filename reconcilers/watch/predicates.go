@@ -1,4 +1,4 @@
-package reconcilers
+package watch
 
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -6,13 +6,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// specOrMetadataChanged leaves out changes of the status.
-func specOrMetadataChanged() predicate.Predicate {
+// SpecOrMetadataChanged leaves out changes of the status.
+func SpecOrMetadataChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
-// becomes leaves out all changes but those by which an object becomes, or is no longer, something.
-func becomes(is func(client.Object) bool) predicate.Predicate {
+// Becomes leaves out all changes but those by which an object becomes, or is no longer, something.
+func Becomes(is func(client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return is(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectOld) != is(e.ObjectNew) },

@@ -1,4 +1,4 @@
-package reconcilers
+package watch
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
-// onPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
+// OnPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
 // what it is about, and nothing would look again.
-func onPools(view *cluster.View, find func(context.Context) []reconcile.Request) source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		view.OnPoolsChanged(func() { add(q, find(ctx)) })
+func OnPools(view *cluster.View, find func(context.Context) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, q Queue) error {
+		view.OnPoolsChanged(func() { Add(q, find(ctx)) })
 		return nil
 	})
 }
 
-// onTarget is a source of events of the ConfigMaps, or the Services, that classes name, and of no others: whatever is written
+// OnTarget is a source of events of the ConfigMaps, or the Services, that classes name, and of no others: whatever is written
 // on those concerns no class. What is there at the start is told before it matters, as whatever depends on it is looked at
 // then.
-func onTarget[kind client.Object, request comparable](
+func OnTarget[kind client.Object, request comparable](
 	view *cluster.View, h handler.TypedEventHandler[client.Object, request], ifAll ...predicate.Predicate,
 ) source.TypedSource[request] {
 	concerned := predicate.And(ifAll...)

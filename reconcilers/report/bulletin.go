@@ -1,4 +1,4 @@
-package reconcilers
+package report
 
 import (
 	"sync"
@@ -12,20 +12,20 @@ import (
 type topic int
 
 const (
-	topicIngress topic = iota
-	topicCertificate
-	topicAddress
+	TopicIngress topic = iota
+	TopicCertificate
+	TopicAddress
 )
 
 // The states of an exposed Service.
 const (
-	stateServed  = "served"
-	stateRefused = "refused"
+	StateServed  = "served"
+	StateRefused = "refused"
 )
 
-// bulletin remembers what was last told about each Service, so that each change is told once. A Service has no
+// Bulletin remembers what was last told about each Service, so that each change is told once. A Service has no
 // conditions that would keep it. What it remembers may be lost: then it is told again.
-type bulletin struct {
+type Bulletin struct {
 	mu       sync.Mutex
 	services map[types.NamespacedName]*standing
 }
@@ -33,14 +33,14 @@ type bulletin struct {
 // standing is what was last told about a Service.
 type standing struct {
 	uid          types.UID
-	last         [topicAddress + 1]string
+	last         [TopicAddress + 1]string
 	class, state string
 }
 
-func newBulletin() *bulletin { return &bulletin{services: map[types.NamespacedName]*standing{}} }
+func NewBulletin() *Bulletin { return &Bulletin{services: map[types.NamespacedName]*standing{}} }
 
 // of finds what was told about a Service. The lock must be held.
-func (b *bulletin) of(svc *corev1.Service) *standing {
+func (b *Bulletin) of(svc *corev1.Service) *standing {
 	key := client.ObjectKeyFromObject(svc)
 	if s := b.services[key]; s != nil && s.uid == svc.UID {
 		return s
@@ -50,15 +50,15 @@ func (b *bulletin) of(svc *corev1.Service) *standing {
 	return s
 }
 
-// isNews says whether something was not the last that was told about a topic.
-func (b *bulletin) isNews(svc *corev1.Service, t topic, text string) bool {
+// IsNews says whether something was not the last that was told about a topic.
+func (b *Bulletin) IsNews(svc *corev1.Service, t topic, text string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of(svc).last[t] != text
 }
 
-// tell notes what is told about a topic, and returns what was told before.
-func (b *bulletin) tell(svc *corev1.Service, t topic, text string) (before string) {
+// Tell notes what is told about a topic, and returns what was told before.
+func (b *Bulletin) Tell(svc *corev1.Service, t topic, text string) (before string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.of(svc)
@@ -66,22 +66,22 @@ func (b *bulletin) tell(svc *corev1.Service, t topic, text string) (before strin
 	return before
 }
 
-// note notes the class and the state of a Service for the metrics.
-func (b *bulletin) note(svc *corev1.Service, class, state string) {
+// Note notes the class and the state of a Service for the metrics.
+func (b *Bulletin) Note(svc *corev1.Service, class, state string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.of(svc)
 	s.class, s.state = class, state
 }
 
-func (b *bulletin) forget(key types.NamespacedName) {
+func (b *Bulletin) Forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.services, key)
 }
 
-// count counts Services by class and state.
-func (b *bulletin) count() map[[2]string]int {
+// Count counts Services by class and state.
+func (b *Bulletin) Count() map[[2]string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	counts := map[[2]string]int{}

@@ -1,4 +1,4 @@
-package reconcilers
+package watch
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
 
-// uninstalledRetry is how long everything is left as it is before it is asked again whether Portcullis is being
+// UninstalledRetry is how long everything is left as it is before it is asked again whether Portcullis is being
 // uninstalled. Nothing else tells that it is installed again.
-const uninstalledRetry = 10 * time.Second
+const UninstalledRetry = 10 * time.Second
 
 // guard keeps a reconciler from taking for absent what it does not see.
 //
@@ -27,8 +27,8 @@ type guard[request comparable] struct {
 	kinds *cluster.Kinds
 }
 
-// guarded has a reconciler rest as guard says.
-func guarded[request comparable](
+// Guarded has a reconciler rest as guard says.
+func Guarded[request comparable](
 	view *cluster.View, kinds *cluster.Kinds, r reconcile.TypedReconciler[request],
 ) reconcile.TypedReconciler[request] {
 	return guard[request]{r, view, kinds}
@@ -45,7 +45,7 @@ func (r guard[request]) Reconcile(ctx context.Context, req request) (reconcile.R
 	}
 	var uninstalling *cluster.UninstallingError
 	if _, why := r.kinds.Check(ctx); errors.As(why, &uninstalling) {
-		return reconcile.Result{RequeueAfter: uninstalledRetry}, nil
+		return reconcile.Result{RequeueAfter: UninstalledRetry}, nil
 	}
 	return result, err
 }

@@ -1,5 +1,5 @@
 // Package watch decides who is looked at when something happens in the cluster, and how soon again.
-package reconcilers
+package watch
 
 import (
 	"k8s.io/apimachinery/pkg/types"
@@ -8,22 +8,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// queue is the work queue of a controller.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+// Queue is the work queue of a controller.
+type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// add adds requests to a queue.
-func add(q queue, requests []reconcile.Request) {
+// Add adds requests to a queue.
+func Add(q Queue, requests []reconcile.Request) {
 	for _, r := range requests {
 		q.Add(r)
 	}
 }
 
-// forObject asks for a look at an object.
-func forObject(obj client.Object) reconcile.Request {
+// ForObject asks for a look at an object.
+func ForObject(obj client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 }
 
-// forName asks for a look at an object without a namespace.
-func forName(name string) reconcile.Request {
+// ForName asks for a look at an object without a namespace.
+func ForName(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
