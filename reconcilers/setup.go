@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
+	"jeffthecoder.xyz/portcullis/reconcilers/pods"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
@@ -70,7 +71,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err := setupAudit(mgr, b, o.AuditInterval); err != nil {
 		return err
 	}
-	return setupPod(mgr, b, o.PodToIP)
+	return pods.Setup(mgr, pods.Options{View: o.View, Kinds: b.kinds, Live: b.live, Mode: o.PodToIP})
 }
 
 // refusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.

@@ -1,4 +1,4 @@
-package reconcilers
+package pods
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // onPod tells what happens to Pods, and looks at those whose PodToIP may have to change.
-func (r *podReconciler) onPod() handler.EventHandler {
+func (r *reconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
 			pod := cluster.PodOf(e.Object)
@@ -60,7 +60,7 @@ func onPodToIP() handler.EventHandler {
 
 // onNamespace looks at everything in a namespace that was labeled or unlabeled. One that appears is looked at, too: its
 // Pods may have been seen before it.
-func (r *podReconciler) onNamespace() handler.EventHandler {
+func (r *reconciler) onNamespace() handler.EventHandler {
 	look := func(ctx context.Context, namespace client.Object, q watch.Queue) {
 		names, err := r.view.PodNames(ctx, namespace.GetName())
 		if err != nil {

@@ -1,4 +1,4 @@
-package reconcilers
+package pods
 
 import (
 	"context"
@@ -14,9 +14,10 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// podSweep deletes all PodToIPs, once.
-type podSweep struct {
-	base
+// sweeper deletes all PodToIPs, once.
+type sweeper struct {
+	live   client.Reader
+	writer client.Client
 }
 
 // sweepPage is how many PodToIPs are read at once, sweepWorkers how many are deleted at a time.
@@ -26,7 +27,7 @@ const (
 )
 
 // run deletes all PodToIPs, and tries again until none is left or ctx is done.
-func (s podSweep) run(ctx context.Context) error {
+func (s sweeper) run(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("pods")
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: .1, Steps: 6, Cap: retryLongest}
 	for {
@@ -46,7 +47,7 @@ func (s podSweep) run(ctx context.Context) error {
 }
 
 // sweep deletes all PodToIPs and returns how many there were.
-func (s podSweep) sweep(ctx context.Context) (deleted int, err error) {
+func (s sweeper) sweep(ctx context.Context) (deleted int, err error) {
 	for page := ""; ; {
 		var list v1beta1.PodToIPList
 		err := s.live.List(ctx, &list, client.Limit(sweepPage), client.Continue(page))

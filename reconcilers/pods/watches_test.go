@@ -1,4 +1,4 @@
-package reconcilers
+package pods
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func asked(t *testing.T, handle func(q watch.Queue)) int {
 }
 
 func TestPodEventsAskForALook(t *testing.T) {
-	r := &podReconciler{}
+	r := &reconciler{}
 	pod, bare, ended, readied := storyPod(), storyPod(), storyPod(), storyPod()
 	bare.Status.PodIPs = nil
 	ended.DeletionTimestamp = &metav1.Time{}

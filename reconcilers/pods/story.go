@@ -1,4 +1,4 @@
-package reconcilers
+package pods
 
 import (
 	"sync"
@@ -31,8 +31,8 @@ var (
 	registerPodsOnce sync.Once
 )
 
-// registerPodMetrics registers the metrics about Pods, each with all its labels at 0, so that a first event is a rise.
-func registerPodMetrics() {
+// registerMetrics registers the metrics about Pods, each with all its labels at 0, so that a first event is a rise.
+func registerMetrics() {
 	registerPodsOnce.Do(func() {
 		metrics.Registry.MustRegister(podEvents, podToIPs, podToIPFailures)
 		for _, kind := range podtoip.Kinds {

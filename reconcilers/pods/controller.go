@@ -1,4 +1,5 @@
-package reconcilers
+// Package pods keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
+package pods
 
 import (
 	"context"
@@ -26,34 +27,45 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
-// podReconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
-type podReconciler struct {
-	base
+// reconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
+type reconciler struct {
+	view   *cluster.View
+	writer client.Client
 	mode   podtoip.Mode
 	recent *recentChanges
 	story  story
 }
 
-// setupPod watches Pods, unless PodToIPs are off: then those that were made before are deleted, and nothing is watched.
-func setupPod(mgr manager.Manager, b base, mode podtoip.Mode) error {
-	registerPodMetrics()
-	if mode == podtoip.Off {
-		return mgr.Add(manager.RunnableFunc(podSweep{b}.run))
+// Options are what the reconciler of Pods works with.
+type Options struct {
+	View  *cluster.View
+	Kinds *cluster.Kinds
+	// Live reads past the cache.
+	Live client.Reader
+	// Mode says which Pods get PodToIPs.
+	Mode podtoip.Mode
+}
+
+// Setup watches Pods, unless PodToIPs are off: then those that were made before are deleted, and nothing is watched.
+func Setup(mgr manager.Manager, o Options) error {
+	registerMetrics()
+	if o.Mode == podtoip.Off {
+		return mgr.Add(manager.RunnableFunc(sweeper{live: o.Live, writer: mgr.GetClient()}.run))
 	}
-	r := &podReconciler{
-		base: b, mode: mode, recent: newRecentChanges(clock.RealClock{}),
+	r := &reconciler{
+		view: o.View, writer: mgr.GetClient(), mode: o.Mode, recent: newRecentChanges(clock.RealClock{}),
 		story: story{log: mgr.GetLogger().WithName("pods")},
 	}
 	build := builder.ControllerManagedBy(mgr).Named("pod").
 		Watches(&corev1.Pod{}, r.onPod()).
 		Watches(&v1beta1.PodToIP{}, onPodToIP())
-	if mode == podtoip.Labeled {
+	if o.Mode == podtoip.Labeled {
 		build.Watches(cluster.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
 	}
 	return build.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 16,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
-	}).Complete(watch.Guarded(b.view, b.kinds, r))
+	}).Complete(watch.Guarded(o.View, o.Kinds, r))
 }
 
 const (
@@ -67,7 +79,7 @@ const (
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=podtoips,verbs=list;watch;create;patch;delete
 
 // Reconcile keeps the PodToIP of one name.
-func (r *podReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod, err := r.view.Pod(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -100,7 +112,7 @@ func versionOf(p *v1beta1.PodToIP) string {
 }
 
 // covers says whether the Pods of a namespace get PodToIPs.
-func (r *podReconciler) covers(ctx context.Context, namespace string) (bool, error) {
+func (r *reconciler) covers(ctx context.Context, namespace string) (bool, error) {
 	if r.mode == podtoip.All {
 		return true, nil
 	}
@@ -109,7 +121,7 @@ func (r *podReconciler) covers(ctx context.Context, namespace string) (bool, err
 }
 
 // carryOut makes a change to a PodToIP.
-func (r *podReconciler) carryOut(ctx context.Context, key types.NamespacedName, change podtoip.Change) error {
+func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, change podtoip.Change) error {
 	if change.Delete != "" {
 		former := &v1beta1.PodToIP{}
 		former.Namespace, former.Name, former.UID = key.Namespace, key.Name, change.Delete
