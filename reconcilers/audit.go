@@ -27,17 +27,17 @@ const (
 // everything from the API server itself: a cache that lies, an event that was missed and a reconciler that is stuck are
 // what it is there to find. It changes nothing.
 type auditor struct {
-	base
+	access
 	defaults exposure.Defaults
 	interval time.Duration
 	watch    audit.Watch
 }
 
-func setupAudit(mgr manager.Manager, b base, interval time.Duration) error {
+func setupAudit(mgr manager.Manager, b access, interval time.Duration) error {
 	if interval == 0 {
 		return nil
 	}
-	return mgr.Add(&auditor{base: b, defaults: b.view.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
+	return mgr.Add(&auditor{access: b, defaults: b.view.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.

@@ -35,13 +35,27 @@ import (
 
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
-	base
+	access
+	// turns are those at Services of type LoadBalancer.
+	turns *cluster.Turns[types.NamespacedName]
+	// released is told which points were released.
+	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
 	writes *semaphore.Weighted
 }
 
-func newClaimReconciler(b base) *claimReconciler {
-	return &claimReconciler{b, semaphore.NewWeighted(releaseWrites)}
+// claimOptions are what the reconcilers of claims work with besides their access.
+type claimOptions struct {
+	// turns are those at Services of type LoadBalancer: what one holds is not released while it is looked at.
+	turns *cluster.Turns[types.NamespacedName]
+	// released is told which points were released.
+	released func(claim.Coordinate)
+	// auditInterval is how often the ledger is compared with the cluster, 0 for never.
+	auditInterval time.Duration
+}
+
+func newClaimReconciler(b access, o claimOptions) *claimReconciler {
+	return &claimReconciler{b, o.turns, o.released, semaphore.NewWeighted(releaseWrites)}
 }
 
 // claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
@@ -57,8 +71,8 @@ type claimRequest struct {
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
-func setupClaim(mgr manager.Manager, b base) error {
-	r := newClaimReconciler(b)
+func setupClaim(mgr manager.Manager, b access, o claimOptions) error {
+	r := newClaimReconciler(b, o)
 	const name = "edgeclaim"
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
@@ -215,7 +229,7 @@ func (r *claimReconciler) reconcileClaim(
 		return settling, nil // it was renewed meanwhile
 	}
 	if released {
-		r.recent.remove(coordinateOf(c))
+		r.released(coordinateOf(c))
 		log.FromContext(ctx).V(1).Info("released", "claim", c.Name)
 	}
 	return keep, err
@@ -244,7 +258,7 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 }
 
 func (r *claimReconciler) onStream() handler.TypedEventHandler[client.Object, claimRequest] {
-	return onHolder(claim.StreamHolder, streamChanged())
+	return onHolder(claim.StreamHolder, watch.StreamChanged())
 }
 
 // holderOf is an object of one kind as holder.

@@ -20,18 +20,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 )
-
-var me = claim.StreamHolder("shop", "postgres")
-
-// claimed is a claim that was promised a while ago; by the zero time it was made for a stored object.
-func claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int64, promised time.Time) *v1beta1.EdgeClaim {
-	c := claim.New(at, claim.Claimant{Holder: by, UID: uid, Generation: generation})
-	if !promised.IsZero() {
-		c.Spec.Renewed = &metav1.MicroTime{Time: promised}
-	}
-	return c
-}
 
 // life is shop/postgres in one of its lives.
 func life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
@@ -42,14 +32,6 @@ func life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress
 
 func listen(port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Spec.Listen = &port }
-}
-
-func servedBy(class string, port int32) func(*v1beta1.StreamIngress) {
-	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
-}
-
-func of(class string) func(*v1beta1.StreamIngress) {
-	return func(s *v1beta1.StreamIngress) { s.Spec.ClassName = class }
 }
 
 func drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
@@ -99,7 +81,7 @@ func TestWants(t *testing.T) {
 			if tc.also != nil {
 				objects = append(objects, tc.also)
 			}
-			r := newClaimReconciler(baseOf(t, objects...))
+			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
 			got, err := sightOf(t, r, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
@@ -129,9 +111,9 @@ func TestPortsOfTheNodes(t *testing.T) {
 			before, now := tc.seen.DeepCopy(), tc.stored.DeepCopy()
 			before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
 			stored := clusterOf(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
-			b, _ := baseOn(t, clusterOf(t, before, onNodes.DeepCopy()).Build(), stored)
+			b, _ := accessOn(t, clusterOf(t, before, onNodes.DeepCopy()).Build(), stored)
 			b.ledger.Clock = clocktesting.NewFakePassiveClock(noon)
-			r := newClaimReconciler(b)
+			r := newClaimReconciler(b, claimTestOptions())
 			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public")}); err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +146,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 			if tc.class != nil {
 				objects = append(objects, tc.class.DeepCopy())
 			}
-			r := newClaimReconciler(baseOf(t, objects...))
+			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
 			got, err := sightOf(t, r, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
@@ -187,7 +169,7 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 			wants bool
 		}{"its class names it": {class, true}, "its class names another one": {elsewhere, false}} {
 			c := claimed(point, holder, "u", 1, noon)
-			r := &claimReconciler{base: baseOf(t, tc.class.DeepCopy(), c)}
+			r := &claimReconciler{access: accessOf(t, tc.class.DeepCopy(), c)}
 			if got, err := sightOf(t, r, c); err != nil || got != (claim.Sighting{Exists: tc.wants, Wants: tc.wants}) {
 				t.Errorf("%s, %s: got %+v, %v", point, name, got, err)
 			}
@@ -222,7 +204,7 @@ func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 			for _, obj := range tc.objects {
 				objects = append(objects, obj.DeepCopyObject().(client.Object))
 			}
-			r := &claimReconciler{base: baseOf(t, objects...)}
+			r := &claimReconciler{access: accessOf(t, objects...)}
 			for _, reader := range []client.Reader{r.live, r.view.Reader} {
 				s, err := r.sight(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
 				if err != nil {
@@ -261,7 +243,7 @@ func TestReconcileClaim(t *testing.T) {
 			if tc.si != nil {
 				objects = append(objects, tc.si)
 			}
-			r := newClaimReconciler(baseOf(t, objects...))
+			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
 			r.ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
 			got, err := r.Reconcile(t.Context(), claimRequest{Holder: me, Gone: tc.gone})
 			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
@@ -292,7 +274,7 @@ func TestReleasesSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		enough := make(chan struct{})
-		r := newClaimReconciler(baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+		r := newClaimReconciler(accessWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				if asked.Add(1) == releasesAtOnce {
 					close(enough)
@@ -300,7 +282,7 @@ func TestReleasesSideBySide(t *testing.T) {
 				<-enough
 				return c.Delete(ctx, obj, opts...)
 			},
-		}).Build()))
+		}).Build()), claimTestOptions())
 		if _, err := r.Reconcile(t.Context(), claimRequest{Holder: web}); err != nil {
 			t.Error(err)
 		}
@@ -321,14 +303,14 @@ func TestReleasesOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deleting atomic.Int32
 		next := make(chan bool)
-		r := newClaimReconciler(baseWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+		r := newClaimReconciler(accessWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				deleting.Add(1)
 				<-next
 				deleting.Add(-1)
 				return c.Delete(ctx, obj, opts...)
 			},
-		}).Build()))
+		}).Build()), claimTestOptions())
 		for _, holder := range holders {
 			go func() {
 				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holder}); err != nil {
@@ -349,7 +331,7 @@ func TestReleasesOfAll(t *testing.T) {
 // TestOnlyAddressesAreReleasedInTurn releases claims of a Service while another worker gives it its addresses.
 func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newClaimReconciler(baseOf(t, append(pathsOf(web, 2), claimed(addressAt("192.0.2.1"), web, "u", 1, time.Time{}))...))
+		r := newClaimReconciler(accessOf(t, append(pathsOf(web, 2), claimed(addressAt("192.0.2.1"), web, "u", 1, time.Time{}))...), claimTestOptions())
 		end, err := r.turns.Take(t.Context(), web.Key())
 		if err != nil {
 			t.Fatal(err)
@@ -388,4 +370,9 @@ func TestGoneBy(t *testing.T) {
 	if got := goneBy(event.UpdateEvent{ObjectOld: &corev1.Service{}, ObjectNew: &corev1.Service{}}); got != "" {
 		t.Errorf("of one that was changed: %q", got)
 	}
+}
+
+// claimTestOptions are those of a reconciler that is alone.
+func claimTestOptions() claimOptions {
+	return claimOptions{turns: cluster.NewTurns[types.NamespacedName](), released: func(claim.Coordinate) {}}
 }

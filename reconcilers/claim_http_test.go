@@ -25,14 +25,14 @@ func serving(name string, from, to int) *networkingv1.Ingress {
 }
 
 // baseExposing is what reconcilers need, in a cluster with these objects, where the ledger keeps four paths of an Ingress.
-func baseExposing(t *testing.T, objects ...client.Object) base {
+func baseExposing(t *testing.T, objects ...client.Object) access {
 	t.Helper()
 	c := clusterOf(t, objects...)
 	exposing := cluster.Exposing{MaxHTTPPoints: 4}
 	if err := cluster.AddExposureIndexes(t.Context(), indexer{c}, exposing); err != nil {
 		t.Fatal(err)
 	}
-	b := baseWith(t, c.Build())
+	b := accessWith(t, c.Build())
 	b.view.Expose(exposing)
 	return b
 }
@@ -72,7 +72,7 @@ func TestAnIngressGrowsAndShrinks(t *testing.T) {
 			}
 			b := baseExposing(t, append(objects, serving("beside", 3, 4))...)
 			held := claim.New(tc.at, claim.Claimant{Holder: web})
-			s, err := newClaimReconciler(b).sight(t.Context(), b.live, web, []*v1beta1.EdgeClaim{held})
+			s, err := newClaimReconciler(b, claimTestOptions()).sight(t.Context(), b.live, web, []*v1beta1.EdgeClaim{held})
 			if err != nil {
 				t.Fatal(err)
 			}

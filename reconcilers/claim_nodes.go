@@ -73,7 +73,7 @@ func (r *claimReconciler) enqueueOnNodes(ctx context.Context, q claimQueue, prot
 func (r *claimReconciler) onConfigMap() handler.TypedEventHandler[client.Object, claimRequest] {
 	own := onHolder(claim.ConfigMapHolder, predicate.Funcs{})
 	lookOnNodes := func(ctx context.Context, q claimQueue, before, after map[string]string) {
-		for _, port := range changedPorts(before, after) {
+		for _, port := range stream.ChangedPorts(before, after) {
 			r.enqueueOnNodes(ctx, q, v1beta1.TCP, port)
 			r.enqueueOnNodes(ctx, q, v1beta1.UDP, port)
 		}

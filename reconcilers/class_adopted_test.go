@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
@@ -223,7 +225,7 @@ func TestGiveBackLeavesARefusalAlone(t *testing.T) {
 	if err := r.giveBack(t.Context(), class, claimsIn(t, r), nil, &report); err != nil {
 		t.Errorf("the class stops: %v", err)
 	}
-	if len(*applied) != 1 || len(report.refused) != 1 || report.again() != refusedRetry {
+	if len(*applied) != 1 || len(report.refused) != 1 || report.again() != watch.RefusedRetry {
 		t.Fatalf("applied %v, refused %v, again after %s", *applied, report.refused, report.again())
 	}
 	if got := report.refused[0]; got.Port != 5432 || got.Reason != v1beta1.ReasonConfigMapRefused || !strings.Contains(got.Message, full.Error()) {

@@ -52,7 +52,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
 		WatchesRawSource(watch.OnPools(b.view, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
-			builder.WithPredicates(streamChanged())).
+			builder.WithPredicates(watch.StreamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).

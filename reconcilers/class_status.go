@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,7 +59,7 @@ func portOf(r v1beta1.RefusedPort) stream.PortKey {
 // again is when to look at the class again, 0 for never: to try what the API server has refused, or as retry says.
 func (r *classReport) again() time.Duration {
 	if len(r.refused) > 0 || r.configMapError != nil {
-		r.retry(refusedRetry)
+		r.retry(watch.RefusedRetry)
 	}
 	return r.retryAfter
 }

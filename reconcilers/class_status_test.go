@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"github.com/google/go-cmp/cmp"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -40,7 +42,7 @@ func TestAgain(t *testing.T) {
 		"the ConfigMap can't be written": {classReport{configMapError: errors.New("no")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.report.again(); (got == refusedRetry) != tc.retries || (got == 0) == tc.retries {
+			if got := tc.report.again(); (got == watch.RefusedRetry) != tc.retries || (got == 0) == tc.retries {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -27,11 +28,11 @@ import (
 // an Ingress does not matter, nor whether it is being deleted: the proxy serves it. Of one with very many paths it enters
 // the hosts, those paths that others list, too, and those on hosts that others have. It never writes to them.
 type foreignIngressReconciler struct {
-	base
+	access
 }
 
-func setupForeignIngress(mgr manager.Manager, b base) error {
-	r := &foreignIngressReconciler{base: b}
+func setupForeignIngress(mgr manager.Manager, b access) error {
+	r := &foreignIngressReconciler{access: b}
 	const name, workers = "foreigningress", 4
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&networkingv1.Ingress{}, onHolder(claim.IngressHolder, servingChanged())).
@@ -175,5 +176,15 @@ func (r *foreignIngressReconciler) onClaimGone() handler.TypedEventHandler[clien
 		for i := range serving {
 			q.Add(claimRequest{Holder: holderOfIngress(&serving[i])})
 		}
+	}}
+}
+
+// servingChanged leaves out changes of an Ingress that are not of its spec. The rules are not compared: to find that
+// thousands of paths are the same takes longer than to look at the Ingress once more.
+func servingChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*networkingv1.Ingress), e.ObjectNew.(*networkingv1.Ingress)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			exposure.MadeFor(before) != exposure.MadeFor(after)
 	}}
 }

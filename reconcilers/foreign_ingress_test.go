@@ -46,7 +46,7 @@ func TestWhoWasFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := baseExposing(t, append(tc.objects, web)...)
-			r := &foreignIngressReconciler{base: b}
+			r := &foreignIngressReconciler{access: b}
 			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(web)}); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestPathsOnTheHostOfAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held := claim.New(claim.Host("a.io"), claim.Claimant{Holder: holderOfIngress(tc.holder)})
 			b := baseExposing(t, many, other, held)
-			r := &foreignIngressReconciler{base: b}
+			r := &foreignIngressReconciler{access: b}
 			for range 2 { // the second time changes nothing
 				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(many)}); err != nil {
 					t.Fatal(err)

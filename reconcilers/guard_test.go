@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
@@ -20,6 +22,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -28,11 +31,11 @@ import (
 // not touched, and stays where it is when they are there. Without the guard it loses its address.
 func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 	for name, tc := range map[string]struct {
-		with  func(base, reconcile.Reconciler) reconcile.Reconciler
+		with  func(access, reconcile.Reconciler) reconcile.Reconciler
 		early string
 	}{
-		"guarded":   {func(b base, r reconcile.Reconciler) reconcile.Reconciler { return watch.Guarded(b.view, b.kinds, r) }, "192.0.2.7"},
-		"unguarded": {func(_ base, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
+		"guarded":   {func(b access, r reconcile.Reconciler) reconcile.Reconciler { return watch.Guarded(b.view, b.kinds, r) }, "192.0.2.7"},
+		"unguarded": {func(_ access, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const served = "192.0.2.7"
@@ -42,14 +45,17 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 			all := clusterOf(t, namespace, pool, svc, held).WithReturnManagedFields().Build()
 			pools := controllertest.NewFakeInformer()
-			b := baseTold(t, &informertest.FakeInformers{
+			b := accessTold(t, &informertest.FakeInformers{
 				Scheme: all.Scheme(),
 				InformersByGVK: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
 					v1beta1.GroupVersion.WithKind("AddressPool"): pools,
 				},
 			}, all, all)
-			b.balanced, b.events = report.NewBulletin(), events.NewFakeRecorder(10)
-			r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
+			b.events = events.NewFakeRecorder(10)
+			r := &loadBalancerReconciler{
+				access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+				waiting: newWaiting(),
+			}
 			synctest.Test(t, func(t *testing.T) {
 				request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
 				early, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -27,11 +27,14 @@ import (
 
 // ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
 type ingressReconciler struct {
-	base
+	access
+	// told is what was told about the Services that ask for an Ingress.
+	told *report.Bulletin
 }
 
-func setupIngress(mgr manager.Manager, b base) error {
-	r := &ingressReconciler{base: b}
+func setupIngress(mgr manager.Manager, b access) error {
+	r := &ingressReconciler{access: b, told: report.NewBulletin()}
+	registerIngressMetrics(r.told)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
@@ -73,7 +76,7 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{}, err
 	case len(problems) > 0:
 		r.refuse(svc, problems)
-		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
 	}
 	return reconcile.Result{}, r.serve(ctx, svc, w)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -86,14 +85,4 @@ func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Req
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services[i])})
 	}
 	return requests
-}
-
-// servingChanged leaves out changes of an Ingress that are not of its spec. The rules are not compared: to find that
-// thousands of paths are the same takes longer than to look at the Ingress once more.
-func servingChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*networkingv1.Ingress), e.ObjectNew.(*networkingv1.Ingress)
-		return before.Generation != after.Generation || before.UID != after.UID ||
-			exposure.MadeFor(before) != exposure.MadeFor(after)
-	}}
 }

@@ -24,8 +24,6 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-func addressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
-
 // memoryOf asks a recentClaims what a holder holds, with what the cache shows of its claims, and of those of others.
 type memoryOf struct {
 	*testing.T

@@ -21,6 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -31,15 +32,22 @@ import (
 // so an address is claimed before it is listed, and listed no longer before its claim is released. Here and where claims
 // on addresses are released, a Service is looked at by one worker at a time.
 type loadBalancerReconciler struct {
-	base
+	access
+	// balanced is what was told about the Services of type LoadBalancer.
+	balanced *report.Bulletin
+	// turns are those at such Services.
+	turns *cluster.Turns[types.NamespacedName]
+	// recent are the claims for them that were made here, and that the cache may not show yet.
+	recent *recentClaims
 	// waiting are the Services that have not all they ask for.
 	waiting *waiting
 	// drawing: of addresses that any will do, one is chosen at a time.
 	drawing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b base) error {
-	r := &loadBalancerReconciler{base: b, waiting: newWaiting()}
+func setupLoadBalancer(mgr manager.Manager, b access, turns *cluster.Turns[types.NamespacedName], recent *recentClaims) error {
+	r := &loadBalancerReconciler{access: b, balanced: report.NewBulletin(), turns: turns, recent: recent, waiting: newWaiting()}
+	registerBalancerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
 		WatchesRawSource(watch.OnPools(b.view, r.allBalanced)).

@@ -8,12 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -50,7 +53,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	seen := append([]client.Object{namespace, poolOf("pool", "192.0.2.0/28")}, alsoSeen...)
-	b, informers := baseOn(t, clusterOf(t, seen...).WithReturnManagedFields().Build(), clusterOf(t, stored...).WithReturnManagedFields().Build())
+	b, informers := accessOn(t, clusterOf(t, seen...).WithReturnManagedFields().Build(), clusterOf(t, stored...).WithReturnManagedFields().Build())
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +63,11 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 			pools.Add(pool)
 		}
 	}
-	b.balanced, b.events = report.NewBulletin(), events.NewFakeRecorder(10)
-	return &loadBalancerReconciler{base: b, waiting: newWaiting()}
+	b.events = events.NewFakeRecorder(10)
+	return &loadBalancerReconciler{
+		access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+		waiting: newWaiting(),
+	}
 }
 
 // mustBeServedAt fails if the status of a Service does not list exactly some addresses.

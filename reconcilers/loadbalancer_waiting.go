@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -38,7 +40,7 @@ func (w *waiting) pause(key types.NamespacedName) time.Duration {
 	if !waits {
 		return 0
 	}
-	w.pauses[key] = min(max(2*last, 2*settle), refusedRetry)
+	w.pauses[key] = min(max(2*last, 2*settle), watch.RefusedRetry)
 	return w.pauses[key]
 }
 

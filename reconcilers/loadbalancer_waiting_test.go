@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +33,7 @@ func TestWaiting(t *testing.T) {
 	for range 20 {
 		w.pause(web)
 	}
-	pause("it waits for long", web, refusedRetry)
+	pause("it waits for long", web, watch.RefusedRetry)
 	if keys := w.wake(); len(keys) != 2 || !slices.Contains(keys, web) || !slices.Contains(keys, db) {
 		t.Errorf("those that wait are %v", keys)
 	}

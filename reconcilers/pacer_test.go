@@ -7,8 +7,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-
 // busy is how long a class has to wait while more and more is asked of it.
 func busy(clock *clocktesting.FakePassiveClock, p *pacer) time.Duration {
 	began := clock.Now()

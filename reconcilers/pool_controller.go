@@ -19,7 +19,7 @@ import (
 
 // poolReconciler says in the status of each AddressPool whether it is used, and how many of its addresses are left.
 type poolReconciler struct {
-	base
+	access
 	clock  clock.PassiveClock
 	levels levels
 	// wrote is when the status of a pool was last written. One worker alone uses it.
@@ -30,8 +30,8 @@ type poolReconciler struct {
 // not with the number of Services.
 const poolPace = 3 * time.Second
 
-func setupPool(mgr manager.Manager, b base) error {
-	r := &poolReconciler{base: b, clock: clock.RealClock{}, levels: levels{}, wrote: map[string]time.Time{}}
+func setupPool(mgr manager.Manager, b access) error {
+	r := &poolReconciler{access: b, clock: clock.RealClock{}, levels: levels{}, wrote: map[string]time.Time{}}
 	return builder.ControllerManagedBy(mgr).Named("addresspool").
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onAddresses)).

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
@@ -69,7 +71,7 @@ func (r *refusals) remember(class string, s *search) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
-	until := now.Add(refusedRetry - time.Second)
+	until := now.Add(watch.RefusedRetry - time.Second)
 	known := r.known[class]
 	maps.DeleteFunc(known.ports, func(_ stream.PortKey, old refusal) bool { return !now.Before(old.until) })
 	for port, message := range s.refused {

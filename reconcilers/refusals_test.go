@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,8 +29,8 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		others        []stream.PortKey
 	}{
 		"at once":                      {class: "public", missing: tcpPorts(81), refused: tcpPorts(81)},
-		"shortly before a retry":       {after: refusedRetry - 2*time.Second, class: "public", missing: tcpPorts(81, 83), refused: tcpPorts(81, 83)},
-		"at the retry":                 {after: refusedRetry, class: "public", missing: tcpPorts(81, 83), others: tcpPorts(81, 83)},
+		"shortly before a retry":       {after: watch.RefusedRetry - 2*time.Second, class: "public", missing: tcpPorts(81, 83), refused: tcpPorts(81, 83)},
+		"at the retry":                 {after: watch.RefusedRetry, class: "public", missing: tcpPorts(81, 83), others: tcpPorts(81, 83)},
 		"with another port to open":    {class: "public", missing: tcpPorts(81, 84), refused: tcpPorts(81, 84)},
 		"when a port goes":             {class: "public", missing: tcpPorts(81, 83), stale: tcpPorts(82), others: tcpPorts(81, 83)},
 		"under new circumstances":      {class: "public", around: "type: NodePort", missing: tcpPorts(81, 83), others: tcpPorts(81, 83)},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,7 +37,7 @@ type verdict struct {
 func (v *verdict) again() time.Duration {
 	for _, p := range v.resolved {
 		if p.Reason == v1beta1.ReasonBackendRefused || p.Reason == v1beta1.ReasonBackendNameTaken {
-			return refusedRetry
+			return watch.RefusedRetry
 		}
 	}
 	for _, p := range v.refusal {
@@ -43,7 +45,7 @@ func (v *verdict) again() time.Duration {
 		case v1beta1.ReasonNoFreePort:
 			return pendingRetry // the claim that goes wakes us up, perhaps before its port is known to be free
 		case v1beta1.ReasonNamespaceLimitReached:
-			return refusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
+			return watch.RefusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
 		}
 	}
 	if v.programmed.Reason == v1beta1.ReasonPending {

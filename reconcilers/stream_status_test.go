@@ -4,26 +4,16 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
-
-var at = claim.Stream("public", v1beta1.TCP, 5432)
-
-func problem(reason, text string) rules.Problems {
-	return rules.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
-}
-
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
-}
 
 // TestConditions has the three conditions of a stream, in full, for each verdict that there can be.
 func TestConditions(t *testing.T) {
@@ -91,8 +81,8 @@ func TestVerdictAgain(t *testing.T) {
 		"all is well":                       {verdict{at: at}, 0},
 		"it is about to be programmed":      {verdict{at: at, programmed: pending}, pendingRetry},
 		"its upstream is away":              {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNotFound, "")}, 0},
-		"its outside upstream was refused":  {verdict{at: at, resolved: problem(v1beta1.ReasonBackendRefused, ""), programmed: pending}, refusedRetry},
-		"the name of its upstream is taken": {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNameTaken, "")}, refusedRetry},
+		"its outside upstream was refused":  {verdict{at: at, resolved: problem(v1beta1.ReasonBackendRefused, ""), programmed: pending}, watch.RefusedRetry},
+		"the name of its upstream is taken": {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNameTaken, "")}, watch.RefusedRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.verdict.again(); got != tc.want {
@@ -130,34 +120,6 @@ func TestIsNews(t *testing.T) {
 }
 
 // public is a class whose objects are there, and say that shop/postgres is open at TCP/5432.
-func public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) {
-	ref := func(name string) *v1beta1.ObjectReference {
-		return &v1beta1.ObjectReference{Namespace: "edge", Name: name}
-	}
-	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
-	class.Spec.TCPConfigMap, class.Spec.Service = ref("tcp-services"), ref("proxy")
-	class.Spec.OutsideUpstreams = v1beta1.OutsideAllowed
-	labels := map[string]string{v1beta1.LabelClass: "public"}
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "tcp-services", Labels: labels}}
-	cm.Data = map[string]string{"5432": "shop/db:5432"}
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "proxy", Labels: labels}}
-	svc.Spec.Ports = []corev1.ServicePort{
-		{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80},
-		{Name: "tcp-5432", Protocol: corev1.ProtocolTCP, Port: 5432, TargetPort: intstr.FromInt32(5432)},
-	}
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.com"}}
-	return class, cm, svc
-}
-
-func postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
-	si := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres", UID: "uid-of-postgres"}}
-	si.Spec.Listen = new(int32(5432))
-	si.Spec.Upstream = v1beta1.StreamUpstream{Service: "db", Port: intstr.FromInt32(5432)}
-	for _, f := range change {
-		f(si)
-	}
-	return si
-}
 
 // TestProgrammed finds out whether a stream that holds its port is open, in each state in which its proxy can be.
 func TestProgrammed(t *testing.T) {

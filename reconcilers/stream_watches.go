@@ -18,17 +18,6 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// streamChanged leaves out changes of a stream that do not concern its proxy. The status does where it says what the spec
-// leaves open.
-func streamChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
-		return before.Generation != after.Generation || before.UID != after.UID ||
-			after.Spec.ClassName == "" && before.Status.ClassName != after.Status.ClassName ||
-			after.Spec.Listen == nil && before.Status.Listen != after.Status.Listen
-	}}
-}
-
 // verdictChanged leaves out changes of a stream's metadata. Changes of its status count: whatever somebody else writes
 // there is set right.
 func verdictChanged() predicate.Predicate {

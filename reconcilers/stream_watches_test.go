@@ -35,7 +35,7 @@ func TestStreamPredicates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := event.UpdateEvent{ObjectOld: postgres(), ObjectNew: postgres(tc.change)}
-			if got := streamChanged().Update(e); got != tc.stream {
+			if got := watch.StreamChanged().Update(e); got != tc.stream {
 				t.Errorf("it concerns the proxy: %v", got)
 			}
 			if got := verdictChanged().Update(e); got != tc.verdict {

@@ -21,6 +21,13 @@ import (
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=addresspools.nginx-stream.jeffthecoder.xyz;edgeclaims.nginx-stream.jeffthecoder.xyz;streamingressclasses.nginx-stream.jeffthecoder.xyz;streamingresses.nginx-stream.jeffthecoder.xyz,verbs=get
 
+// base is what the reconcilers of streams and their classes have in common.
+type base struct {
+	access
+	// leftovers are what a former installation has written to.
+	leftovers *leftovers
+}
+
 // mayClose says for how long what Portcullis has applied to an object is kept although nobody asks for it, 0 for no
 // longer. With an error nothing is to be closed, and the reconciliation ends.
 func (b base) mayClose(ctx context.Context, obj metav1.Object) (keep time.Duration, err error) {

@@ -73,7 +73,7 @@ func TestClassReportAgain(t *testing.T) {
 	r.retry(2 * time.Minute)
 	expect(2 * time.Minute)
 	r.configMapError = errors.New("refused")
-	expect(refusedRetry)
+	expect(watch.RefusedRetry)
 	r.retry(time.Second)
 	expect(time.Second)
 }
@@ -107,7 +107,7 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 				}
 				r := balancers(t, stored, seen)
 				r.kinds = cluster.NewKinds(live, logr.Discard())
-				reconciler := watch.Guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
+				reconciler := watch.Guarded(r.view, r.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 				if err != nil || want == served && result.RequeueAfter != watch.UninstalledRetry {
 					t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
@@ -150,7 +150,7 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
 			})
 			r.kinds = cluster.NewKinds(tc.live, logr.Discard())
-			reconciler := watch.Guarded(r.base.view, r.base.kinds, reconcile.TypedReconciler[reconcile.Request](r))
+			reconciler := watch.Guarded(r.view, r.kinds, reconcile.TypedReconciler[reconcile.Request](r))
 			if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIng
 // onConfigMap looks at the streams whose entries changed.
 func (r *streamReconciler) onConfigMap() handler.EventHandler {
 	changed := func(ctx context.Context, q watch.Queue, obj client.Object, before, after map[string]string) {
-		ports := changedPorts(before, after)
+		ports := stream.ChangedPorts(before, after)
 		for _, class := range r.naming(ctx, obj) {
 			for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 				ref := class.ConfigMap(protocol)
@@ -66,27 +66,6 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
 		},
 	}
-}
-
-// changedPorts are the ports whose entries differ.
-func changedPorts(before, after map[string]string) []int32 {
-	var ports []int32
-	add := func(key string) {
-		if port, ok := stream.ParseKey(key); ok {
-			ports = append(ports, port)
-		}
-	}
-	for key, value := range before {
-		if after[key] != value {
-			add(key)
-		}
-	}
-	for key := range after {
-		if _, known := before[key]; !known {
-			add(key)
-		}
-	}
-	return ports
 }
 
 // addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which

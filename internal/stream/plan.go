@@ -295,3 +295,24 @@ func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (e
 	entry.Port = before.Port
 	return entry, true
 }
+
+// ChangedPorts are the ports whose entries differ.
+func ChangedPorts(before, after map[string]string) []int32 {
+	var ports []int32
+	add := func(key string) {
+		if port, ok := ParseKey(key); ok {
+			ports = append(ports, port)
+		}
+	}
+	for key, value := range before {
+		if after[key] != value {
+			add(key)
+		}
+	}
+	for key := range after {
+		if _, known := before[key]; !known {
+			add(key)
+		}
+	}
+	return ports
+}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,3 +93,6 @@ func (b *Bulletin) Count() map[[2]string]int {
 	}
 	return counts
 }
+
+// ScrapeTimeout bounds how long a scrape waits for caches that are not synced yet.
+const ScrapeTimeout = time.Second

@@ -4,6 +4,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
 // SpecOrMetadataChanged leaves out changes of the status.
@@ -18,4 +20,15 @@ func Becomes(is func(client.Object) bool) predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectOld) != is(e.ObjectNew) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return is(e.Object) },
 	}
+}
+
+// StreamChanged leaves out changes of a stream that do not concern its proxy. The status does where it says what the spec
+// leaves open.
+func StreamChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			after.Spec.ClassName == "" && before.Status.ClassName != after.Status.ClassName ||
+			after.Spec.Listen == nil && before.Status.Listen != after.Status.Listen
+	}}
 }

@@ -25,3 +25,6 @@ func Later(err error) (reconcile.Result, error) {
 	}
 	return reconcile.Result{}, err
 }
+
+// RefusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.
+const RefusedRetry = time.Minute

@@ -1,3 +1,4 @@
+// Package accesstest has clusters of fake clients for the tests of reconcilers, and the objects that they have in common.
 package reconcilers
 
 import (
@@ -10,8 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,32 +71,31 @@ func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	return b
 }
 
-// baseWith is what reconcilers need, on a client, whose cache never lags.
-func baseWith(t testing.TB, c client.Client) base {
+// accessWith is what reconcilers need, on a client, whose cache never lags.
+func accessWith(t testing.TB, c client.Client) access {
 	t.Helper()
-	b, _ := baseOn(t, c, c)
+	b, _ := accessOn(t, c, c)
 	return b
 }
 
-// baseOn is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
+// accessOn is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
 // follows the cache by its events is told by the informers.
-func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeInformers) {
+func accessOn(t testing.TB, seen, stored client.Client) (access, *informertest.FakeInformers) {
 	t.Helper()
 	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
-	return baseTold(t, informers, seen, stored), informers
+	return accessTold(t, informers, seen, stored), informers
 }
 
-// baseTold is what reconcilers need, with informers of the test.
-func baseTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) base {
+// accessTold is what reconcilers need, with informers of the test.
+func accessTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access {
 	t.Helper()
 	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base{
+	return access{
 		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
-		kinds: cluster.NewKinds(allKinds{}, logr.Discard()), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
-		leftovers: newLeftovers(clock.RealClock{}, claim.DefaultGrace),
+		events: events.NewFakeRecorder(10), kinds: cluster.NewKinds(allKinds{}, logr.Discard()),
 	}
 }
 
@@ -107,8 +106,8 @@ func (allKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return nil
 }
 
-// baseOf is what reconcilers need, in a cluster with these objects.
-func baseOf(t testing.TB, objects ...client.Object) base {
+// accessOf is what reconcilers need, in a cluster with these objects.
+func accessOf(t testing.TB, objects ...client.Object) access {
 	t.Helper()
-	return baseWith(t, clusterOf(t, objects...).Build())
+	return accessWith(t, clusterOf(t, objects...).Build())
 }

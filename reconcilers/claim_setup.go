@@ -1,0 +1,15 @@
+// Package claims releases the claims whose holders no longer want them, enters into the ledger what Ingresses serve that nobody
+// has claimed, and compares the ledger with the cluster.
+package reconcilers
+
+import (
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// setupClaims adds the reconcilers of claims to the manager.
+func setupClaims(mgr manager.Manager, a access, o claimOptions) error {
+	registerClaimMetrics(mgr.GetCache())
+	return errors.Join(setupClaim(mgr, a, o), setupForeignIngress(mgr, a), setupAudit(mgr, a, o.auditInterval))
+}

@@ -1,0 +1,43 @@
+package reconcilers
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+)
+
+var (
+	addressesLost = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "portcullis_addresses_lost_total",
+		Help: "Addresses taken away from Services because no AddressPool gives them to the Service any longer.",
+	})
+
+	balancersDesc = prometheus.NewDesc("portcullis_loadbalancers",
+		"Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.",
+		[]string{"state"}, nil)
+
+	registerBalancersOnce sync.Once
+)
+
+// registerBalancerMetrics registers the metrics of Services of type LoadBalancer, and those of pools.
+func registerBalancerMetrics(r *loadBalancerReconciler) {
+	registerBalancersOnce.Do(func() {
+		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.balanced}, poolCounts{view: r.view})
+	})
+}
+
+// balancerCounts counts the Services of type LoadBalancer by what was told about them.
+type balancerCounts struct{ told *report.Bulletin }
+
+// Describe implements prometheus.Collector.
+func (balancerCounts) Describe(descs chan<- *prometheus.Desc) { descs <- balancersDesc }
+
+// Collect implements prometheus.Collector.
+func (b balancerCounts) Collect(out chan<- prometheus.Metric) {
+	for k, n := range b.told.Count() {
+		out <- prometheus.MustNewConstMetric(balancersDesc, prometheus.GaugeValue, float64(n), k[1])
+	}
+}

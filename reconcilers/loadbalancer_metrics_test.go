@@ -1,0 +1,24 @@
+package reconcilers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+)
+
+func TestBalancersAreCounted(t *testing.T) {
+	told := report.NewBulletin()
+	told.Note(&corev1.Service{}, "", statePending)
+	want := `
+# HELP portcullis_loadbalancers Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.
+# TYPE portcullis_loadbalancers gauge
+portcullis_loadbalancers{state="pending"} 1
+`
+	if err := testutil.CollectAndCompare(balancerCounts{told}, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

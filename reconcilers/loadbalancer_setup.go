@@ -1,0 +1,22 @@
+// Package loadbalancers gives Services of type LoadBalancer addresses of the pools, and reports on the pools.
+package reconcilers
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// setupLoadBalancers adds the reconcilers of Services of type LoadBalancer and of pools to the manager. It returns what is to be
+// told which points were released. Whoever releases what such a Service holds takes turns with them.
+func setupLoadBalancers(
+	mgr manager.Manager, a access, turns *cluster.Turns[types.NamespacedName],
+) (released func(claim.Coordinate), err error) {
+	recent := newRecentClaims(clock.RealClock{})
+	return recent.remove, errors.Join(setupPool(mgr, a), setupLoadBalancer(mgr, a, turns, recent))
+}

@@ -1,0 +1,21 @@
+package reconcilers
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+)
+
+// TestPoolWordsFit reports on a pool what there is no room for.
+func TestPoolWordsFit(t *testing.T) {
+	pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
+	mustFit(t, pool, func(a access, obj client.Object) error {
+		verdict := addresspool.Verdict{Flaws: problem(v1beta1.ReasonInvalid, longText).ErrorList()}
+		return (&poolReconciler{access: a}).report(t.Context(), obj.(*v1beta1.AddressPool), poolStatus(obj.(*v1beta1.AddressPool), verdict, cluster.PoolCount{}))
+	})
+}

@@ -1,0 +1,34 @@
+package reconcilers
+
+import (
+	"testing"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// baseWith is what reconcilers of streams need, on a client whose cache never lags.
+func baseWith(t testing.TB, c client.Client) base {
+	t.Helper()
+	return withLeftovers(accessWith(t, c))
+}
+
+// baseOn is what reconcilers of streams need, with a cache that shows what is in seen while there is stored what is in stored.
+func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeInformers) {
+	t.Helper()
+	a, informers := accessOn(t, seen, stored)
+	return withLeftovers(a), informers
+}
+
+// baseOf is what reconcilers of streams need, in a cluster with these objects.
+func baseOf(t testing.TB, objects ...client.Object) base {
+	t.Helper()
+	return withLeftovers(accessOf(t, objects...))
+}
+
+func withLeftovers(a access) base {
+	return base{a, newLeftovers(clock.RealClock{}, claim.DefaultGrace)}
+}

@@ -1,0 +1,16 @@
+// Package streams opens what StreamIngresses ask for: it writes the ConfigMaps and the Service of each class, and reports on both.
+package reconcilers
+
+import (
+	"errors"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// setupStreams adds the reconcilers of streams and of their classes to the manager.
+func setupStreams(mgr manager.Manager, a access) error {
+	registerStreamMetrics(mgr.GetCache())
+	b := base{a, newLeftovers(clock.RealClock{}, a.ledger.Grace)}
+	return errors.Join(setupClass(mgr, b), setupFormer(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
+}
