@@ -13,6 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
@@ -27,17 +28,17 @@ const (
 // everything from the API server itself: a cache that lies, an event that was missed and a reconciler that is stuck are
 // what it is there to find. It changes nothing.
 type auditor struct {
-	access
+	access.Access
 	defaults exposure.Defaults
 	interval time.Duration
 	watch    audit.Watch
 }
 
-func setupAudit(mgr manager.Manager, b access, interval time.Duration) error {
+func setupAudit(mgr manager.Manager, b access.Access, interval time.Duration) error {
 	if interval == 0 {
 		return nil
 	}
-	return mgr.Add(&auditor{access: b, defaults: b.view.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
+	return mgr.Add(&auditor{Access: b, defaults: b.View.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.
@@ -85,7 +86,7 @@ func (a *auditor) look(ctx context.Context, now time.Time) error {
 			break
 		}
 		logger.Info("ledger and cluster disagree", "kind", d.Kind, "point", d.Point.String(), "disagreement", d.String())
-		report.Emit(a.events, regarding(d), claimOn(d), corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", d.String())
+		report.Emit(a.Events, regarding(d), claimOn(d), corev1.EventTypeWarning, reasonOf[d.Kind], "Audit", d.String())
 	}
 	if len(over) > 0 {
 		logger.Info("ledger and cluster agree again", "points", len(over), "first", over[0].Point.String())

@@ -23,25 +23,25 @@ const atOnce = 500
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
 	var held heldByServices
-	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.live, atOnce) {
+	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
 			c := &page.Items[i]
-			facts.AddClaim(c, a.ledger.GraceLeft(c) > 0)
+			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
 			held.note(c)
 		}
 	}
 	var pools v1beta1.AddressPoolList
-	if err := a.live.List(ctx, &pools); err != nil {
+	if err := a.Live.List(ctx, &pools); err != nil {
 		return nil, fmt.Errorf("listing %T: %w", &pools, err)
 	}
 	for i := range pools.Items {
 		facts.AddPool(&pools.Items[i])
 		held.addresses = true // that may be given away
 	}
-	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.live, atOnce) {
+	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -49,12 +49,12 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			facts.AddStream(&page.Items[i])
 		}
 	}
-	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.live, atOnce) {
+	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
-			facts.AddIngress(&page.Items[i], a.view.MaxHTTPPoints())
+			facts.AddIngress(&page.Items[i], a.View.MaxHTTPPoints())
 		}
 	}
 	if err := a.gatherServices(ctx, facts, held); err != nil {
@@ -81,7 +81,7 @@ func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
 func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldByServices) error {
 	switch {
 	case held.addresses:
-		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.live, atOnce) {
+		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.Live, atOnce) {
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held h
 			}
 		}
 	case held.paths:
-		for page, err := range cluster.PagesOf(ctx, a.live, serviceMetadata, atOnce) {
+		for page, err := range cluster.PagesOf(ctx, a.Live, serviceMetadata, atOnce) {
 			if err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func serviceMetadata() *metav1.PartialObjectMetadataList {
 // gatherClasses reads the classes and what they write to.
 func (a *auditor) gatherClasses(ctx context.Context, facts *audit.Facts) error {
 	var classes v1beta1.StreamIngressClassList
-	if err := a.live.List(ctx, &classes); err != nil {
+	if err := a.Live.List(ctx, &classes); err != nil {
 		return fmt.Errorf("listing %T: %w", &classes, err)
 	}
 	for i := range classes.Items {
@@ -143,6 +143,6 @@ func (a *auditor) target(ctx context.Context, ref *v1beta1.ObjectReference, into
 	if ref == nil {
 		return false, nil
 	}
-	err = a.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, into)
+	err = a.Live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, into)
 	return err == nil, client.IgnoreNotFound(err)
 }

@@ -30,12 +30,13 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
-	access
+	access.Access
 	// turns are those at Services of type LoadBalancer.
 	turns *cluster.Turns[types.NamespacedName]
 	// released is told which points were released.
@@ -54,7 +55,7 @@ type claimOptions struct {
 	auditInterval time.Duration
 }
 
-func newClaimReconciler(b access, o claimOptions) *claimReconciler {
+func newClaimReconciler(b access.Access, o claimOptions) *claimReconciler {
 	return &claimReconciler{b, o.turns, o.released, semaphore.NewWeighted(releaseWrites)}
 }
 
@@ -71,21 +72,21 @@ type claimRequest struct {
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
-func setupClaim(mgr manager.Manager, b access, o claimOptions) error {
+func setupClaim(mgr manager.Manager, b access.Access, o claimOptions) error {
 	r := newClaimReconciler(b, o)
 	const name = "edgeclaim"
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
-		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
-		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
 		WithOptions(fairly(releasers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // fairly are the options of a controller with so many workers, at which namespaces take turns.
@@ -139,7 +140,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 
 // claimsOf lists the claims of a holder, those on addresses and on ports of nodes apart from the others.
 func (r *claimReconciler) claimsOf(ctx context.Context, holder claim.Holder) (addresses, others []*v1beta1.EdgeClaim, err error) {
-	claims, err := r.view.ClaimsOf(ctx, holder)
+	claims, err := r.View.ClaimsOf(ctx, holder)
 	for _, c := range claims {
 		if at := coordinateOf(c); at.IsAddress() || at.IsNode() {
 			addresses = append(addresses, c)
@@ -170,11 +171,11 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 	if len(claims) == 0 {
 		return 0, nil
 	}
-	known, err := r.sight(ctx, r.view.Reader, req.Holder, claims)
+	known, err := r.sight(ctx, r.View.Reader, req.Holder, claims)
 	if err != nil {
 		return 0, err
 	}
-	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, cluster.SlimReader{Reader: r.live}, req.Holder, claims) })
+	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, cluster.SlimReader{Reader: r.Live}, req.Holder, claims) })
 	waits, errs := make([]time.Duration, len(claims)), make([]error, len(claims))
 	group := errgroup.Group{}
 	group.SetLimit(releasesAtOnce)
@@ -209,11 +210,11 @@ func (r *claimReconciler) reconcileClaim(
 	if err != nil || wanted.Wants {
 		return 0, err
 	}
-	if gone == "" && r.view.Departed(c.Spec.Holder.UID) {
+	if gone == "" && r.View.Departed(c.Spec.Holder.UID) {
 		gone = c.Spec.Holder.UID
 	}
-	settle := min(settling, r.ledger.Grace)
-	if gone == "" && !wanted.Exists && r.ledger.GraceLeft(c) > r.ledger.Grace-settle {
+	settle := min(settling, r.Ledger.Grace)
+	if gone == "" && !wanted.Exists && r.Ledger.GraceLeft(c) > r.Ledger.Grace-settle {
 		return settle, nil
 	}
 	now, err := live()
@@ -224,7 +225,7 @@ func (r *claimReconciler) reconcileClaim(
 		return 0, err
 	}
 	defer r.writes.Release(1)
-	keep, released, err := r.ledger.Release(ctx, c, now.wants, gone)
+	keep, released, err := r.Ledger.Release(ctx, c, now.wants, gone)
 	if apierrors.IsConflict(err) {
 		return settling, nil // it was renewed meanwhile
 	}
@@ -295,9 +296,9 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 		if ref := obj.(*v1beta1.StreamIngressClass).Spec.Service; ref != nil {
 			concerned.Insert(claimRequest{Holder: claim.ServiceHolder(ref.Namespace, ref.Name)})
 		}
-		claims, errOn := r.view.Claims(ctx, obj.GetName())
-		serving, errFor := r.view.ClaimsServing(ctx, claim.StreamScope(obj.GetName()))
-		nodePorts, errNodes := r.view.NodePortClaims(ctx)
+		claims, errOn := r.View.Claims(ctx, obj.GetName())
+		serving, errFor := r.View.ClaimsServing(ctx, claim.StreamScope(obj.GetName()))
+		nodePorts, errNodes := r.View.NodePortClaims(ctx)
 		if err := errors.Join(errOn, errFor, errNodes); err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims of a class")
 		}

@@ -40,11 +40,11 @@ func drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
 func sightOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
 	t.Helper()
 	holder := claim.HolderOf(c)
-	claims, err := r.view.ClaimsOf(t.Context(), holder)
+	claims, err := r.View.ClaimsOf(t.Context(), holder)
 	if err != nil {
 		return claim.Sighting{}, err
 	}
-	s, err := r.sight(t.Context(), r.live, holder, append(claims, c))
+	s, err := r.sight(t.Context(), r.Live, holder, append(claims, c))
 	if err != nil {
 		return claim.Sighting{}, err
 	}
@@ -112,7 +112,7 @@ func TestPortsOfTheNodes(t *testing.T) {
 			before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
 			stored := clusterOf(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
 			b, _ := accessOn(t, clusterOf(t, before, onNodes.DeepCopy()).Build(), stored)
-			b.ledger.Clock = clocktesting.NewFakePassiveClock(noon)
+			b.Ledger.Clock = clocktesting.NewFakePassiveClock(noon)
 			r := newClaimReconciler(b, claimTestOptions())
 			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public")}); err != nil {
 				t.Fatal(err)
@@ -169,7 +169,7 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 			wants bool
 		}{"its class names it": {class, true}, "its class names another one": {elsewhere, false}} {
 			c := claimed(point, holder, "u", 1, noon)
-			r := &claimReconciler{access: accessOf(t, tc.class.DeepCopy(), c)}
+			r := &claimReconciler{Access: accessOf(t, tc.class.DeepCopy(), c)}
 			if got, err := sightOf(t, r, c); err != nil || got != (claim.Sighting{Exists: tc.wants, Wants: tc.wants}) {
 				t.Errorf("%s, %s: got %+v, %v", point, name, got, err)
 			}
@@ -204,8 +204,8 @@ func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 			for _, obj := range tc.objects {
 				objects = append(objects, obj.DeepCopyObject().(client.Object))
 			}
-			r := &claimReconciler{access: accessOf(t, objects...)}
-			for _, reader := range []client.Reader{r.live, r.view.Reader} {
+			r := &claimReconciler{Access: accessOf(t, objects...)}
+			for _, reader := range []client.Reader{r.Live, r.View.Reader} {
 				s, err := r.sight(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
 				if err != nil {
 					t.Fatal(err)
@@ -244,12 +244,12 @@ func TestReconcileClaim(t *testing.T) {
 				objects = append(objects, tc.si)
 			}
 			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
-			r.ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
+			r.Ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
 			got, err := r.Reconcile(t.Context(), claimRequest{Holder: me, Gone: tc.gone})
 			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
-			if left, err := r.view.Claim(t.Context(), c.Name); err != nil || (left != nil) != tc.stays {
+			if left, err := r.View.Claim(t.Context(), c.Name); err != nil || (left != nil) != tc.stays {
 				t.Errorf("the claim stays: %v, %v", left != nil, err)
 			}
 		})
@@ -286,7 +286,7 @@ func TestReleasesSideBySide(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), claimRequest{Holder: web}); err != nil {
 			t.Error(err)
 		}
-		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
 			t.Errorf("%d claims are left, %v", len(left), err)
 		}
 	})
@@ -342,14 +342,14 @@ func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
+		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
 			t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
 		}
 		end()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if left, err := r.view.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
 			t.Errorf("%d claims are left, %v", len(left), err)
 		}
 	})

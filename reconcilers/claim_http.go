@@ -65,12 +65,12 @@ func (s *sight) isEntered(ctx context.Context, at claim.Coordinate) (bool, error
 // enqueueReplaced asks for a look at the claims of others of which a new one on a host or path may take the place.
 func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at claim.Coordinate) {
 	if !at.IsHost() {
-		if c, err := r.view.Claim(ctx, claim.HostOf(at).Name()); err == nil && c != nil {
+		if c, err := r.View.Claim(ctx, claim.HostOf(at).Name()); err == nil && c != nil {
 			q.Add(claimRequest{Holder: claim.HolderOf(c)})
 		}
 		return
 	}
-	large, err := r.view.IngressesAt(ctx, at)
+	large, err := r.View.IngressesAt(ctx, at)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Ingresses of a host", "host", at.Host())
 	}
@@ -96,7 +96,7 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 			if at.IsHost() || stays.Has(at) {
 				continue
 			}
-			if c, err := r.view.Claim(ctx, at.Name()); err == nil && c != nil {
+			if c, err := r.View.Claim(ctx, at.Name()); err == nil && c != nil {
 				q.Add(claimRequest{Holder: claim.HolderOf(c)})
 			}
 		}
@@ -119,5 +119,5 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 
 // entriesOf are the points under which the ledger has what an Ingress serves.
 func (r *claimReconciler) entriesOf(ingress client.Object) []claim.Coordinate {
-	return exposure.EntriesOf(ingress.(*networkingv1.Ingress), r.view.MaxHTTPPoints())
+	return exposure.EntriesOf(ingress.(*networkingv1.Ingress), r.View.MaxHTTPPoints())
 }

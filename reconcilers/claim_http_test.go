@@ -11,6 +11,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // serving is the Ingress shop/<name> that serves the paths /<from> to /<to-1> on the host a.io.
@@ -25,7 +26,7 @@ func serving(name string, from, to int) *networkingv1.Ingress {
 }
 
 // baseExposing is what reconcilers need, in a cluster with these objects, where the ledger keeps four paths of an Ingress.
-func baseExposing(t *testing.T, objects ...client.Object) access {
+func baseExposing(t *testing.T, objects ...client.Object) access.Access {
 	t.Helper()
 	c := clusterOf(t, objects...)
 	exposing := cluster.Exposing{MaxHTTPPoints: 4}
@@ -33,7 +34,7 @@ func baseExposing(t *testing.T, objects ...client.Object) access {
 		t.Fatal(err)
 	}
 	b := accessWith(t, c.Build())
-	b.view.Expose(exposing)
+	b.View.Expose(exposing)
 	return b
 }
 
@@ -72,7 +73,7 @@ func TestAnIngressGrowsAndShrinks(t *testing.T) {
 			}
 			b := baseExposing(t, append(objects, serving("beside", 3, 4))...)
 			held := claim.New(tc.at, claim.Claimant{Holder: web})
-			s, err := newClaimReconciler(b, claimTestOptions()).sight(t.Context(), b.live, web, []*v1beta1.EdgeClaim{held})
+			s, err := newClaimReconciler(b, claimTestOptions()).sight(t.Context(), b.Live, web, []*v1beta1.EdgeClaim{held})
 			if err != nil {
 				t.Fatal(err)
 			}

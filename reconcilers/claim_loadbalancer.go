@@ -87,12 +87,12 @@ func (s *sight) servedClasses(c *v1beta1.EdgeClaim, at claim.Coordinate) []strin
 // enqueueFront asks for a look at what a port of a class takes of what stands in front of its proxy, and shares it.
 func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at claim.Coordinate) {
 	r.enqueueOnNodes(ctx, q, at.Protocol(), at.Port())
-	class, err := r.view.Class(ctx, at.Class())
+	class, err := r.View.Class(ctx, at.Class())
 	if err != nil {
 		return
 	}
 	if class == nil {
-		served, err := r.view.ClaimsServing(ctx, at.Name())
+		served, err := r.View.ClaimsServing(ctx, at.Name())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims for a port of a class that is gone", "class", at.Class())
 		}
@@ -101,7 +101,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		}
 		return
 	}
-	front, err := rules.FrontOf(ctx, r.view, class)
+	front, err := rules.FrontOf(ctx, r.View, class)
 	if err != nil {
 		return
 	}

@@ -62,7 +62,7 @@ func (s *sight) configMap(ctx context.Context, ref v1beta1.ObjectReference) (*co
 
 // enqueueOnNodes asks for a look at what a class has of the nodes, if it has a port there.
 func (r *claimReconciler) enqueueOnNodes(ctx context.Context, q claimQueue, protocol v1beta1.Protocol, port int32) {
-	c, err := r.view.Claim(ctx, claim.NodePort(string(protocol), port).Name())
+	c, err := r.View.Claim(ctx, claim.NodePort(string(protocol), port).Name())
 	if err == nil && c != nil && claim.HolderOf(c).IsClass() {
 		q.Add(claimRequest{Holder: claim.HolderOf(c)})
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // setupClaims adds the reconcilers of claims to the manager.
-func setupClaims(mgr manager.Manager, a access, o claimOptions) error {
+func setupClaims(mgr manager.Manager, a access.Access, o claimOptions) error {
 	registerClaimMetrics(mgr.GetCache())
 	return errors.Join(setupClaim(mgr, a, o), setupForeignIngress(mgr, a), setupAudit(mgr, a, o.auditInterval))
 }

@@ -41,7 +41,7 @@ type sight struct {
 func (r *claimReconciler) sight(
 	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
 ) (*sight, error) {
-	s := &sight{view: r.view, reader: reader, holder: holder}
+	s := &sight{view: r.View, reader: reader, holder: holder}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil {
 			s.held = append(s.held, at)

@@ -16,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // An entry that somebody else has written may be taken over by a stream that says the same. The claim remembers what stood
@@ -94,7 +95,7 @@ func (r *classReconciler) giveBack(
 	if len(adoptions) == 0 {
 		return nil
 	}
-	classes, err := r.view.Classes(ctx)
+	classes, err := r.View.Classes(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (r *classReconciler) settleIn(
 	ctx context.Context, class *v1beta1.StreamIngressClass, classes []v1beta1.StreamIngressClass,
 	in claim.Holder, adoptions []adoption, report *classReport,
 ) error {
-	cm, err := r.view.ConfigMap(ctx, v1beta1.ObjectReference{Namespace: in.Namespace, Name: in.Name})
+	cm, err := r.View.ConfigMap(ctx, v1beta1.ObjectReference{Namespace: in.Namespace, Name: in.Name})
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (r *classReconciler) settleIn(
 	if cm == nil || !mine && slices.ContainsFunc(classes, func(other v1beta1.StreamIngressClass) bool { return cluster.Names(&other, cm) }) {
 		s.forget = slices.DeleteFunc(adoptions, func(a adoption) bool { return !a.left })
 	} else {
-		standing, err := r.view.Entries(cm)
+		standing, err := r.View.Entries(cm)
 		if err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (r *classReconciler) settleIn(
 func (r *classReconciler) note(ctx context.Context, cm *corev1.ConfigMap, s settlement, report *classReport) error {
 	if len(s.gone) > 0 {
 		stored := &corev1.ConfigMap{}
-		if err := r.live.Get(ctx, client.ObjectKeyFromObject(cm), stored); err != nil {
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cm), stored); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		standing, err := stream.Entries(stored)
@@ -168,11 +169,11 @@ func (r *classReconciler) note(ctx context.Context, cm *corev1.ConfigMap, s sett
 func (r *classReconciler) remember(
 	ctx context.Context, c *v1beta1.EdgeClaim, port stream.PortKey, adopted *v1beta1.AdoptedEntry, report *classReport,
 ) error {
-	err := r.ledger.Remember(ctx, c, adopted)
+	err := r.Ledger.Remember(ctx, c, adopted)
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
-	case isRefusal(err):
+	case write.IsRefusal(err):
 		report.refuse(port, v1beta1.ReasonConfigMapRefused, fmt.Sprintf("what stood there before can't be noted: %s", err))
 		return nil
 	}
@@ -228,7 +229,7 @@ func (r *classReconciler) write(
 			data[stream.Key(a.port.Port)] = a.Entry
 		}
 		apply := corev1ac.ConfigMap(cm.Name, cm.Namespace).WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion).WithData(data)
-		err := r.writer.Apply(ctx, apply, client.FieldOwner(stream.ReturnManager), client.ForceOwnership)
+		err := r.Writer.Apply(ctx, apply, client.FieldOwner(stream.ReturnManager), client.ForceOwnership)
 		return r.written(ctx, cm, "written back", s.back, err, report)
 	}
 	without := cm.DeepCopy()
@@ -236,7 +237,7 @@ func (r *classReconciler) write(
 		delete(without.Data, stream.Key(a.port.Port))
 	}
 	patch := client.MergeFromWithOptions(cm, client.MergeFromWithOptimisticLock{})
-	err := r.writer.Patch(ctx, without, patch, client.FieldOwner(stream.FieldManager))
+	err := r.Writer.Patch(ctx, without, patch, client.FieldOwner(stream.FieldManager))
 	return r.written(ctx, cm, "removed", s.out, err, report)
 }
 
@@ -249,7 +250,7 @@ func (r *classReconciler) written(
 	case err == nil:
 		log.FromContext(ctx).Info("entries that streams had taken over are "+what, "configMap", here, "entries", len(adoptions))
 		return apierrors.NewConflict(corev1.Resource("configmaps"), cm.Name, errors.New("it has just been written"))
-	case !isRefusal(err):
+	case !write.IsRefusal(err):
 		return fmt.Errorf("settling entries of ConfigMap %s: %w", here, err)
 	}
 	for _, a := range adoptions {

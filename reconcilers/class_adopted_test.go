@@ -134,7 +134,7 @@ func giving(t *testing.T, refused error, objects ...client.Object) (r *classReco
 // claimsIn are the claims on the ports of class public.
 func claimsIn(t *testing.T, r *classReconciler) map[claim.Coordinate]*v1beta1.EdgeClaim {
 	t.Helper()
-	claims, err := r.view.Claims(t.Context(), "public")
+	claims, err := r.View.Claims(t.Context(), "public")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestEntriesRemovedAtTheirSource(t *testing.T) {
 		objects = append(objects, adopted(port, same))
 	}
 	r, _ := giving(t, nil, append(objects, writtenBy(ours, nil))...)
-	r.live = counted{r.live, &gets}
+	r.Live = counted{r.Live, &gets}
 	if err := r.giveBack(t.Context(), class, claimsIn(t, r), asked, &classReport{}); err != nil || gets != 1 {
 		t.Errorf("the ConfigMap is read %d times: %v", gets, err)
 	}
@@ -238,7 +238,7 @@ func TestGiveBackOfAnOldClaim(t *testing.T) {
 	class, _, _ := public()
 	r, _ := giving(t, nil, class, adopted(5432), writtenBy(nil, map[int32]string{5432: before}))
 	claims := claimsIn(t, r)
-	if err := r.ledger.Identify(t.Context(), claims[at], "later"); err != nil {
+	if err := r.Ledger.Identify(t.Context(), claims[at], "later"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.giveBack(t.Context(), class, claims, nil, &classReport{}); err != nil {

@@ -50,12 +50,12 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
-		WatchesRawSource(watch.OnPools(b.view, r.everyClass)).
+		WatchesRawSource(watch.OnPools(b.View, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
 			builder.WithPredicates(watch.StreamChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
-		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(watch.Becomes(isOutside))).
@@ -63,7 +63,7 @@ func setupClass(mgr manager.Manager, b base) error {
 			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=get;list;watch
@@ -79,7 +79,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if wait := r.pacer.wait(req.Name); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	class, err := r.view.Class(ctx, req.Name)
+	class, err := r.View.Class(ctx, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -122,7 +122,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 	r.reports.forget(name)
 	r.services.entered.drop(name)
 	forgetClassMetrics(name)
-	claims, err := r.view.Claims(ctx, name)
+	claims, err := r.View.Claims(ctx, name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -189,11 +189,11 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 		}
 		if c := s.claims[at]; c != nil {
 			if claim.HolderOf(c) == holder && c.Spec.Holder.UID != uid { // it was made anew, and has the port again
-				return client.IgnoreNotFound(r.ledger.Identify(ctx, c, uid))
+				return client.IgnoreNotFound(r.Ledger.Identify(ctx, c, uid))
 			}
 			return nil
 		}
-		c, err := r.ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: uid}, nil)
+		c, err := r.Ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: uid}, nil)
 		var held *claim.HeldError
 		if errors.As(err, &held) {
 			return nil // a stream was faster; the ledger decides
@@ -222,7 +222,7 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 // targetConflict finds what another class writes to already. Admission lets no second class in; of two that got past
 // it, the one that was created first writes.
 func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.StreamIngressClass) (rules.Problems, error) {
-	return rules.ClassTargets(ctx, r.view, class, func(other *v1beta1.StreamIngressClass) bool {
+	return rules.ClassTargets(ctx, r.View, class, func(other *v1beta1.StreamIngressClass) bool {
 		if !other.CreationTimestamp.Equal(&class.CreationTimestamp) {
 			return other.CreationTimestamp.Before(&class.CreationTimestamp)
 		}
@@ -277,14 +277,14 @@ func (r *classReconciler) classesOnPort(ctx context.Context, obj client.Object) 
 	if err != nil || !at.IsNode() {
 		return nil
 	}
-	classes, err := r.view.ClassesOnNodes(ctx)
+	classes, err := r.View.ClassesOnNodes(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the classes whose proxies are on the nodes")
 	}
 	var requests []reconcile.Request
 	for i := range classes {
 		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
-		if c, err := r.view.Claim(ctx, port.Name()); err != nil || c != nil {
+		if c, err := r.View.Claim(ctx, port.Name()); err != nil || c != nil {
 			requests = append(requests, watch.ForName(classes[i].Name))
 		}
 	}
@@ -309,7 +309,7 @@ func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object
 }
 
 func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
-	classes, err := r.view.Classes(ctx)
+	classes, err := r.View.Classes(ctx)
 	if err != nil {
 		return nil
 	}

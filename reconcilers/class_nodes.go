@@ -28,7 +28,7 @@ func (r *classReconciler) claimNodes(
 	if s.class.Spec.Service != nil {
 		return nil
 	}
-	front, err := rules.FrontOf(ctx, r.view, s.class)
+	front, err := rules.FrontOf(ctx, r.View, s.class)
 	if err != nil || front == nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (r *classReconciler) claimNodes(
 			delete(wanted, port.Port)
 		}
 		on := claim.NodePort(string(port.Protocol), port.Port)
-		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.view, on, held.Claim)))
+		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.View, on, held.Claim)))
 	}
 	return nil
 }
@@ -85,18 +85,18 @@ func takenOnNodes(problems rules.Problems) string {
 // claimFrontPort claims what a port takes of what the front of a proxy shares. held says that somebody else has some of it.
 func (b base) claimFrontPort(ctx context.Context, front *rules.Front, port stream.PortKey) (held *claim.HeldError, err error) {
 	for _, point := range front.Points(port.Protocol, port.Port) {
-		if c, err := b.view.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
+		if c, err := b.View.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
 			continue // that of another class on the nodes does, or they would take it from each other
 		}
 		if front.Service != nil && point.IsNode() {
-			switch c, err := rules.HeldOnNodes(ctx, b.view, point); {
+			switch c, err := rules.HeldOnNodes(ctx, b.View, point); {
 			case err != nil:
 				return nil, err
 			case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there
 				return &claim.HeldError{Claim: c}, nil
 			}
 		}
-		if _, err := b.ledger.Claim(ctx, point, front.Claimant(), front.IsOwn); errors.As(err, &held) {
+		if _, err := b.Ledger.Claim(ctx, point, front.Claimant(), front.IsOwn); errors.As(err, &held) {
 			return held, nil
 		} else if err != nil {
 			return nil, err

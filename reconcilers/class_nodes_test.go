@@ -38,7 +38,7 @@ func nodesOf(t *testing.T, claims map[claim.Coordinate]claim.Holder, objects ...
 	}
 	pool := poolOf("nodes")
 	pool.Spec.Source = v1beta1.SourceNodeIP
-	r := &classReconciler{base: b, pacer: newPacer(b.ledger.Clock), services: newServiceReconciler(b, newClassReports())}
+	r := &classReconciler{base: b, pacer: newPacer(b.Ledger.Clock), services: newServiceReconciler(b, newClassReports())}
 	pools.Add(pool)
 	return r
 }
@@ -85,7 +85,7 @@ func TestClaimNodes(t *testing.T) {
 	if diff := cmp.Diff([]int32{1001, 1002, 1005, 9001}, slices.Sorted(maps.Keys(told))); diff != "" || len(report.refused) != len(told) {
 		t.Errorf("what is told: %s", diff)
 	}
-	held, err := r.view.Held(t.Context(), claim.ClassHolder("public"))
+	held, err := r.View.Held(t.Context(), claim.ClassHolder("public"))
 	if diff := cmp.Diff([]claim.Coordinate{onNodes(1003), onNodes(1004), onNodes(1008), onNodes(9000)}, held,
 		cmp.Comparer(func(a, b claim.Coordinate) bool { return a == b })); err != nil || diff != "" {
 		t.Error("what is claimed:", err, diff)
@@ -102,8 +102,8 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	var known []bool
-	if err := watch.OnPools(b.view, func(context.Context) []reconcile.Request {
-		known = append(known, b.view.GivesNodes())
+	if err := watch.OnPools(b.View, func(context.Context) []reconcile.Request {
+		known = append(known, b.View.GivesNodes())
 		return []reconcile.Request{watch.ForName("public")}
 	}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)

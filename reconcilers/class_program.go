@@ -33,7 +33,7 @@ func (r *classReconciler) programConfigMap(
 		if cm.object != nil {
 			apply.WithUID(cm.object.UID).WithResourceVersion(cm.object.ResourceVersion)
 		}
-		if err := r.writer.Apply(ctx, apply, write.AsOwner...); err != nil {
+		if err := r.Writer.Apply(ctx, apply, write.AsOwner...); err != nil {
 			return r.configMapRefused(cm, wanted, report, err)
 		}
 		report.wrote = true
@@ -64,7 +64,7 @@ func (r *classReconciler) planEntries(
 
 // configMapRefused tells the streams that their ConfigMap can't be written. What stands there goes on standing.
 func (r *classReconciler) configMapRefused(cm configMap, wanted map[int32]stream.Entry, report *classReport, err error) ([]int32, error) {
-	if !isRefusal(err) {
+	if !write.IsRefusal(err) {
 		return nil, fmt.Errorf("applying ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
 	}
 	var standing []int32

@@ -38,10 +38,10 @@ func (b base) proxyOf(ctx context.Context, class *v1beta1.StreamIngressClass) (*
 		return p, nil
 	}
 	var err error
-	if p.service, err = b.view.ProxyService(ctx, *class.Spec.Service); err != nil || p.service == nil {
+	if p.service, err = b.View.ProxyService(ctx, *class.Spec.Service); err != nil || p.service == nil {
 		return p, err
 	}
-	p.front, err = b.view.Ports(p.service)
+	p.front, err = b.View.Ports(p.service)
 	return p, err
 }
 
@@ -57,7 +57,7 @@ func (p *proxy) refuse(report *classReport, refused map[stream.PortKey]string) {
 func (r *serviceReconciler) claimFront(
 	ctx context.Context, p *proxy, ports []stream.PortKey, report *classReport,
 ) ([]stream.PortKey, error) {
-	front, err := rules.FrontOf(ctx, r.view, p.class)
+	front, err := rules.FrontOf(ctx, r.View, p.class)
 	if err != nil || front == nil {
 		return ports, err
 	}
@@ -79,7 +79,7 @@ func (r *serviceReconciler) claimFront(
 // noteClass has the claims on what open ports take say for which class the Service has them. Those that were made when the Service
 // was given its addresses don't.
 func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []stream.PortKey) error {
-	front, err := rules.FrontOf(ctx, r.view, p.class)
+	front, err := rules.FrontOf(ctx, r.View, p.class)
 	if err != nil || front == nil {
 		return err
 	}
@@ -87,12 +87,12 @@ func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []str
 	group.SetLimit(claimersAtOnce)
 	for _, port := range ports {
 		for _, point := range front.Points(port.Protocol, port.Port) {
-			c, err := r.view.Claim(ctx, point.Name())
+			c, err := r.View.Claim(ctx, point.Name())
 			if err != nil || c == nil || !front.IsOwn(c) || c.Spec.ClassName == p.class.Name {
 				continue
 			}
 			group.Go(func() error {
-				_, err := r.ledger.Claim(ctx, point, front.Claimant(), nil)
+				_, err := r.Ledger.Claim(ctx, point, front.Claimant(), nil)
 				if claim.IsHeld(err) {
 					return nil
 				}

@@ -47,7 +47,7 @@ func (r *serviceReconciler) setup(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-service").
 		WatchesRawSource(r.entered).
 		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(r.view, r.kinds, r))
+		Complete(watch.Guarded(r.View, r.Kinds, r))
 }
 
 // Reconcile opens the ports of one class on its Service.
@@ -55,7 +55,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if wait := r.pacer.wait(req.Name); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	class, err := r.view.Class(ctx, req.Name)
+	class, err := r.View.Class(ctx, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -148,7 +148,7 @@ func (r *serviceReconciler) planPorts(
 			missing = append(missing, port)
 			continue
 		}
-		c, err := r.view.Claim(ctx, claim.Stream(p.class.Name, port.Protocol, port.Port).Name())
+		c, err := r.View.Claim(ctx, claim.Stream(p.class.Name, port.Protocol, port.Port).Name())
 		if err != nil {
 			return plan, err
 		}
@@ -170,7 +170,7 @@ func (r *serviceReconciler) open(ctx context.Context, p *proxy, plan stream.Port
 	version := p.service.ResourceVersion
 	search := newSearch(room, func(ports []stream.PortKey) error {
 		apply := serviceWith(p.class.Name, p.service, ports).WithResourceVersion(version)
-		if err := r.writer.Apply(ctx, apply, write.AsOwner...); err != nil {
+		if err := r.Writer.Apply(ctx, apply, write.AsOwner...); err != nil {
 			return err
 		}
 		report.wrote, version = true, *apply.ResourceVersion
@@ -200,6 +200,6 @@ func (r *serviceReconciler) room(ctx context.Context, svc *corev1.Service) (room
 	if !takesNodePorts(svc) {
 		return unlimited, func(*search) {}, nil
 	}
-	used, err := r.view.NodePorts(ctx)
+	used, err := r.View.NodePorts(ctx)
 	return r.nodePorts.free(used), func(s *search) { r.nodePorts.learn(used, s) }, err
 }

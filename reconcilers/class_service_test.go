@@ -62,7 +62,7 @@ func TestServiceReconciler(t *testing.T) {
 					return tc.answer
 				},
 			}).Build())
-			b.events = events.NewFakeRecorder(10)
+			b.Events = events.NewFakeRecorder(10)
 			r := newServiceReconciler(b, newClassReports())
 			r.reports.ofConfigMaps(class, classReport{})
 			r.entered.set(class, map[stream.PortKey]bool{tcpPorts(6000)[0]: true})
@@ -76,7 +76,7 @@ func TestServiceReconciler(t *testing.T) {
 			if diff := cmp.Diff(tc.applied, applied); diff != "" {
 				t.Errorf("applied (-want +got):\n%s", diff)
 			}
-			if err := b.live.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
+			if err := b.Live.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 				t.Fatal(err)
 			}
 			says := ""
@@ -94,11 +94,11 @@ func TestServiceReconciler(t *testing.T) {
 func changedClass(t *testing.T, b base) *v1beta1.StreamIngressClass {
 	t.Helper()
 	class := &v1beta1.StreamIngressClass{}
-	if err := b.live.Get(t.Context(), client.ObjectKey{Name: "public"}, class); err != nil {
+	if err := b.Live.Get(t.Context(), client.ObjectKey{Name: "public"}, class); err != nil {
 		t.Fatal(err)
 	}
 	class.Generation++
-	if err := b.writer.Update(t.Context(), class); err != nil {
+	if err := b.Writer.Update(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
 	return class

@@ -118,11 +118,11 @@ func (b base) writeStatus(
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
 		return nil
 	}
-	if written, err := write.ChangeStatus(ctx, b.writer, class, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, b.Writer, class, next); err != nil || !written {
 		return err
 	}
 	for _, c := range changed {
-		report.ConditionChanged(b.events, next, c)
+		report.ConditionChanged(b.Events, next, c)
 	}
 	return nil
 }

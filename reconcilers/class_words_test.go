@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // TestWordsFit reports what there is no room for on streams and classes.
@@ -30,7 +31,7 @@ func TestWordsFit(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mustFit(t, tc.of, func(a access, obj client.Object) error { return tc.report(withLeftovers(a), obj) })
+			mustFit(t, tc.of, func(a access.Access, obj client.Object) error { return tc.report(withLeftovers(a), obj) })
 		})
 	}
 }

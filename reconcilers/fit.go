@@ -9,16 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // mustFit reports on an object, and fails unless a long text was cut to what there is room for: the API server would refuse the
 // status as a whole, and the event.
-func mustFit(t *testing.T, of client.Object, tell func(a access, obj client.Object) error) {
+func mustFit(t *testing.T, of client.Object, tell func(a access.Access, obj client.Object) error) {
 	t.Helper()
 	c := clusterOf(t, of).WithStatusSubresource(of).Build()
 	a, told := accessWith(t, c), events.NewFakeRecorder(10)
-	a.events = told
+	a.Events = told
 	obj := of.DeepCopyObject().(client.Object)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 		t.Fatal(err)

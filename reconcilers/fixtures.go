@@ -21,6 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // cached is a cache of what is in a client.
@@ -72,7 +73,7 @@ func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 }
 
 // accessWith is what reconcilers need, on a client, whose cache never lags.
-func accessWith(t testing.TB, c client.Client) access {
+func accessWith(t testing.TB, c client.Client) access.Access {
 	t.Helper()
 	b, _ := accessOn(t, c, c)
 	return b
@@ -80,22 +81,22 @@ func accessWith(t testing.TB, c client.Client) access {
 
 // accessOn is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
 // follows the cache by its events is told by the informers.
-func accessOn(t testing.TB, seen, stored client.Client) (access, *informertest.FakeInformers) {
+func accessOn(t testing.TB, seen, stored client.Client) (access.Access, *informertest.FakeInformers) {
 	t.Helper()
 	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
 	return accessTold(t, informers, seen, stored), informers
 }
 
 // accessTold is what reconcilers need, with informers of the test.
-func accessTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access {
+func accessTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access.Access {
 	t.Helper()
 	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access{
-		view: v, ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), writer: stored, live: stored,
-		events: events.NewFakeRecorder(10), kinds: cluster.NewKinds(allKinds{}, logr.Discard()),
+	return access.Access{
+		View: v, Ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), Writer: stored, Live: stored,
+		Events: events.NewFakeRecorder(10), Kinds: cluster.NewKinds(allKinds{}, logr.Discard()),
 	}
 }
 
@@ -107,7 +108,15 @@ func (allKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.
 }
 
 // accessOf is what reconcilers need, in a cluster with these objects.
-func accessOf(t testing.TB, objects ...client.Object) access {
+func accessOf(t testing.TB, objects ...client.Object) access.Access {
 	t.Helper()
 	return accessWith(t, clusterOf(t, objects...).Build())
+}
+
+// goingKinds is an API server where all kinds are being deleted.
+type goingKinds struct{ client.Reader }
+
+func (goingKinds) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetDeletionTimestamp(&metav1.Time{Time: noon})
+	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -28,18 +29,18 @@ import (
 // an Ingress does not matter, nor whether it is being deleted: the proxy serves it. Of one with very many paths it enters
 // the hosts, those paths that others list, too, and those on hosts that others have. It never writes to them.
 type foreignIngressReconciler struct {
-	access
+	access.Access
 }
 
-func setupForeignIngress(mgr manager.Manager, b access) error {
-	r := &foreignIngressReconciler{access: b}
+func setupForeignIngress(mgr manager.Manager, b access.Access) error {
+	r := &foreignIngressReconciler{Access: b}
 	const name, workers = "foreigningress", 4
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&networkingv1.Ingress{}, onHolder(claim.IngressHolder, servingChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
 		WithOptions(fairly(workers)).
 		WithLogConstructor(logOfHolder(mgr, name)).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // entriesAtOnce is how many points of an Ingress are entered before it is another one's turn: as many as one has by default that
@@ -52,15 +53,15 @@ const entriesShown = 100 * time.Millisecond
 // Reconcile claims what one Ingress serves and nobody holds, for the first of those that serve it: the next one holds it
 // when the first is gone.
 func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
-	ing, err := r.view.Ingress(ctx, req.Holder.Key())
+	ing, err := r.View.Ingress(ctx, req.Holder.Key())
 	if err != nil || ing == nil {
 		return reconcile.Result{}, err
 	}
-	svc, err := r.view.Service(ctx, req.Holder.Key())
-	if err != nil || rules.IsAsked(r.view, svc, ing) {
+	svc, err := r.View.Service(ctx, req.Holder.Key())
+	if err != nil || rules.IsAsked(r.View, svc, ing) {
 		return reconcile.Result{}, err
 	}
-	entries := exposure.EntriesOf(ing, r.view.MaxHTTPPoints())
+	entries := exposure.EntriesOf(ing, r.View.MaxHTTPPoints())
 	beside, err := r.besideOthers(ctx, ing, entries)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -75,7 +76,7 @@ func (r *foreignIngressReconciler) enter(
 ) (result reconcile.Result, err error) {
 	entered := 0
 	for i, at := range slices.Concat(points, own) {
-		c, err := r.view.Claim(ctx, at.Name())
+		c, err := r.View.Claim(ctx, at.Name())
 		switch {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -93,7 +94,7 @@ func (r *foreignIngressReconciler) enter(
 			continue
 		}
 		entered++
-		_, err = r.ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: first.UID, Generation: first.Generation}, nil)
+		_, err = r.Ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: first.UID, Generation: first.Generation}, nil)
 		switch {
 		case claim.IsHeld(err) && at.IsHost():
 			result.RequeueAfter = entriesShown // to enter what it serves there
@@ -114,7 +115,7 @@ func (r *foreignIngressReconciler) besideOthers(
 		if !at.IsHost() {
 			return nil, nil
 		}
-		c, err := r.view.Claim(ctx, at.Name())
+		c, err := r.View.Claim(ctx, at.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +134,7 @@ func (r *foreignIngressReconciler) first(
 		return ing, nil
 	}
 	host := claim.HostOf(at)
-	large, err := r.view.EnteredAt(ctx, host)
+	large, err := r.View.EnteredAt(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (r *foreignIngressReconciler) first(
 	if len(large) == 0 {
 		return ing, nil
 	}
-	onHost, err := r.view.Claim(ctx, host.Name())
+	onHost, err := r.View.Claim(ctx, host.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (r *foreignIngressReconciler) onClaimGone() handler.TypedEventHandler[clien
 		if err != nil || !at.IsHTTP() {
 			return
 		}
-		serving, err := r.view.IngressesAt(ctx, at)
+		serving, err := r.View.IngressesAt(ctx, at)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Ingresses that serve a path", "point", at.Point())
 		}

@@ -46,11 +46,11 @@ func TestWhoWasFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := baseExposing(t, append(tc.objects, web)...)
-			r := &foreignIngressReconciler{access: b}
+			r := &foreignIngressReconciler{Access: b}
 			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(web)}); err != nil {
 				t.Fatal(err)
 			}
-			c, err := b.view.Claim(t.Context(), path.Name())
+			c, err := b.View.Claim(t.Context(), path.Name())
 			if err != nil || c == nil || claim.HolderOf(c) != holderOfIngress(tc.want) {
 				t.Errorf("got %v, %v, want %s", c, err, tc.want.Name)
 			}
@@ -69,14 +69,14 @@ func TestPathsOnTheHostOfAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held := claim.New(claim.Host("a.io"), claim.Claimant{Holder: holderOfIngress(tc.holder)})
 			b := baseExposing(t, many, other, held)
-			r := &foreignIngressReconciler{access: b}
+			r := &foreignIngressReconciler{Access: b}
 			for range 2 { // the second time changes nothing
 				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(many)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range 9 {
-				c, err := b.view.Claim(t.Context(), claim.HTTP("a.io", fmt.Sprintf("/%d", i)).Name())
+				c, err := b.View.Claim(t.Context(), claim.HTTP("a.io", fmt.Sprintf("/%d", i)).Name())
 				if has := c != nil && claim.HolderOf(c) == holderOfIngress(many); err != nil || has != (i < tc.want) || c != nil && !has {
 					t.Errorf("of /%d it has %v, %v", i, c, err)
 				}

@@ -58,7 +58,7 @@ func setupFormer(mgr manager.Manager, b base) error {
 			}
 			return logger.WithValues("object", req.NamespacedName, "isService", req.Service)
 		}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // requestForFormer asks for a look at an object that may be one to let go of: anybody can have made it look so.
@@ -77,7 +77,7 @@ func (r *formerReconciler) labeled(ctx context.Context, class client.Object) []f
 	services := &corev1.ServiceList{}
 	var requests []formerRequest
 	for _, list := range []client.ObjectList{configMaps, services} {
-		err := r.view.Reader.List(ctx, list, client.MatchingLabels{v1beta1.LabelClass: class.GetName()})
+		err := r.View.Reader.List(ctx, list, client.MatchingLabels{v1beta1.LabelClass: class.GetName()})
 		if err == nil {
 			err = meta.EachListItem(list, func(obj runtime.Object) error {
 				requests = append(requests, requestForFormer(ctx, obj.(client.Object))...)
@@ -97,7 +97,7 @@ func (r *formerReconciler) Reconcile(ctx context.Context, req formerRequest) (re
 	if req.Service {
 		obj = &corev1.Service{}
 	}
-	if err := r.view.Reader.Get(ctx, req.NamespacedName, obj); err != nil {
+	if err := r.View.Reader.Get(ctx, req.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if len(requestForFormer(ctx, obj)) == 0 || len(r.naming(ctx, obj)) > 0 {
@@ -121,7 +121,7 @@ const formerRetry = time.Second
 // ConfigMap, must never be missing. It is 0 when the class is done.
 func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (time.Duration, error) {
 	name := obj.GetLabels()[v1beta1.LabelClass]
-	class, err := r.view.Class(ctx, name)
+	class, err := r.View.Class(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +131,7 @@ func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (
 			return formerRetry, nil
 		}
 	}
-	claims, err := r.view.Claims(ctx, name)
+	claims, err := r.View.Claims(ctx, name)
 	here := claim.ConfigMapHolder(obj.GetNamespace(), obj.GetName())
 	for _, c := range claims {
 		if adopted, in, left := claim.Adopted(c); adopted != nil && in == here && (left || adopted.Replaced) {
@@ -149,11 +149,11 @@ func (r *formerReconciler) letGo(ctx context.Context, obj client.Object) error {
 	} else {
 		nothing = corev1ac.ConfigMap(obj.GetName(), obj.GetNamespace()).WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 	}
-	err := r.writer.Apply(ctx, nothing, write.AsOwner...)
+	err := r.Writer.Apply(ctx, nothing, write.AsOwner...)
 	switch {
 	case err == nil || apierrors.IsConflict(err):
 		return err
-	case isRefusal(err):
+	case write.IsRefusal(err):
 		log.FromContext(ctx).Info("entries or ports stay: the API server refuses to let go of them", "error", err.Error())
 		return nil
 	default:

@@ -60,7 +60,7 @@ func TestFormerTargets(t *testing.T) {
 			if tc.label != "" {
 				apply.WithLabels(map[string]string{v1beta1.LabelClass: tc.label})
 			}
-			if err := b.writer.Apply(t.Context(), apply, client.FieldOwner(tc.by)); err != nil {
+			if err := b.Writer.Apply(t.Context(), apply, client.FieldOwner(tc.by)); err != nil {
 				t.Fatal(err)
 			}
 			cm := &corev1.ConfigMap{}
@@ -70,7 +70,7 @@ func TestFormerTargets(t *testing.T) {
 			if err != nil || result.RequeueAfter != tc.again {
 				t.Errorf("again after %v, want %v: %v", result.RequeueAfter, tc.again, err)
 			}
-			if err := b.live.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
+			if err := b.Live.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
 				t.Fatal(err)
 			}
 			if got := cm.Data["80"]; got != tc.want {

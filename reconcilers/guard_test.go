@@ -23,6 +23,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -31,11 +32,13 @@ import (
 // not touched, and stays where it is when they are there. Without the guard it loses its address.
 func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 	for name, tc := range map[string]struct {
-		with  func(access, reconcile.Reconciler) reconcile.Reconciler
+		with  func(access.Access, reconcile.Reconciler) reconcile.Reconciler
 		early string
 	}{
-		"guarded":   {func(b access, r reconcile.Reconciler) reconcile.Reconciler { return watch.Guarded(b.view, b.kinds, r) }, "192.0.2.7"},
-		"unguarded": {func(_ access, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
+		"guarded": {func(b access.Access, r reconcile.Reconciler) reconcile.Reconciler {
+			return watch.Guarded(b.View, b.Kinds, r)
+		}, "192.0.2.7"},
+		"unguarded": {func(_ access.Access, r reconcile.Reconciler) reconcile.Reconciler { return r }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const served = "192.0.2.7"
@@ -51,9 +54,9 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 					v1beta1.GroupVersion.WithKind("AddressPool"): pools,
 				},
 			}, all, all)
-			b.events = events.NewFakeRecorder(10)
+			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
-				access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+				Access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 				waiting: newWaiting(),
 			}
 			synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -27,13 +28,13 @@ import (
 
 // ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
 type ingressReconciler struct {
-	access
+	access.Access
 	// told is what was told about the Services that ask for an Ingress.
 	told *report.Bulletin
 }
 
-func setupIngress(mgr manager.Manager, b access) error {
-	r := &ingressReconciler{access: b, told: report.NewBulletin()}
+func setupIngress(mgr manager.Manager, b access.Access) error {
+	r := &ingressReconciler{Access: b, told: report.NewBulletin()}
 	registerIngressMetrics(r.told)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
@@ -42,7 +43,7 @@ func setupIngress(mgr manager.Manager, b access) error {
 		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -52,7 +53,7 @@ func setupIngress(mgr manager.Manager, b access) error {
 
 // Reconcile makes the Ingress of one Service what the Service asks for.
 func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	svc, err := r.view.Service(ctx, req.NamespacedName)
+	svc, err := r.View.Service(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -89,16 +90,16 @@ type wish struct {
 
 // judge meets the verdict that admission would give, and claims what the Service does not hold yet.
 func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, rules.Problems, error) {
-	e, problems := rules.Asks(r.view, svc)
+	e, problems := rules.Asks(r.View, svc)
 	if len(problems) > 0 {
 		return wish{}, problems, nil
 	}
-	problems, err := rules.HTTPLimit(ctx, r.view, svc, e)
+	problems, err := rules.HTTPLimit(ctx, r.View, svc, e)
 	if err != nil || len(problems) > 0 {
 		return wish{}, problems, err
 	}
 	port, problems := rules.HTTPPort(e, svc)
-	hindered, err := rules.Exposable(ctx, r.view, svc, e)
+	hindered, err := rules.Exposable(ctx, r.View, svc, e)
 	if err != nil {
 		return wish{}, nil, err
 	}
@@ -111,7 +112,7 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 
 // claimAll claims all points for a Service that is stored, or none as far as can be told before.
 func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (rules.Problems, error) {
-	problems, err := rules.HTTPConflicts(ctx, r.view, svc, points, r.ledger.GraceLeft)
+	problems, err := rules.HTTPConflicts(ctx, r.View, svc, points, r.Ledger.GraceLeft)
 	if err != nil || len(problems) > 0 {
 		return r.conflicts(svc, problems), err
 	}
@@ -124,10 +125,10 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		if held {
 			continue
 		}
-		_, err = r.ledger.Claim(ctx, at, by, rules.OwnIngress(svc))
+		_, err = r.Ledger.Claim(ctx, at, by, rules.OwnIngress(svc))
 		var taken *claim.HeldError
 		if errors.As(err, &taken) {
-			problems, err = rules.HTTPConflict(ctx, r.view, at, taken.Claim, r.ledger.GraceLeft(taken.Claim))
+			problems, err = rules.HTTPConflict(ctx, r.View, at, taken.Claim, r.Ledger.GraceLeft(taken.Claim))
 			return r.conflicts(svc, problems), err
 		}
 		if err != nil {
@@ -140,12 +141,12 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 // holds says whether a holder has the claim on a point. The claim of a Service that was just admitted may not be in the
 // cache yet, and a look is cheaper than an attempt to claim again.
 func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim.Coordinate) (bool, error) {
-	held, err := r.view.Claim(ctx, at.Name())
+	held, err := r.View.Claim(ctx, at.Name())
 	if err != nil || held != nil {
 		return err == nil && claim.HolderOf(held) == by, err
 	}
 	held = &v1beta1.EdgeClaim{}
-	if err := r.live.Get(ctx, types.NamespacedName{Name: at.Name()}, held); err != nil {
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return claim.HolderOf(held) == by, nil

@@ -17,7 +17,7 @@ import (
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
 func (r *ingressReconciler) refuse(svc *corev1.Service, problems rules.Problems) {
-	e, _ := rules.Asks(r.view, svc)
+	e, _ := rules.Asks(r.View, svc)
 	r.told.Note(svc, e.Class, report.StateRefused)
 	message := report.Text(problems)
 	if r.told.Tell(svc, report.TopicIngress, message) != message {
@@ -35,7 +35,7 @@ func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wi
 		r.told.Tell(svc, report.TopicCertificate, "")
 		return nil
 	}
-	cert, err := r.view.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	cert, err := r.View.Certificate(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil || cert == nil {
 		return err
 	}
@@ -73,5 +73,5 @@ const failedReason = "Failed"
 
 // announce emits an event of a Service.
 func (r *ingressReconciler) announce(svc *corev1.Service, kind, reason, message string) {
-	report.Emit(r.events, svc, nil, kind, reason, "Expose", message)
+	report.Emit(r.Events, svc, nil, kind, reason, "Expose", message)
 }

@@ -41,7 +41,7 @@ func concernsIngress(before, after *corev1.Service) bool {
 func (r *ingressReconciler) serviceOfName(ctx context.Context, obj client.Object) []reconcile.Request {
 	key := client.ObjectKeyFromObject(obj)
 	if exposure.MadeFor(obj) == "" {
-		if svc, err := r.view.Service(ctx, key); err == nil && (svc == nil || !asks(svc)) {
+		if svc, err := r.View.Service(ctx, key); err == nil && (svc == nil || !asks(svc)) {
 			return nil
 		}
 	}
@@ -55,7 +55,7 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 		if err != nil || !at.IsHTTP() {
 			return
 		}
-		services, err := r.view.AskingFor(ctx, at)
+		services, err := r.View.AskingFor(ctx, at)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that ask for a path", "point", at.Point())
 		}
@@ -75,8 +75,8 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 
 // certManagerCame finds every Service that asks for an Ingress: any of them may have waited for cert-manager.
 func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Request {
-	r.view.CertManagerCame()
-	services, err := r.view.Exposed(ctx)
+	r.View.CertManagerCame()
+	services, err := r.View.Exposed(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")
 	}

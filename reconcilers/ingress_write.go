@@ -37,7 +37,7 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 		return nil, nil
 	case errors.Is(err, write.ErrStale), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		return nil, write.ErrStale
-	case isRefusal(err) && !apierrors.IsNotFound(err):
+	case write.IsRefusal(err) && !apierrors.IsNotFound(err):
 		return rules.Problems{{Reason: v1beta1.ReasonIngressRefused,
 			Err: field.Invalid(exposure.AnnotationPath(), w.String(), err.Error())}}, nil
 	default:
@@ -46,7 +46,7 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 }
 
 func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Service, w wish) error {
-	existing, err := r.view.Ingress(ctx, client.ObjectKeyFromObject(svc))
+	existing, err := r.View.Ingress(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if existing == nil {
 		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: want}
 		exposure.Mark(ing, svc)
-		if err := write.Create(ctx, r.writer, ing); err != nil {
+		if err := write.Create(ctx, r.Writer, ing); err != nil {
 			return fmt.Errorf("creating the Ingress: %w", err)
 		}
 		return nil
@@ -75,7 +75,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	next := whole.DeepCopy()
 	next.Spec = want
 	exposure.Mark(next, svc)
-	if err := write.Change(ctx, r.writer, whole, next); err != nil {
+	if err := write.Change(ctx, r.Writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Ingress: %w", err)
 	}
 	r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressUpdated, "the Ingress was set to what the annotation says: "+w.String())
@@ -84,7 +84,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 
 // writeCertificate keeps the Certificate of an issuer, and deletes it when there is no issuer any more.
 func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Service, w wish) error {
-	existing, err := r.view.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	existing, err := r.View.Certificate(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 		w.FillCertificate(&cert.Spec)
 		exposure.Mark(cert, svc)
-		if err := write.Create(ctx, r.writer, cert); err != nil {
+		if err := write.Create(ctx, r.Writer, cert); err != nil {
 			return fmt.Errorf("creating the Certificate: %w", err)
 		}
 		return nil
@@ -112,7 +112,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 	next := whole.DeepCopy()
 	w.FillCertificate(&next.Spec)
 	exposure.Mark(next, svc)
-	if err := write.Change(ctx, r.writer, whole, next); err != nil {
+	if err := write.Change(ctx, r.Writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Certificate: %w", err)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 // readWhole reads an object live that is to be changed: the cache leaves out what a change must not. It has to be the version
 // that was judged.
 func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Object) error {
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen), whole); err != nil && !apierrors.IsNotFound(err) {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen), whole); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	if whole.GetUID() != seen.GetUID() || whole.GetResourceVersion() != seen.GetResourceVersion() {
@@ -133,19 +133,19 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	r.told.Forget(key)
-	ing, err := r.view.Ingress(ctx, key)
+	ing, err := r.View.Ingress(ctx, key)
 	if err != nil {
 		return err
 	}
 	if ing != nil && ing.DeletionTimestamp == nil && wasMade(ing, svc) {
-		if err := write.Remove(ctx, r.writer, ing); err != nil {
+		if err := write.Remove(ctx, r.Writer, ing); err != nil {
 			return fmt.Errorf("deleting the Ingress: %w", err)
 		}
 		if svc != nil && svc.DeletionTimestamp == nil {
 			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, "the annotation is gone, and so is the Ingress")
 		}
 	}
-	cert, err := r.view.Certificate(ctx, key)
+	cert, err := r.View.Certificate(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Cert
 	if cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
 		return nil
 	}
-	if err := write.Remove(ctx, r.writer, cert); err != nil {
+	if err := write.Remove(ctx, r.Writer, cert); err != nil {
 		return fmt.Errorf("deleting the Certificate: %w", err)
 	}
 	return nil

@@ -52,13 +52,13 @@ func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([
 func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
 	r.drawing.Lock()
 	defer r.drawing.Unlock()
-	lots, problems, err := rules.Allot(ctx, r.view, b, r.ledger.GraceLeft)
+	lots, problems, err := rules.Allot(ctx, r.View, b, r.Ledger.GraceLeft)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
 	for _, lot := range lots {
 		if lot.Drawn {
-			r.view.Addresses.Assume(lot.Points...) // it was free a moment ago, and if it is not now, the ledger will tell
+			r.View.Addresses.Assume(lot.Points...) // it was free a moment ago, and if it is not now, the ledger will tell
 		}
 	}
 	return lots, nil, nil
@@ -73,7 +73,7 @@ func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Co
 		}
 		for _, at := range lot.Missing(held) {
 			if at != taken {
-				r.view.Addresses.Forget(at)
+				r.View.Addresses.Forget(at)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (r *loadBalancerReconciler) claimLots(
 	for _, lot := range lots {
 		before := len(made)
 		for _, at := range lot.Missing(b.Held) {
-			c, err := r.ledger.Claim(ctx, at, by, nil)
+			c, err := r.Ledger.Claim(ctx, at, by, nil)
 			var held *claim.HeldError
 			if errors.As(err, &held) {
 				if lot.Drawn {
@@ -96,7 +96,7 @@ func (r *loadBalancerReconciler) claimLots(
 					return made[:before], at, nil, err
 				}
 				cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
-				problems, err = rules.LoadBalancerConflict(ctx, r.view, b, lot, at, held.Claim, r.ledger.GraceLeft(held.Claim))
+				problems, err = rules.LoadBalancerConflict(ctx, r.View, b, lot, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
 				return made, claim.Coordinate{}, problems, err
 			}
 			if err != nil {
@@ -126,8 +126,8 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 		}
 		b.Held = slices.DeleteFunc(b.Held, func(held claim.Coordinate) bool { return held == at })
 		r.recent.remove(at)
-		r.view.Addresses.Forget(at)
-		if err := r.ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+		r.View.Addresses.Forget(at)
+		if err := r.Ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("giving back %s: %w", at, err))
 		}
 	}
@@ -145,7 +145,7 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 			if isListed || r.recent.has(by.Holder, at) {
 				continue
 			}
-			if ok, err := r.ledger.Confirm(ctx, at, by); err != nil || !ok {
+			if ok, err := r.Ledger.Confirm(ctx, at, by); err != nil || !ok {
 				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
 				return false, err
 			}

@@ -118,11 +118,11 @@ func TestRefusedForATime(t *testing.T) {
 	svc := unserved()
 	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: "192.0.2.7"}
 	r := balancers(t, []client.Object{svc.DeepCopy(), promised.DeepCopy()}, []client.Object{svc.DeepCopy(), promised.DeepCopy()})
-	r.ledger.Clock = clocktesting.NewFakePassiveClock(now.Add(30 * time.Second))
+	r.Ledger.Clock = clocktesting.NewFakePassiveClock(now.Add(30 * time.Second))
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 		t.Fatal(err)
 	}
-	if told := <-r.events.(*events.FakeRecorder).Events; !strings.Contains(told, "it is free again in at most 1m30s, try again then") {
+	if told := <-r.Events.(*events.FakeRecorder).Events; !strings.Contains(told, "it is free again in at most 1m30s, try again then") {
 		t.Error(told)
 	}
 }
@@ -164,7 +164,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 			svc := dualStack(corev1.IPFamilyPolicyRequireDualStack)
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
 			r := balancers(t, append(tc.stored, svc.DeepCopy()), []client.Object{svc.DeepCopy(), poolOf("six", last)})
-			r.ledger.Store = &stumbling{r.ledger.Store, tc.fails}
+			r.Ledger.Store = &stumbling{r.Ledger.Store, tc.fails}
 			if _, err := r.Reconcile(t.Context(), request); (err != nil) != (tc.fails != "") {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 			}
 			mustBeServedAt(t, r, svc, tc.want)
 			select {
-			case told := <-r.events.(*events.FakeRecorder).Events:
+			case told := <-r.Events.(*events.FakeRecorder).Events:
 				t.Errorf("it is told %q", told)
 			default:
 			}
@@ -214,7 +214,7 @@ func TestNothingIsListedBesideAnother(t *testing.T) {
 		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
 	}
 	mustBeServedAt(t, r, svc, "")
-	if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); !apierrors.IsNotFound(err) {
+	if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); !apierrors.IsNotFound(err) {
 		t.Errorf("its claim: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -32,7 +33,7 @@ import (
 // so an address is claimed before it is listed, and listed no longer before its claim is released. Here and where claims
 // on addresses are released, a Service is looked at by one worker at a time.
 type loadBalancerReconciler struct {
-	access
+	access.Access
 	// balanced is what was told about the Services of type LoadBalancer.
 	balanced *report.Bulletin
 	// turns are those at such Services.
@@ -45,12 +46,12 @@ type loadBalancerReconciler struct {
 	drawing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access, turns *cluster.Turns[types.NamespacedName], recent *recentClaims) error {
-	r := &loadBalancerReconciler{access: b, balanced: report.NewBulletin(), turns: turns, recent: recent, waiting: newWaiting()}
+func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *cluster.Turns[types.NamespacedName], recent *recentClaims) error {
+	r := &loadBalancerReconciler{Access: b, balanced: report.NewBulletin(), turns: turns, recent: recent, waiting: newWaiting()}
 	registerBalancerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
-		WatchesRawSource(watch.OnPools(b.view, r.allBalanced)).
+		WatchesRawSource(watch.OnPools(b.View, r.allBalanced)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
@@ -59,7 +60,7 @@ func setupLoadBalancer(mgr manager.Manager, b access, turns *cluster.Turns[types
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
@@ -74,14 +75,14 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		return reconcile.Result{}, err
 	}
 	defer end()
-	svc, err := r.view.Service(ctx, req.NamespacedName)
+	svc, err := r.View.Service(ctx, req.NamespacedName)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case svc == nil:
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
-	case !r.view.Balances(svc):
+	case !r.View.Balances(svc):
 		r.forget(req.NamespacedName)
 		return watch.Later(r.letGo(ctx, svc))
 	}
@@ -136,7 +137,7 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		}
 	}
 	if len(o.problems) == 0 {
-		o.awaitsFamily, err = rules.AwaitsFamily(ctx, r.view, b, o.lots)
+		o.awaitsFamily, err = rules.AwaitsFamily(ctx, r.View, b, o.lots)
 		return o, err
 	}
 	if o.foreign {
@@ -148,7 +149,7 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 // standing decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
 // with all its ports.
 func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	stands, err := rules.Stands(ctx, r.view, o.balance)
+	stands, err := rules.Stands(ctx, r.View, o.balance)
 	if err != nil {
 		return err
 	}
@@ -172,17 +173,17 @@ func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Servi
 func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, rules.Problems, error) {
 	ask, problems := rules.AsksForAddresses(svc)
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
-	held, err := r.view.Held(ctx, holder)
+	held, err := r.View.Held(ctx, holder)
 	if err != nil {
 		return nil, nil, err
 	}
 	held = r.recent.added(loadbalancer.Own(held), holder, func(at claim.Coordinate) bool {
-		c, err := r.view.Claim(ctx, at.Name())
+		c, err := r.View.Claim(ctx, at.Name())
 		return err == nil && c != nil
 	})
 	// The cache of claims may lag behind that of Services: nothing may move for that.
 	if !rules.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
-		if held, err = r.view.HeldLive(ctx, holder); err != nil {
+		if held, err = r.View.HeldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
 		held = loadbalancer.Own(held)
@@ -203,14 +204,14 @@ func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service)
 	if len(listed) == 0 {
 		return nil
 	}
-	held, err := r.view.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
+	held, err := r.View.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
 	if err != nil {
 		return err
 	}
 	for _, ip := range listed {
 		ours := holdsAddress(held, ip)
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
-			if ours, err = r.view.IsNodeAddress(ctx, ip); err != nil {
+			if ours, err = r.View.IsNodeAddress(ctx, ip); err != nil {
 				return err
 			}
 		}

@@ -63,9 +63,9 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 			pools.Add(pool)
 		}
 	}
-	b.events = events.NewFakeRecorder(10)
+	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
-		access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+		Access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 		waiting: newWaiting(),
 	}
 }
@@ -74,7 +74,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 func mustBeServedAt(t *testing.T, r *loadBalancerReconciler, svc *corev1.Service, want string) {
 	t.Helper()
 	now := &corev1.Service{}
-	if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
+	if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
 		t.Fatal(err)
 	}
 	if listed := texts(loadbalancer.Listed(now.Status.LoadBalancer.Ingress)); listed != want {
@@ -104,7 +104,7 @@ func TestLaggingClaimsMoveNoAddress(t *testing.T) {
 			}
 			mustBeServedAt(t, r, svc, tc.want)
 			var claims v1beta1.EdgeClaimList
-			if err := r.live.List(t.Context(), &claims); err != nil {
+			if err := r.Live.List(t.Context(), &claims); err != nil {
 				t.Fatal(err)
 			}
 			var names []string
@@ -147,7 +147,7 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 				t.Errorf("it is looked at again after %s: %v", result.RequeueAfter, err)
 			}
 			now := &corev1.Service{}
-			if err := r.live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
+			if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
 				t.Fatal(err)
 			}
 			if loadbalancer.ListsPort(now.Status.LoadBalancer.Ingress, tc.port(443)) {

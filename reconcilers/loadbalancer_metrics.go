@@ -25,7 +25,7 @@ var (
 // registerBalancerMetrics registers the metrics of Services of type LoadBalancer, and those of pools.
 func registerBalancerMetrics(r *loadBalancerReconciler) {
 	registerBalancersOnce.Do(func() {
-		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.balanced}, poolCounts{view: r.view})
+		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.balanced}, poolCounts{view: r.View})
 	})
 }
 

@@ -37,7 +37,7 @@ func (r *loadBalancerReconciler) ingressOf(
 	for _, lot := range lots {
 		switch lot.Pool.SourceOrDefault() {
 		case v1beta1.SourceNodeIP:
-			nodes, err := r.view.NodeAddresses(ctx, lot.Pool, svc)
+			nodes, err := r.View.NodeAddresses(ctx, lot.Pool, svc)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -105,7 +105,7 @@ func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Se
 			return err
 		}
 		if !withNode {
-			_, err := r.kinds.Check(ctx)
+			_, err := r.Kinds.Check(ctx)
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, i
 	if !byNodes || holdsAddress(o.balance.Held, ip) {
 		return false, nil
 	}
-	stays, err := r.view.IsNodeAddress(ctx, ip)
+	stays, err := r.View.IsNodeAddress(ctx, ip)
 	return !stays, err
 }
 
@@ -135,7 +135,7 @@ func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, 
 		if !holdsAddress(o.balance.Held, ip) || slices.Contains(remaining, ip) {
 			continue
 		}
-		given, err := rules.Gives(ctx, r.view, svc, ip)
+		given, err := rules.Gives(ctx, r.View, svc, ip)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 }
 
 func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
-	report.Emit(r.events, svc, nil, kind, reason, "Balance", message)
+	report.Emit(r.Events, svc, nil, kind, reason, "Balance", message)
 }
 
 // textOf is what problems say. What is wrong with no field in particular is told without one.

@@ -75,7 +75,7 @@ func TestWaitsForWhatCanBeFree(t *testing.T) {
 	} {
 		svc := dualStack(corev1.IPFamilyPolicyPreferDualStack)
 		r := balancers(t, []client.Object{svc.DeepCopy()}, append(tc.pools, svc.DeepCopy()))
-		r.view.Addresses.Assume(addressAt(six))
+		r.View.Addresses.Assume(addressAt(six))
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 		if err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func (r *loadBalancerReconciler) balancedIn(ctx context.Context, namespace clien
 }
 
 func (r *loadBalancerReconciler) balancedOf(ctx context.Context, namespace string) []reconcile.Request {
-	services, err := r.view.Balanced(ctx, namespace)
+	services, err := r.View.Balanced(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services of type LoadBalancer")
 	}
@@ -113,7 +113,7 @@ func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
 // onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
 func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 	look := func(ctx context.Context, q watch.Queue) {
-		claims, err := r.view.NodePortClaims(ctx)
+		claims, err := r.View.NodePortClaims(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
 		}
@@ -146,8 +146,8 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 // serviceOfSlice finds the Service of an EndpointSlice, if it is one whose traffic stays on the node that it reaches.
 func (r *loadBalancerReconciler) serviceOfSlice(ctx context.Context, slice client.Object) []reconcile.Request {
 	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
-	svc, err := r.view.Service(ctx, key)
-	if err != nil || svc == nil || !r.view.Balances(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+	svc, err := r.View.Service(ctx, key)
+	if err != nil || svc == nil || !r.View.Balances(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

@@ -47,7 +47,7 @@ func (r *loadBalancerReconciler) replaceIngress(ctx context.Context, svc *corev1
 		}
 		apply := corev1ac.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithResourceVersion(svc.ResourceVersion).
 			WithStatus(corev1ac.ServiceStatus().WithLoadBalancer(balancer))
-		err := r.writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
+		err := r.Writer.Status().Apply(ctx, apply, client.FieldOwner(stream.FieldManager), client.ForceOwnership)
 		if !isTooLarge(err) {
 			return err
 		}
@@ -72,7 +72,7 @@ func goneFrom(before, next []corev1.LoadBalancerIngress) []netip.Addr {
 func (r *loadBalancerReconciler) takeOut(ctx context.Context, svc *corev1.Service, gone []netip.Addr) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now := &corev1.Service{}
-		if err := r.live.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil || now.UID != svc.UID {
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil || now.UID != svc.UID {
 			return err
 		}
 		removals := removalsOf(gone, now.Status.LoadBalancer.Ingress)
@@ -129,7 +129,7 @@ func (r *loadBalancerReconciler) tryPatch(ctx context.Context, svc *corev1.Servi
 	if err != nil {
 		return err
 	}
-	return r.writer.Status().Patch(ctx, svc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(stream.FieldManager))
+	return r.Writer.Status().Patch(ctx, svc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(stream.FieldManager))
 }
 
 // isTooLarge says whether an object would have become larger than etcd takes. The API server has no reason of its own for

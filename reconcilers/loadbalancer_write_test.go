@@ -27,7 +27,7 @@ func servedAt(addresses ...string) (ingress []corev1.LoadBalancerIngress) {
 // patching writes to the client of a reconciler as an API server does, which answers to a JSON patch with a test that fails
 // that it is invalid. beforePatch is called before each patch.
 func patching(r *loadBalancerReconciler, beforePatch func()) {
-	r.writer = interceptor.NewClient(r.writer.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
+	r.Writer = interceptor.NewClient(r.Writer.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
 		ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 	) error {
 		beforePatch()
@@ -73,10 +73,10 @@ func TestLateStatusAddsNothing(t *testing.T) {
 			svc := balancerAt(stays)
 			lists(stays, goes)(svc)
 			r := balancers(t, []client.Object{svc.DeepCopy()}, nil)
-			stored, key := r.writer, client.ObjectKeyFromObject(svc)
+			stored, key := r.Writer, client.ObjectKeyFromObject(svc)
 			mustGet := func() *corev1.Service {
 				now := &corev1.Service{}
-				if err := r.live.Get(t.Context(), key, now); err != nil {
+				if err := r.Live.Get(t.Context(), key, now); err != nil {
 					t.Fatal(err)
 				}
 				return now
@@ -137,7 +137,7 @@ func TestLateStatusOfAnother(t *testing.T) {
 func TestStatusThatMovesAway(t *testing.T) {
 	svc := balancerAt("10.0.0.1")
 	r := balancers(t, []client.Object{svc.DeepCopy()}, nil)
-	stored, places := r.writer, []string{"203.0.113.1", "10.0.0.1"}
+	stored, places := r.Writer, []string{"203.0.113.1", "10.0.0.1"}
 	patching(r, func() {
 		now := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 		if err := stored.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {

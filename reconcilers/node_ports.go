@@ -1,10 +1,11 @@
 package reconcilers
 
 import (
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // defaultNodePorts is how many node ports there are, unless --service-node-port-range says otherwise (30000-32767).
@@ -32,7 +33,7 @@ func (r *nodePortRange) learn(used int, s *search) {
 	defer r.mu.Unlock()
 	now := used - s.stale + s.opened
 	switch {
-	case outOfNodePorts(s.full):
+	case write.OutOfNodePorts(s.full):
 		r.size = now
 	case now > r.size:
 		r.size = unlimited // it is larger, and nobody knows by how much
@@ -49,12 +50,4 @@ func takesNodePorts(svc *corev1.Service) bool {
 	default:
 		return false
 	}
-}
-
-// failedToAllocate is what the API server says of what it has none left of.
-const failedToAllocate = "failed to allocate"
-
-// outOfNodePorts says whether these are the words of the API server when no node port is left.
-func outOfNodePorts(words string) bool {
-	return strings.Contains(words, failedToAllocate) && strings.Contains(words, "range is full")
 }

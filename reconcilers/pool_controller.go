@@ -14,12 +14,13 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // poolReconciler says in the status of each AddressPool whether it is used, and how many of its addresses are left.
 type poolReconciler struct {
-	access
+	access.Access
 	clock  clock.PassiveClock
 	levels levels
 	// wrote is when the status of a pool was last written. One worker alone uses it.
@@ -30,20 +31,20 @@ type poolReconciler struct {
 // not with the number of Services.
 const poolPace = 3 * time.Second
 
-func setupPool(mgr manager.Manager, b access) error {
-	r := &poolReconciler{access: b, clock: clock.RealClock{}, levels: levels{}, wrote: map[string]time.Time{}}
+func setupPool(mgr manager.Manager, b access.Access) error {
+	r := &poolReconciler{Access: b, clock: clock.RealClock{}, levels: levels{}, wrote: map[string]time.Time{}}
 	return builder.ControllerManagedBy(mgr).Named("addresspool").
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onAddresses)).
-		WatchesRawSource(watch.OnPools(b.view, r.allPools)).
+		WatchesRawSource(watch.OnPools(b.View, r.allPools)).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // onAddresses looks at the pool of an address that is claimed or released.
 func (r *poolReconciler) onAddresses(_ context.Context, q watch.Queue) error {
-	r.view.Addresses.OnChange(func(ip netip.Addr) {
-		if pool := r.view.Pools().Of(ip); pool != nil {
+	r.View.Addresses.OnChange(func(ip netip.Addr) {
+		if pool := r.View.Pools().Of(ip); pool != nil {
 			q.Add(watch.ForName(pool.Name))
 		}
 	})
@@ -53,7 +54,7 @@ func (r *poolReconciler) onAddresses(_ context.Context, q watch.Queue) error {
 // allPools are all pools: what becomes of one depends on the others.
 func (r *poolReconciler) allPools(context.Context) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range r.view.Pools().Names() {
+	for _, name := range r.View.Pools().Names() {
 		requests = append(requests, watch.ForName(name))
 	}
 	return requests
@@ -64,7 +65,7 @@ func (r *poolReconciler) allPools(context.Context) []reconcile.Request {
 
 // Reconcile brings the status of one pool up to date.
 func (r *poolReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pool, err := r.view.AddressPool(ctx, req.Name)
+	pool, err := r.View.AddressPool(ctx, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -73,7 +74,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		delete(r.wrote, req.Name)
 		return reconcile.Result{}, nil
 	}
-	verdict, known := r.view.Pools().Verdict(req.Name)
+	verdict, known := r.View.Pools().Verdict(req.Name)
 	if !known || !isOf(verdict, pool) {
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil // the view is about to learn of it
 	}

@@ -48,20 +48,20 @@ func (r *poolReconciler) count(v addresspool.Verdict) cluster.PoolCount {
 	if !v.Accepted() {
 		return cluster.PoolCount{}
 	}
-	return r.view.CountPool(v.Pool)
+	return r.View.CountPool(v.Pool)
 }
 
 // report writes the status of a pool, and tells what changed.
 func (r *poolReconciler) report(ctx context.Context, pool *v1beta1.AddressPool, status v1beta1.AddressPoolStatus) error {
 	next := pool.DeepCopy()
 	next.Status = status
-	if written, err := write.ChangeStatus(ctx, r.writer, pool, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, r.Writer, pool, next); err != nil || !written {
 		return err
 	}
 	before := meta.FindStatusCondition(pool.Status.Conditions, v1beta1.ConditionAccepted)
 	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionAccepted)
 	if before == nil || before.Status != now.Status || before.Reason != now.Reason {
-		report.ConditionChanged(r.events, next, *now)
+		report.ConditionChanged(r.Events, next, *now)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (r *poolReconciler) warn(pool *v1beta1.AddressPool, v addresspool.Verdict) 
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
 		set := v.Set.Of(family)
 		_, _, total := set.Size()
-		assigned := r.view.Addresses.Assigned(set)
+		assigned := r.View.Addresses.Assigned(set)
 		now := levelOf(total, assigned)
 		if !r.levels.note(pool, family, now) {
 			continue
@@ -133,6 +133,6 @@ func (r *poolReconciler) warn(pool *v1beta1.AddressPool, v addresspool.Verdict) 
 			reason = v1beta1.ReasonPoolEmpty
 			text = fmt.Sprintf("none of %d %s addresses is free: Services that need one wait", total, family)
 		}
-		report.Emit(r.events, pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
+		report.Emit(r.Events, pool, nil, corev1.EventTypeWarning, reason, "Assign", text)
 	}
 }

@@ -2,13 +2,11 @@ package reconcilers
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -88,32 +86,4 @@ func (r *refusals) forget(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.known, class)
-}
-
-// isRefusal says whether an error is the API server's verdict on what was written, and not one to just try again.
-func isRefusal(err error) bool {
-	switch {
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
-		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotFound(err):
-		return true
-	case apierrors.IsInternalError(err):
-		// Running out of node ports is reported as an internal error, and its text is all that tells it from others
-		// (k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go).
-		return strings.Contains(err.Error(), failedToAllocate)
-	default:
-		return tooLarge(err)
-	}
-}
-
-// isFull says whether what was written has been refused for how much it is, so that less of it may do: node ports run out, a
-// quota does, or the object is too large.
-func isFull(err error) bool {
-	return outOfNodePorts(err.Error()) || tooLarge(err) || apierrors.IsRequestEntityTooLargeError(err) ||
-		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
-}
-
-// tooLarge says whether an object has outgrown what etcd takes. The API server passes on the words of etcd or of gRPC,
-// without a reason of its own.
-func tooLarge(err error) bool {
-	return strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "larger than max")
 }

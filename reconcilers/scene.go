@@ -40,11 +40,11 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 		}
 		cm := configMap{protocol: protocol, ref: *ref}
 		var err error
-		if cm.object, err = b.view.ConfigMap(ctx, *ref); err != nil {
+		if cm.object, err = b.View.ConfigMap(ctx, *ref); err != nil {
 			return nil, err
 		}
 		if cm.object != nil {
-			if cm.standing, err = b.view.Entries(cm.object); err != nil {
+			if cm.standing, err = b.View.Entries(cm.object); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 	if s.proxy, err = b.proxyOf(ctx, class); err != nil {
 		return nil, err
 	}
-	s.claims, err = b.view.Claims(ctx, class.Name)
+	s.claims, err = b.View.Claims(ctx, class.Name)
 	return s, err
 }
 
@@ -72,7 +72,7 @@ func (b base) grantedStreams(
 	granted = make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
 	asked = make(map[claim.Coordinate]bool, len(held))
 	for holder, points := range held {
-		si, err := b.view.Stream(ctx, holder.Key())
+		si, err := b.View.Stream(ctx, holder.Key())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -87,7 +87,7 @@ func (b base) grantedStreams(
 			continue
 		}
 		asked[at] = true
-		problems, err := rules.Consent(ctx, b.view, si, s.class)
+		problems, err := rules.Consent(ctx, b.View, si, s.class)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -121,7 +121,7 @@ func (b base) wantedEntries(
 // entryFor is the entry of a stream; ok is false while the number of a named port can't be told, or while somebody
 // else's Service has the name that an outside upstream needs.
 func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing string) (stream.Entry, bool, error) {
-	svc, err := b.view.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
+	svc, err := b.View.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
 	if err != nil {
 		return stream.Entry{}, false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // probes bounds how often one look at a class tries to find out which of its ports the API server refuses. Finding one
@@ -57,7 +58,7 @@ func (s *search) run(plan stream.PortPlan, force bool) error {
 		if missing, err = s.claimed(missing); err != nil {
 			return err
 		}
-		if err = s.try(missing); err == nil || !isRefusal(err) {
+		if err = s.try(missing); err == nil || !write.IsRefusal(err) {
 			return err
 		}
 	}
@@ -128,11 +129,11 @@ func (s *search) admit(ports []stream.PortKey) error {
 	s.budget--
 	err := s.try(ports)
 	switch {
-	case err == nil || !isRefusal(err):
+	case err == nil || !write.IsRefusal(err):
 		return err
 	case len(ports) == 0:
 		return &closingError{err}
-	case isFull(err):
+	case write.IsFull(err):
 		return s.fill(ports, err.Error())
 	case len(ports) == 1 || s.budget <= 0:
 		s.refuse(ports, err.Error())
@@ -153,7 +154,7 @@ func (s *search) fill(ports []stream.PortKey, words string) error {
 		switch {
 		case err == nil:
 			ports = ports[half:]
-		case isRefusal(err):
+		case write.IsRefusal(err):
 			s.refuse(ports[half:], words)
 			ports = ports[:half]
 		default:

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
 )
 
@@ -27,12 +28,12 @@ type Options struct {
 
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
-	a := newAccess(mgr, o.View, o.Ledger)
+	a := access.New(mgr, o.View, o.Ledger)
 	turns := cluster.NewTurns[types.NamespacedName]()
 	released, err := setupLoadBalancers(mgr, a, turns)
 	return errors.Join(err,
 		setupStreams(mgr, a),
 		setupIngress(mgr, a),
 		setupClaims(mgr, a, claimOptions{turns: turns, released: released, auditInterval: o.AuditInterval}),
-		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.kinds, Live: a.live, Mode: o.PodToIP}))
+		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

@@ -16,21 +16,21 @@ import (
 func (r *streamReconciler) acquire(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant,
 ) (claim.Coordinate, rules.Problems, error) {
-	req, problems, err := rules.Port(ctx, r.view, si, class)
+	req, problems, err := rules.Port(ctx, r.View, si, class)
 	if err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
 	}
 	if req.At.IsZero() {
 		return r.draw(ctx, si, by, req)
 	}
-	if by.Adopts, problems, err = rules.Adoption(ctx, r.view, si, class, req.At); err != nil || len(problems) > 0 {
+	if by.Adopts, problems, err = rules.Adoption(ctx, r.View, si, class, req.At); err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
 	}
-	_, err = r.ledger.Claim(ctx, req.At, by, nil)
+	_, err = r.Ledger.Claim(ctx, req.At, by, nil)
 	var held *claim.HeldError
 	if errors.As(err, &held) {
 		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
-		problems, err = rules.Conflict(ctx, r.view, si, req.At, held.Claim, r.ledger.GraceLeft(held.Claim))
+		problems, err = rules.Conflict(ctx, r.View, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
 		return claim.Coordinate{}, problems, err
 	}
 	return req.At, nil, err
@@ -41,7 +41,7 @@ func (r *streamReconciler) acquire(
 func (r *streamReconciler) draw(
 	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
 ) (claim.Coordinate, rules.Problems, error) {
-	held, err := r.view.HeldLive(ctx, by.Holder)
+	held, err := r.View.HeldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}
@@ -49,12 +49,12 @@ func (r *streamReconciler) draw(
 		return at, nil, nil
 	}
 	take := func(at claim.Coordinate) (bool, error) {
-		_, foreign, err := r.view.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		_, foreign, err := r.View.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 		if err != nil || foreign {
 			return false, err
 		}
 		var taken *claim.HeldError
-		if _, err = r.ledger.Claim(ctx, at, by, nil); errors.As(err, &taken) {
+		if _, err = r.Ledger.Claim(ctx, at, by, nil); errors.As(err, &taken) {
 			return false, nil
 		}
 		return err == nil, err

@@ -35,8 +35,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.view, r.onConfigMap())).
-		WatchesRawSource(watch.OnTarget[*corev1.Service](b.view, r.onFront())).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, r.onFront())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
@@ -46,7 +46,7 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, r))
+		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
 // +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch
@@ -56,7 +56,7 @@ func setupStream(mgr manager.Manager, b base) error {
 
 // Reconcile answers one StreamIngress.
 func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	si, err := r.view.Stream(ctx, req.NamespacedName)
+	si, err := r.View.Stream(ctx, req.NamespacedName)
 	if err != nil || si == nil {
 		return reconcile.Result{}, err
 	}
@@ -87,7 +87,7 @@ const pendingRetry = 5 * time.Second
 // judge finds out everything that the status of a stream tells.
 func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress) (*verdict, error) {
 	v := &verdict{}
-	class, problems, err := rules.ClassOf(ctx, r.view, si)
+	class, problems, err := rules.ClassOf(ctx, r.View, si)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (r *streamReconciler) resolve(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
 ) (rules.Problems, error) {
 	if class == nil {
-		return rules.Upstream(ctx, r.view, si)
+		return rules.Upstream(ctx, r.View, si)
 	}
-	if problems, err := rules.Consent(ctx, r.view, si, class); err != nil || len(problems) > 0 {
+	if problems, err := rules.Consent(ctx, r.View, si, class); err != nil || len(problems) > 0 {
 		if err == nil && si.Outside() {
 			err = r.inside(ctx, si)
 		}
@@ -123,7 +123,7 @@ func (r *streamReconciler) resolve(
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
-	return rules.Upstream(ctx, r.view, si)
+	return rules.Upstream(ctx, r.View, si)
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
@@ -131,7 +131,7 @@ func (r *streamReconciler) claim(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
 ) (claim.Coordinate, rules.Problems, error) {
 	holder := claim.StreamHolder(si.Namespace, si.Name)
-	held, err := r.view.Held(ctx, holder)
+	held, err := r.View.Held(ctx, holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // baseWith is what reconcilers of streams need, on a client whose cache never lags.
@@ -29,6 +30,6 @@ func baseOf(t testing.TB, objects ...client.Object) base {
 	return withLeftovers(accessOf(t, objects...))
 }
 
-func withLeftovers(a access) base {
+func withLeftovers(a access.Access) base {
 	return base{a, newLeftovers(clock.RealClock{}, claim.DefaultGrace)}
 }

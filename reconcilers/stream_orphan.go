@@ -31,7 +31,7 @@ func setupOrphan(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("orphanedendpointslice").
 		For(&discoveryv1.EndpointSlice{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOrphaned))).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
-		Complete(watch.Guarded(b.view, b.kinds, &orphanReconciler{base: b}))
+		Complete(watch.Guarded(b.View, b.Kinds, &orphanReconciler{base: b}))
 }
 
 // isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants
@@ -43,12 +43,12 @@ func isOrphaned(slice client.Object) bool {
 // Reconcile deletes one EndpointSlice, if it is orphaned. A stream of the same name makes its own.
 func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	slice := &discoveryv1.EndpointSlice{}
-	if err := r.view.Reader.Get(ctx, req.NamespacedName, slice); err != nil {
+	if err := r.View.Reader.Get(ctx, req.NamespacedName, slice); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !isOrphaned(slice) {
 		return reconcile.Result{}, nil
 	}
-	err := r.writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion})
+	err := r.Writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion})
 	return watch.Later(client.IgnoreNotFound(err))
 }

@@ -30,11 +30,11 @@ func (r *streamReconciler) standingOutside(
 	ctx context.Context, si *v1beta1.StreamIngress,
 ) (svc *corev1.Service, slice *discoveryv1.EndpointSlice, err error) {
 	key := outsideServiceOf(si)
-	if svc, err = r.view.Service(ctx, key); err != nil {
+	if svc, err = r.View.Service(ctx, key); err != nil {
 		return nil, nil, err
 	}
 	slice = &discoveryv1.EndpointSlice{}
-	if err := r.view.Reader.Get(ctx, key, slice); err != nil {
+	if err := r.View.Reader.Get(ctx, key, slice); err != nil {
 		return svc, nil, client.IgnoreNotFound(err)
 	}
 	return svc, slice, nil
@@ -53,13 +53,13 @@ func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress
 // the stream for as long as they like. It gets nothing new. What it has goes when leave is withdrawn, as that of any other, and
 // when it is no longer as it was written, as nothing is set right any more.
 func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngress) error {
-	class, _, err := rules.ClassOf(ctx, r.view, si)
+	class, _, err := rules.ClassOf(ctx, r.View, si)
 	if err != nil || class == nil {
 		return err
 	}
 	permitted := si.Outside()
 	if permitted {
-		problems, err := rules.Consent(ctx, r.view, si, class)
+		problems, err := rules.Consent(ctx, r.View, si, class)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	switch {
 	case errors.Is(err, errTaken):
 		return taken, nil
-	case err == nil || !isRefusal(err):
+	case err == nil || !write.IsRefusal(err):
 		return nil, err
 	default:
 		return rules.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
@@ -120,7 +120,7 @@ func (r *streamReconciler) dropPredecessor(ctx context.Context, si *v1beta1.Stre
 	if svc == nil || !isOfPredecessor(si, svc) {
 		return svc, nil
 	}
-	if err := write.Remove(ctx, r.writer, svc); err != nil {
+	if err := write.Remove(ctx, r.Writer, svc); err != nil {
 		return nil, fmt.Errorf("deleting the Service of a former StreamIngress of this name: %w", err)
 	}
 	return nil, nil
@@ -131,7 +131,7 @@ func (r *streamReconciler) dropLeft(ctx context.Context, si *v1beta1.StreamIngre
 	if !isOfPredecessor(si, slice) && !isOrphaned(slice) {
 		return nil
 	}
-	return write.Remove(ctx, r.writer, slice)
+	return write.Remove(ctx, r.Writer, slice)
 }
 
 // isOfPredecessor says whether an object belongs to a StreamIngress that had the name of this one.
@@ -147,12 +147,12 @@ func (r *streamReconciler) dropOutside(
 	ctx context.Context, si *v1beta1.StreamIngress, svc *corev1.Service, slice *discoveryv1.EndpointSlice,
 ) error {
 	if slice != nil && metav1.IsControlledBy(slice, si) {
-		if err := write.Remove(ctx, r.writer, slice); err != nil {
+		if err := write.Remove(ctx, r.Writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 	}
 	if svc != nil && svc.DeletionTimestamp == nil && metav1.IsControlledBy(svc, si) {
-		if err := write.Remove(ctx, r.writer, svc); err != nil {
+		if err := write.Remove(ctx, r.Writer, svc); err != nil {
 			return fmt.Errorf("deleting the Service of the former upstream: %w", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (r *streamReconciler) writeOutside(
 	}
 	if slice != nil && (!isAddress || slice.AddressType != addressType) {
 		// The address type can't be changed.
-		if err := write.Remove(ctx, r.writer, slice); err != nil {
+		if err := write.Remove(ctx, r.Writer, slice); err != nil {
 			return fmt.Errorf("deleting the EndpointSlice of the former upstream: %w", err)
 		}
 		slice = nil
@@ -197,12 +197,12 @@ func (r *streamReconciler) writeOutsideSlice(
 	if ours == nil {
 		return r.place(ctx, apply)
 	}
-	return r.writer.Apply(ctx, apply.WithUID(ours.UID).WithResourceVersion(ours.ResourceVersion), write.AsOwner...)
+	return r.Writer.Apply(ctx, apply.WithUID(ours.UID).WithResourceVersion(ours.ResourceVersion), write.AsOwner...)
 }
 
 // place applies where nothing of ours is. Somebody else may have something there.
 func (r *streamReconciler) place(ctx context.Context, apply runtime.ApplyConfiguration) error {
-	err := r.writer.Apply(ctx, apply, client.FieldOwner(stream.FieldManager))
+	err := r.Writer.Apply(ctx, apply, client.FieldOwner(stream.FieldManager))
 	if apierrors.IsConflict(err) {
 		return errTaken
 	}
@@ -254,7 +254,7 @@ func (r *streamReconciler) writeOutsideService(ctx context.Context, si *v1beta1.
 	} else {
 		next.Spec.ExternalName = si.Spec.Upstream.Host
 	}
-	return write.Change(ctx, r.writer, svc, next)
+	return write.Change(ctx, r.Writer, svc, next)
 }
 
 func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.ServiceApplyConfiguration {

@@ -167,11 +167,11 @@ func TestOutside(t *testing.T) {
 	r := &streamReconciler{base: cluster.base}
 	byHand := func(t *testing.T, change func(*corev1.Service)) {
 		svc := &corev1.Service{}
-		if err := cluster.live.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "sti-postgres"}, svc); err != nil {
+		if err := cluster.Live.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "sti-postgres"}, svc); err != nil {
 			t.Fatal(err)
 		}
 		change(svc)
-		if err := cluster.writer.Update(t.Context(), svc); err != nil {
+		if err := cluster.Writer.Update(t.Context(), svc); err != nil {
 			t.Fatal(err)
 		}
 	}

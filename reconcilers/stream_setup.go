@@ -6,11 +6,13 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // setupStreams adds the reconcilers of streams and of their classes to the manager.
-func setupStreams(mgr manager.Manager, a access) error {
+func setupStreams(mgr manager.Manager, a access.Access) error {
 	registerStreamMetrics(mgr.GetCache())
-	b := base{a, newLeftovers(clock.RealClock{}, a.ledger.Grace)}
+	b := base{a, newLeftovers(clock.RealClock{}, a.Ledger.Grace)}
 	return errors.Join(setupClass(mgr, b), setupFormer(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
 }

@@ -96,7 +96,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	if ref == nil {
 		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
 	}
-	cm, err := r.view.ConfigMap(ctx, *ref)
+	cm, err := r.View.ConfigMap(ctx, *ref)
 	if err != nil {
 		return metav1.Condition{}, err
 	}
@@ -131,17 +131,17 @@ func (r *streamReconciler) opened(
 	}
 	ref := v.class.Spec.Service
 	if ref == nil {
-		front, err := rules.FrontOf(ctx, r.view, v.class)
+		front, err := rules.FrontOf(ctx, r.View, v.class)
 		if err != nil {
 			return metav1.Condition{}, err
 		}
-		taken, err := front.Hindrance(ctx, r.view, v.at)
+		taken, err := front.Hindrance(ctx, r.View, v.at)
 		if err == nil && len(taken) > 0 {
 			return no(v1beta1.ReasonPortRefused, takenOnNodes(taken))
 		}
 		return yes, err
 	}
-	svc, err := r.view.Front(ctx, *ref)
+	svc, err := r.View.Front(ctx, *ref)
 	if err != nil {
 		return metav1.Condition{}, err
 	}
@@ -243,11 +243,11 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil
 	}
-	if written, err := write.ChangeStatus(ctx, r.writer, si, next); err != nil || !written {
+	if written, err := write.ChangeStatus(ctx, r.Writer, si, next); err != nil || !written {
 		return err
 	}
 	for _, c := range changed {
-		report.ConditionChanged(r.events, next, c)
+		report.ConditionChanged(r.Events, next, c)
 		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
 			observeProgrammed(si)
 		}

@@ -39,7 +39,7 @@ func portsChanged() predicate.Predicate {
 // streams lists streams by an index; an error is logged, as the next event brings the chance again.
 func (b base) streams(ctx context.Context, index, value string, and ...client.ListOption) []v1beta1.StreamIngress {
 	var list v1beta1.StreamIngressList
-	if err := b.view.Reader.List(ctx, &list, append(and, client.MatchingFields{index: value})...); err != nil {
+	if err := b.View.Reader.List(ctx, &list, append(and, client.MatchingFields{index: value})...); err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "index", index, "value", value)
 	}
 	return list.Items
@@ -48,7 +48,7 @@ func (b base) streams(ctx context.Context, index, value string, and ...client.Li
 // streamsAt lists the streams that ask for a port or have it, port 0 for those that wait to be given one; an error is
 // logged, as the next event brings the chance again.
 func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress {
-	streams, err := b.view.StreamsAt(ctx, protocol, port)
+	streams, err := b.View.StreamsAt(ctx, protocol, port)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "protocol", protocol, "port", port)
 	}
@@ -76,7 +76,7 @@ func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object
 // streamsIn finds the streams of a namespace.
 func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var list v1beta1.StreamIngressList
-	if err := r.view.Reader.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
+	if err := r.View.Reader.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "namespace", namespace.GetName())
 	}
 	return requestsFor(list.Items)

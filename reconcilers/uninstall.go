@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // Entries, ports and addresses are closed because the object that asked for them is absent. When Portcullis is uninstalled,
@@ -23,7 +24,7 @@ import (
 
 // base is what the reconcilers of streams and their classes have in common.
 type base struct {
-	access
+	access.Access
 	// leftovers are what a former installation has written to.
 	leftovers *leftovers
 }
@@ -31,7 +32,7 @@ type base struct {
 // mayClose says for how long what Portcullis has applied to an object is kept although nobody asks for it, 0 for no
 // longer. With an error nothing is to be closed, and the reconciliation ends.
 func (b base) mayClose(ctx context.Context, obj metav1.Object) (keep time.Duration, err error) {
-	since, err := b.kinds.Check(ctx)
+	since, err := b.Kinds.Check(ctx)
 	if err != nil {
 		return 0, err
 	}

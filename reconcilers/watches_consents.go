@@ -37,14 +37,14 @@ func whenConsented(
 
 // Start implements source.SyncingSource.
 func (s *consents) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.view.OnConsents(func(changed []cluster.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
+	s.View.OnConsents(func(changed []cluster.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
 	return nil
 }
 
 // WaitForSync implements source.SyncingSource. It tries again until ctx is done, as the kind may go as it came.
 func (s *consents) WaitForSync(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, watch.LookEvery, true, func(ctx context.Context) (bool, error) {
-		err := s.view.FollowConsents(ctx)
+		err := s.View.FollowConsents(ctx)
 		if err != nil {
 			log.FromContext(ctx).V(1).Info("could not read ReferenceGrants, trying again", "error", err.Error())
 		}
@@ -68,7 +68,7 @@ func (r *streamReconciler) themselves(_ context.Context, streams []v1beta1.Strea
 // streamsAbroad finds the streams that send their traffic to another namespace than their own.
 func (r *streamReconciler) streamsAbroad(ctx context.Context) []reconcile.Request {
 	var list v1beta1.StreamIngressList
-	if err := r.view.Reader.List(ctx, &list); err != nil {
+	if err := r.View.Reader.List(ctx, &list); err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses")
 	}
 	return requestsFor(slices.DeleteFunc(list.Items, func(si v1beta1.StreamIngress) bool {

@@ -32,7 +32,7 @@ func frontChanged() predicate.Predicate {
 
 // naming lists the classes that name an object; an error is logged, as the next event brings the chance again.
 func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIngressClass {
-	classes, err := b.view.Classes(ctx)
+	classes, err := b.View.Classes(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
 	}
@@ -72,7 +72,7 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 // the port was given a moment ago, so that it is not yet found by its port.
 func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class string, port stream.PortKey) {
 	watch.Add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
-	c, err := r.view.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+	c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
 	}
