@@ -21,11 +21,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // life is shop/postgres in one of its lives.
 func life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
-	si := postgres(change...)
+	si := accesstest.Postgres(change...)
 	si.UID, si.Generation = uid, generation
 	return si
 }
@@ -53,27 +54,27 @@ func sightOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.Sigh
 
 // TestWants looks whether a stream wants the point of a claim on TCP/5432 of class public.
 func TestWants(t *testing.T) {
-	other := claimed(claim.Stream("public", v1beta1.TCP, 5431), me, "u", 1, noon)
+	other := accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 5431), accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
 	for name, tc := range map[string]struct {
 		si   *v1beta1.StreamIngress
 		also *v1beta1.EdgeClaim
 		want claim.Sighting
 	}{
 		"it is not there":                {nil, nil, claim.Sighting{}},
-		"it names the port":              {life("u", 2, of("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names the port":              {life("u", 2, accesstest.OfClass("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
 		"it names the port, and a class": {life("u", 2), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
 		"it names another port":          {life("u", 2, listen(5431)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"it names another class":         {life("u", 2, of("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"another class serves it":        {life("u", 2, servedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"it names another class":         {life("u", 2, accesstest.OfClass("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"another class serves it":        {life("u", 2, accesstest.ServedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
 		"it was given the port":          {life("u", 1, drawn), nil, claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
-		"it was given two, and told the other": {life("u", 1, drawn, servedBy("public", 5431)), other,
+		"it was given two, and told the other": {life("u", 1, drawn, accesstest.ServedBy("public", 5431)), other,
 			claim.Sighting{Exists: true, UID: "u", Generation: 1}},
-		"it was given two, and told this one": {life("u", 1, drawn, servedBy("public", 5432)), other,
+		"it was given two, and told this one": {life("u", 1, drawn, accesstest.ServedBy("public", 5432)), other,
 			claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
 		"it was given two, and told none": {life("u", 1, drawn), other, claim.Sighting{Exists: true, UID: "u", Generation: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := claimed(at, me, "u", 1, noon)
+			c := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
 			objects := []client.Object{c}
 			if tc.si != nil {
 				objects = append(objects, tc.si)
@@ -81,7 +82,7 @@ func TestWants(t *testing.T) {
 			if tc.also != nil {
 				objects = append(objects, tc.also)
 			}
-			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
+			r := newClaimReconciler(accesstest.Of(t, objects...), claimTestOptions())
 			got, err := sightOf(t, r, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
@@ -93,11 +94,11 @@ func TestWants(t *testing.T) {
 // TestPortsOfTheNodes has a class hold a port of the nodes for its proxy, as a stream has the port on it, while a cache shows it as
 // it was with a Service.
 func TestPortsOfTheNodes(t *testing.T) {
-	withService, _, _ := public()
+	withService, _, _ := accesstest.Public()
 	without := withService.DeepCopy()
 	without.Spec.Service = nil
-	stream := claimed(at, me, "u", 1, noon)
-	onNodes := claimed(claim.NodePort("TCP", 5432), claim.ClassHolder("public"), "c", 2, noon)
+	stream := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
+	onNodes := accesstest.Claimed(claim.NodePort("TCP", 5432), claim.ClassHolder("public"), "c", 2, accesstest.Noon)
 	for name, tc := range map[string]struct {
 		seen, stored *v1beta1.StreamIngressClass
 		also         []client.Object
@@ -110,9 +111,9 @@ func TestPortsOfTheNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, now := tc.seen.DeepCopy(), tc.stored.DeepCopy()
 			before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
-			stored := clusterOf(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
-			b, _ := accessOn(t, clusterOf(t, before, onNodes.DeepCopy()).Build(), stored)
-			b.Ledger.Clock = clocktesting.NewFakePassiveClock(noon)
+			stored := accesstest.Cluster(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
+			b, _ := accesstest.On(t, accesstest.Cluster(t, before, onNodes.DeepCopy()).Build(), stored)
+			b.Ledger.Clock = clocktesting.NewFakePassiveClock(accesstest.Noon)
 			r := newClaimReconciler(b, claimTestOptions())
 			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public")}); err != nil {
 				t.Fatal(err)
@@ -126,7 +127,7 @@ func TestPortsOfTheNodes(t *testing.T) {
 }
 
 func TestWantsOfWhatIsForeign(t *testing.T) {
-	class, cm, svc := public()
+	class, cm, svc := accesstest.Public()
 	mapHolder, serviceHolder := claim.ConfigMapHolder(class.Spec.TCPConfigMap.Namespace, class.Spec.TCPConfigMap.Name), claim.ServiceHolder(class.Spec.Service.Namespace, class.Spec.Service.Name)
 	http := claim.Stream("public", v1beta1.TCP, 80)
 	for name, tc := range map[string]struct {
@@ -134,11 +135,11 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 		class *v1beta1.StreamIngressClass
 		wants bool
 	}{
-		"a key that stands":               {claimed(at, mapHolder, "", 0, time.Time{}), class, true},
-		"a port that is open":             {claimed(http, serviceHolder, "", 0, time.Time{}), class, true},
-		"a key that is gone":              {claimed(claim.Stream("public", v1beta1.TCP, 1), mapHolder, "", 0, time.Time{}), class, false},
-		"a key that another has":          {claimed(at, serviceHolder, "", 0, time.Time{}), class, false},
-		"a class that is gone":            {claimed(at, mapHolder, "", 0, time.Time{}), nil, false},
+		"a key that stands":               {accesstest.Claimed(accesstest.PointOfPostgres, mapHolder, "", 0, time.Time{}), class, true},
+		"a port that is open":             {accesstest.Claimed(http, serviceHolder, "", 0, time.Time{}), class, true},
+		"a key that is gone":              {accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 1), mapHolder, "", 0, time.Time{}), class, false},
+		"a key that another has":          {accesstest.Claimed(accesstest.PointOfPostgres, serviceHolder, "", 0, time.Time{}), class, false},
+		"a class that is gone":            {accesstest.Claimed(accesstest.PointOfPostgres, mapHolder, "", 0, time.Time{}), nil, false},
 		"a claim of another scope stands": {&v1beta1.EdgeClaim{ObjectMeta: metav1.ObjectMeta{Name: "addr.192-0-2-1"}}, class, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 			if tc.class != nil {
 				objects = append(objects, tc.class.DeepCopy())
 			}
-			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
+			r := newClaimReconciler(accesstest.Of(t, objects...), claimTestOptions())
 			got, err := sightOf(t, r, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
@@ -158,7 +159,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 // TestWantsOfAServiceThatIsAway asks for what the Service in front of the proxy of class public has of addresses and the nodes, while
 // it does not exist.
 func TestWantsOfAServiceThatIsAway(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	elsewhere := class.DeepCopy()
 	elsewhere.Spec.Service.Name = "another"
 	holder := claim.ServiceHolder(class.Spec.Service.Namespace, class.Spec.Service.Name)
@@ -168,8 +169,8 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 			class *v1beta1.StreamIngressClass
 			wants bool
 		}{"its class names it": {class, true}, "its class names another one": {elsewhere, false}} {
-			c := claimed(point, holder, "u", 1, noon)
-			r := &claimReconciler{Access: accessOf(t, tc.class.DeepCopy(), c)}
+			c := accesstest.Claimed(point, holder, "u", 1, accesstest.Noon)
+			r := &claimReconciler{Access: accesstest.Of(t, tc.class.DeepCopy(), c)}
 			if got, err := sightOf(t, r, c); err != nil || got != (claim.Sighting{Exists: tc.wants, Wants: tc.wants}) {
 				t.Errorf("%s, %s: got %+v, %v", point, name, got, err)
 			}
@@ -179,18 +180,18 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 
 // TestWantsOfWhatListensOnTheNodes asks for a port of the nodes that a class has, of which the proxy is there.
 func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
-	class, cm, _ := public()
+	class, cm, _ := accesstest.Public()
 	class.Spec.Service = nil
 	cm.Data = map[string]string{"9000": "shop/web:80"}
 	elsewhere := class.DeepCopy()
 	elsewhere.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
-	streams := claimed(at, me, "u", 1, noon)
+	streams := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
 	for name, tc := range map[string]struct {
 		point   claim.Coordinate
 		objects []client.Object
 		want    claim.Sighting
 	}{
-		"somebody has it":                       {claim.NodePort("TCP", at.Port()), []client.Object{class, streams}, claim.Sighting{Exists: true, Wants: true}},
+		"somebody has it":                       {claim.NodePort("TCP", accesstest.PointOfPostgres.Port()), []client.Object{class, streams}, claim.Sighting{Exists: true, Wants: true}},
 		"its ConfigMap lists it":                {claim.NodePort("TCP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true, Wants: true}},
 		"its ConfigMap lists another":           {claim.NodePort("TCP", 9001), []client.Object{class, cm}, claim.Sighting{Exists: true}},
 		"that of the other protocol":            {claim.NodePort("UDP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true}},
@@ -199,12 +200,12 @@ func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 		"the class is gone, and so is the port": {claim.NodePort("TCP", 9000), []client.Object{cm}, claim.Sighting{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := claimed(tc.point, claim.ClassHolder("public"), "", 0, time.Time{})
+			c := accesstest.Claimed(tc.point, claim.ClassHolder("public"), "", 0, time.Time{})
 			objects := []client.Object{c}
 			for _, obj := range tc.objects {
 				objects = append(objects, obj.DeepCopyObject().(client.Object))
 			}
-			r := &claimReconciler{Access: accessOf(t, objects...)}
+			r := &claimReconciler{Access: accesstest.Of(t, objects...)}
 			for _, reader := range []client.Reader{r.Live, r.View.Reader} {
 				s, err := r.sight(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
 				if err != nil {
@@ -238,14 +239,14 @@ func TestReconcileClaim(t *testing.T) {
 		"another stream of its name is there instead": {si: life("v", 1, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := claimed(at, me, "u", 1, noon)
+			c := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
 			objects := []client.Object{c}
 			if tc.si != nil {
 				objects = append(objects, tc.si)
 			}
-			r := newClaimReconciler(accessOf(t, objects...), claimTestOptions())
-			r.Ledger.Clock = clocktesting.NewFakePassiveClock(noon.Add(tc.after))
-			got, err := r.Reconcile(t.Context(), claimRequest{Holder: me, Gone: tc.gone})
+			r := newClaimReconciler(accesstest.Of(t, objects...), claimTestOptions())
+			r.Ledger.Clock = clocktesting.NewFakePassiveClock(accesstest.Noon.Add(tc.after))
+			got, err := r.Reconcile(t.Context(), claimRequest{Holder: accesstest.HolderOfPostgres, Gone: tc.gone})
 			if want := (reconcile.Result{RequeueAfter: tc.again}); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
@@ -263,7 +264,7 @@ var web = claim.ServiceHolder("shop", "web")
 func pathsOf(holder claim.Holder, n int) (claims []client.Object) {
 	for i := range n {
 		at := claim.HTTP(holder.Name+".example.com", fmt.Sprintf("/%d", i))
-		claims = append(claims, claimed(at, holder, "u", 1, time.Time{}))
+		claims = append(claims, accesstest.Claimed(at, holder, "u", 1, time.Time{}))
 	}
 	return claims
 }
@@ -274,7 +275,7 @@ func TestReleasesSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		enough := make(chan struct{})
-		r := newClaimReconciler(accessWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+		r := newClaimReconciler(accesstest.With(t, accesstest.Cluster(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				if asked.Add(1) == releasesAtOnce {
 					close(enough)
@@ -303,7 +304,7 @@ func TestReleasesOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deleting atomic.Int32
 		next := make(chan bool)
-		r := newClaimReconciler(accessWith(t, clusterOf(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
+		r := newClaimReconciler(accesstest.With(t, accesstest.Cluster(t, claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				deleting.Add(1)
 				<-next
@@ -331,7 +332,7 @@ func TestReleasesOfAll(t *testing.T) {
 // TestOnlyAddressesAreReleasedInTurn releases claims of a Service while another worker gives it its addresses.
 func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newClaimReconciler(accessOf(t, append(pathsOf(web, 2), claimed(addressAt("192.0.2.1"), web, "u", 1, time.Time{}))...), claimTestOptions())
+		r := newClaimReconciler(accesstest.Of(t, append(pathsOf(web, 2), accesstest.Claimed(accesstest.AddressAt("192.0.2.1"), web, "u", 1, time.Time{}))...), claimTestOptions())
 		end, err := r.turns.Take(t.Context(), web.Key())
 		if err != nil {
 			t.Fatal(err)

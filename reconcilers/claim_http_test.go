@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // serving is the Ingress shop/<name> that serves the paths /<from> to /<to-1> on the host a.io.
@@ -28,12 +29,12 @@ func serving(name string, from, to int) *networkingv1.Ingress {
 // baseExposing is what reconcilers need, in a cluster with these objects, where the ledger keeps four paths of an Ingress.
 func baseExposing(t *testing.T, objects ...client.Object) access.Access {
 	t.Helper()
-	c := clusterOf(t, objects...)
+	c := accesstest.Cluster(t, objects...)
 	exposing := cluster.Exposing{MaxHTTPPoints: 4}
-	if err := cluster.AddExposureIndexes(t.Context(), indexer{c}, exposing); err != nil {
+	if err := cluster.AddExposureIndexes(t.Context(), accesstest.Indexer{ClientBuilder: c}, exposing); err != nil {
 		t.Fatal(err)
 	}
-	b := accessWith(t, c.Build())
+	b := accesstest.With(t, c.Build())
 	b.View.Expose(exposing)
 	return b
 }

@@ -9,14 +9,15 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 func TestClaimsAreCounted(t *testing.T) {
-	c := clusterOf(t,
-		claimed(at, me, "u", 1, noon), claimed(claim.Stream("public", v1beta1.UDP, 1), me, "u", 1, noon),
-		claimed(claim.Stream("internal", v1beta1.TCP, 1), me, "u", 1, noon),
-		claimed(claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 1), me, "u", 1, noon),
-		claimed(claim.Address(netip.MustParseAddr("192.0.2.2")), me, "u", 1, noon),
+	c := accesstest.Cluster(t,
+		accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon), accesstest.Claimed(claim.Stream("public", v1beta1.UDP, 1), accesstest.HolderOfPostgres, "u", 1, accesstest.Noon),
+		accesstest.Claimed(claim.Stream("internal", v1beta1.TCP, 1), accesstest.HolderOfPostgres, "u", 1, accesstest.Noon),
+		accesstest.Claimed(claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 1), accesstest.HolderOfPostgres, "u", 1, accesstest.Noon),
+		accesstest.Claimed(claim.Address(netip.MustParseAddr("192.0.2.2")), accesstest.HolderOfPostgres, "u", 1, accesstest.Noon),
 	).Build()
 	want := `
 # HELP portcullis_claims EdgeClaims by scope.

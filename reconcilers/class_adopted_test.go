@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,7 +81,7 @@ func TestSettleAdopted(t *testing.T) {
 // adopted is a claim of shop/postgres on a TCP port of class public, with which it has taken over an entry of edge/tcp-services
 // and replaced it.
 func adopted(port int32, change ...func(*v1beta1.AdoptedEntry)) *v1beta1.EdgeClaim {
-	c := claimed(claim.Stream("public", v1beta1.TCP, port), me, "u", 1, time.Time{})
+	c := accesstest.Claimed(claim.Stream("public", v1beta1.TCP, port), accesstest.HolderOfPostgres, "u", 1, time.Time{})
 	c.Spec.Adopted = &v1beta1.AdoptedEntry{Holder: claim.ConfigMapHolder("edge", "tcp-services").Spec(""), Entry: before, Granted: true, Replaced: true}
 	for _, f := range change {
 		f(c.Spec.Adopted)
@@ -90,7 +91,7 @@ func adopted(port int32, change ...func(*v1beta1.AdoptedEntry)) *v1beta1.EdgeCla
 
 // writtenBy is edge/tcp-services with an entry for each port that Portcullis has applied, and those that others have written.
 func writtenBy(ours, others map[int32]string) *corev1.ConfigMap {
-	_, cm, _ := public()
+	_, cm, _ := accesstest.Public()
 	cm.UID, cm.Data, cm.ManagedFields = "map", map[string]string{}, nil
 	manage := func(manager string, operation metav1.ManagedFieldsOperationType, entries map[int32]string) {
 		var fields []string
@@ -99,7 +100,7 @@ func writtenBy(ours, others map[int32]string) *corev1.ConfigMap {
 			fields = append(fields, strconv.Quote("f:"+stream.Key(port))+`:{}`)
 		}
 		cm.ManagedFields = append(cm.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: operation, APIVersion: "v1", FieldsType: "FieldsV1", Time: &metav1.Time{Time: noon},
+			Manager: manager, Operation: operation, APIVersion: "v1", FieldsType: "FieldsV1", Time: &metav1.Time{Time: accesstest.Noon},
 			FieldsV1: metav1.NewFieldsV1(`{"f:data":{` + strings.Join(fields, ",") + `}}`),
 		})
 	}
@@ -112,7 +113,7 @@ func writtenBy(ours, others map[int32]string) *corev1.ConfigMap {
 func giving(t *testing.T, refused error, objects ...client.Object) (r *classReconciler, applied *[]map[string]string) {
 	t.Helper()
 	applied = &[]map[string]string{}
-	c := clusterOf(t, objects...).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+	c := accesstest.Cluster(t, objects...).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, what runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 			text, err := json.Marshal(what)
 			cm := corev1.ConfigMap{}
@@ -127,7 +128,7 @@ func giving(t *testing.T, refused error, objects ...client.Object) (r *classReco
 		},
 	}).Build()
 	r = &classReconciler{base: baseWith(t, c)}
-	r.leftovers = newLeftovers(clocktesting.NewFakePassiveClock(noon), 0)
+	r.leftovers = newLeftovers(clocktesting.NewFakePassiveClock(accesstest.Noon), 0)
 	return r, applied
 }
 
@@ -143,7 +144,7 @@ func claimsIn(t *testing.T, r *classReconciler) map[claim.Coordinate]*v1beta1.Ed
 
 // TestGiveBackWritesOnce has a stream leave that had replaced two entries, while another class may write to the ConfigMap.
 func TestGiveBackWritesOnce(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	elsewhere, other := class.DeepCopy(), class.DeepCopy()
 	elsewhere.Spec.TCPConfigMap.Name, other.Name = "other", "other"
 	back := map[string]string{"5432": before, "5433": before}
@@ -170,7 +171,7 @@ func TestGiveBackWritesOnce(t *testing.T) {
 				}
 			}
 			r, applied := giving(t, nil, objects...)
-			asked := map[claim.Coordinate]bool{at: tc.asked, claim.Stream("public", v1beta1.TCP, 5433): tc.asked}
+			asked := map[claim.Coordinate]bool{accesstest.PointOfPostgres: tc.asked, claim.Stream("public", v1beta1.TCP, 5433): tc.asked}
 			err := r.giveBack(t.Context(), tc.class, claimsIn(t, r), asked, &classReport{})
 			if wrote := len(tc.want) > 0; wrote != apierrors.IsConflict(err) || !wrote && err != nil {
 				t.Errorf("got %v", err)
@@ -196,7 +197,7 @@ func (c counted) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 // TestEntriesRemovedAtTheirSource has somebody remove entries that streams say the same as: the ports are the streams' for good,
 // and the ConfigMap is read once for all of them.
 func TestEntriesRemovedAtTheirSource(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	same := func(e *v1beta1.AdoptedEntry) { e.Replaced = false }
 	ours, asked, gets := map[int32]string{}, map[claim.Coordinate]bool{}, 0
 	objects := []client.Object{class}
@@ -218,7 +219,7 @@ func TestEntriesRemovedAtTheirSource(t *testing.T) {
 
 // TestGiveBackLeavesARefusalAlone has the API server refuse to write an entry back: the class says so, and goes on.
 func TestGiveBackLeavesARefusalAlone(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	full := apierrors.NewRequestEntityTooLargeError("limit is 1048576")
 	r, applied := giving(t, full, class, adopted(5432), writtenBy(map[int32]string{5432: "shop/db:1"}, nil))
 	var report classReport
@@ -235,16 +236,16 @@ func TestGiveBackLeavesARefusalAlone(t *testing.T) {
 
 // TestGiveBackOfAnOldClaim has the cache show a claim that has changed: it is left to the next pass.
 func TestGiveBackOfAnOldClaim(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	r, _ := giving(t, nil, class, adopted(5432), writtenBy(nil, map[int32]string{5432: before}))
 	claims := claimsIn(t, r)
-	if err := r.Ledger.Identify(t.Context(), claims[at], "later"); err != nil {
+	if err := r.Ledger.Identify(t.Context(), claims[accesstest.PointOfPostgres], "later"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.giveBack(t.Context(), class, claims, nil, &classReport{}); err != nil {
 		t.Errorf("the class stops: %v", err)
 	}
-	if got := claimsIn(t, r)[at].Spec.Adopted; got == nil || !got.Replaced {
+	if got := claimsIn(t, r)[accesstest.PointOfPostgres].Spec.Adopted; got == nil || !got.Replaced {
 		t.Errorf("it remembers %+v", got)
 	}
 }
@@ -252,9 +253,9 @@ func TestGiveBackOfAnOldClaim(t *testing.T) {
 // TestKeptOnceIsKeptToTheEnd writes an entry back too early after the installation. The grace ends in the same pass, before
 // what stands in its place would be taken away.
 func TestKeptOnceIsKeptToTheEnd(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	r, applied := giving(t, nil, class, adopted(5432), writtenBy(map[int32]string{5432: "shop/db:1"}, nil))
-	clock := clocktesting.NewFakePassiveClock(noon.Add(time.Hour))
+	clock := clocktesting.NewFakePassiveClock(accesstest.Noon.Add(time.Hour))
 	r.leftovers = newLeftovers(clock, time.Minute)
 	r.leftovers.known[leftover{"map", time.Time{}}] = true
 	var report classReport
@@ -294,7 +295,7 @@ func TestNoteAdopted(t *testing.T) {
 		"it leads back":                 {adopted(5432), stands, nil, same, v1beta1.AdoptedEntry{Granted: true, Replaced: true}, before},
 	} {
 		t.Run(name, func(t *testing.T) {
-			class, _, _ := public()
+			class, _, _ := accesstest.Public()
 			class.Spec.Service = nil
 			r, _ := giving(t, nil, class, tc.c, writtenBy(tc.ours, tc.others))
 			s, err := r.lookAt(t.Context(), class)
@@ -305,7 +306,7 @@ func TestNoteAdopted(t *testing.T) {
 			if err := r.noteAdopted(t.Context(), s, s.configMaps[0], wanted, &classReport{}); err != nil {
 				t.Fatal(err)
 			}
-			got := *claimsIn(t, r)[at].Spec.Adopted
+			got := *claimsIn(t, r)[accesstest.PointOfPostgres].Spec.Adopted
 			if got.Granted != tc.noted.Granted || got.Replaced != tc.noted.Replaced {
 				t.Errorf("the claim says %+v", got)
 			}

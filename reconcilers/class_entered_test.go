@@ -8,11 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestEntered says which ports ConfigMaps have, and asks for each class: also for those that were set before anybody listens.
 func TestEntered(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	class.UID, class.Generation = "u", 2
 	ports := map[stream.PortKey]bool{tcpPorts(80)[0]: true}
 	e := newEntered()

@@ -9,10 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 func judged(name, class string, conditions ...metav1.Condition) *v1beta1.StreamIngress {
-	si := postgres(servedBy(class, 1))
+	si := accesstest.Postgres(accesstest.ServedBy(class, 1))
 	si.Name, si.UID = name, ""
 	for _, c := range conditions {
 		meta.SetStatusCondition(&si.Status.Conditions, c)
@@ -22,14 +23,14 @@ func judged(name, class string, conditions ...metav1.Condition) *v1beta1.StreamI
 
 func TestStreamsAreCounted(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
-	accepted := condition("Accepted", yes, "Accepted", "")
-	c := clusterOf(t,
+	accepted := accesstest.Condition("Accepted", yes, "Accepted", "")
+	c := accesstest.Cluster(t,
 		judged("new", ""),
-		judged("refused", "public", condition("Accepted", no, "PortConflict", ""), condition("Programmed", no, "NotAccepted", "")),
-		judged("pending", "public", accepted, condition("Programmed", no, "Pending", "")),
-		judged("open1", "public", accepted, condition("Programmed", yes, "Programmed", "")),
-		judged("open2", "public", accepted, condition("Programmed", yes, "Programmed", "")),
-		judged("elsewhere", "internal", accepted, condition("Programmed", yes, "Programmed", "")),
+		judged("refused", "public", accesstest.Condition("Accepted", no, "PortConflict", ""), accesstest.Condition("Programmed", no, "NotAccepted", "")),
+		judged("pending", "public", accepted, accesstest.Condition("Programmed", no, "Pending", "")),
+		judged("open1", "public", accepted, accesstest.Condition("Programmed", yes, "Programmed", "")),
+		judged("open2", "public", accepted, accesstest.Condition("Programmed", yes, "Programmed", "")),
+		judged("elsewhere", "internal", accepted, accesstest.Condition("Programmed", yes, "Programmed", "")),
 	).Build()
 	want := `
 # HELP portcullis_streams StreamIngresses by class and state (programmed, accepted, refused, pending).

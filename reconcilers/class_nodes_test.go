@@ -16,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -30,7 +31,7 @@ func nodesOf(t *testing.T, claims map[claim.Coordinate]claim.Holder, objects ...
 	for at, by := range claims {
 		objects = append(objects, claim.New(at, claim.Claimant{Holder: by}))
 	}
-	c := clusterOf(t, objects...).Build()
+	c := accesstest.Cluster(t, objects...).Build()
 	b, informers := baseOn(t, c, c)
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
@@ -47,7 +48,7 @@ func nodesOf(t *testing.T, claims map[claim.Coordinate]claim.Holder, objects ...
 func TestClaimNodes(t *testing.T) {
 	port := func(port int32) claim.Coordinate { return claim.Stream("public", v1beta1.TCP, port) }
 	entry := func(service string) stream.Entry { return stream.Entry{Namespace: "shop", Service: service, Port: "1"} }
-	class, cm, _ := public()
+	class, cm, _ := accesstest.Public()
 	class.Spec.Service = nil
 	cm.Data = map[string]string{"1001": entry("db").String(), "1002": entry("db").String(), "1003": entry("db").String(), "9000": "by/hand:1", "9001": "by/hand:1"}
 	claims := map[claim.Coordinate]claim.Holder{
@@ -55,12 +56,12 @@ func TestClaimNodes(t *testing.T) {
 		onNodes(1007): claim.ClassHolder("other"),
 	}
 	for _, n := range []int32{1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008} {
-		claims[port(n)] = me
+		claims[port(n)] = accesstest.HolderOfPostgres
 	}
 	for _, n := range []int32{9000, 9001} {
 		claims[port(n)] = claim.ConfigMapHolder(cm.Namespace, cm.Name)
 	}
-	claims[claim.Stream("public", v1beta1.UDP, 53)] = me
+	claims[claim.Stream("public", v1beta1.UDP, 53)] = accesstest.HolderOfPostgres
 	r := nodesOf(t, claims, class, cm)
 	s, err := r.lookAt(t.Context(), class)
 	if err != nil {
@@ -94,7 +95,7 @@ func TestClaimNodes(t *testing.T) {
 
 // TestPoolsAreKnownWhenClassesAreLookedAt has the first pool come: who is asked to look sees it.
 func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
-	b, informers := baseOn(t, clusterOf(t).Build(), clusterOf(t).Build())
+	b, informers := baseOn(t, accesstest.Cluster(t).Build(), accesstest.Cluster(t).Build())
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,15 +120,15 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 // TestWhoIsToldOfClaims changes claims on a port of the nodes, and on one of a class.
 func TestWhoIsToldOfClaims(t *testing.T) {
 	class := func(name string, onNodes bool) *v1beta1.StreamIngressClass {
-		c, _, _ := public()
+		c, _, _ := accesstest.Public()
 		if c.Name = name; onNodes {
 			c.Spec.Service = nil
 		}
 		return c
 	}
 	r := nodesOf(t, map[claim.Coordinate]claim.Holder{
-		claim.Stream("one", v1beta1.TCP, 5432): me, claim.Stream("two", v1beta1.TCP, 5432): me,
-		claim.Stream("behind", v1beta1.TCP, 5432): me, claim.Stream("udp", v1beta1.UDP, 5432): me,
+		claim.Stream("one", v1beta1.TCP, 5432): accesstest.HolderOfPostgres, claim.Stream("two", v1beta1.TCP, 5432): accesstest.HolderOfPostgres,
+		claim.Stream("behind", v1beta1.TCP, 5432): accesstest.HolderOfPostgres, claim.Stream("udp", v1beta1.UDP, 5432): accesstest.HolderOfPostgres,
 	}, class("one", true), class("two", true), class("behind", false), class("udp", true), class("idle", true))
 	by := func(at claim.Coordinate, holder claim.Holder) *v1beta1.EdgeClaim {
 		return claim.New(at, claim.Claimant{Holder: holder})
@@ -144,9 +145,9 @@ func TestWhoIsToldOfClaims(t *testing.T) {
 		"the class loses it":                  {by(node, ours), nil, []string{"one", "two"}},
 		"nobody has it on a proxy":            {by(onNodes(5433), ours), nil, nil},
 		"a port of SCTP":                      {by(claim.NodePort("SCTP", 5432), theirs), nil, nil},
-		"a port of a class is claimed":        {nil, by(claim.Stream("behind", v1beta1.TCP, 1), me), []string{"behind"}},
-		"a port of a class is given up":       {by(claim.Stream("idle", v1beta1.TCP, 1), me), nil, []string{"idle"}},
-		"a port of a class becomes another's": {by(claim.Stream("one", v1beta1.TCP, 1), me), by(claim.Stream("one", v1beta1.TCP, 1), theirs), []string{"one"}},
+		"a port of a class is claimed":        {nil, by(claim.Stream("behind", v1beta1.TCP, 1), accesstest.HolderOfPostgres), []string{"behind"}},
+		"a port of a class is given up":       {by(claim.Stream("idle", v1beta1.TCP, 1), accesstest.HolderOfPostgres), nil, []string{"idle"}},
+		"a port of a class becomes another's": {by(claim.Stream("one", v1beta1.TCP, 1), accesstest.HolderOfPostgres), by(claim.Stream("one", v1beta1.TCP, 1), theirs), []string{"one"}},
 	} {
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		h := r.onClaim()

@@ -7,10 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 func TestServiceWith(t *testing.T) {
-	_, _, svc := public()
+	_, _, svc := accesstest.Public()
 	svc.UID = "life"
 	for name, tc := range map[string]struct {
 		ports []stream.PortKey
@@ -50,7 +51,7 @@ func TestCircumstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(change func(*corev1.Service, *stream.Front)) string {
-				class, _, svc := public()
+				class, _, svc := accesstest.Public()
 				p := &proxy{class: class, service: svc, front: stream.Front{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
 				change(p.service, &p.front)
 				return circumstances(p)

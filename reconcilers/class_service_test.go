@@ -21,11 +21,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestServiceReconciler has the ConfigMap of class public get TCP/6000, and looks at its Service then.
 func TestServiceReconciler(t *testing.T) {
-	held := claimed(claim.Stream("public", v1beta1.TCP, 6000), me, "u", 1, time.Time{})
+	held := accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 6000), accesstest.HolderOfPostgres, "u", 1, time.Time{})
 	const told = "True Programmed the proxy has been told about every stream"
 	for name, tc := range map[string]struct {
 		claim    *v1beta1.EdgeClaim
@@ -38,7 +39,7 @@ func TestServiceReconciler(t *testing.T) {
 	}{
 		"a stream holds the port":  {claim: held, applied: []int32{6000}, says: told},
 		"nobody holds it any more": {says: told},
-		"somebody else holds it":   {claim: claimed(claim.Stream("public", v1beta1.TCP, 6000), claim.ServiceHolder("edge", "proxy"), "s", 1, time.Time{}), says: told},
+		"somebody else holds it":   {claim: accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 6000), claim.ServiceHolder("edge", "proxy"), "s", 1, time.Time{}), says: told},
 		"the class has changed":    {claim: held, changed: true},
 		"the Service has changed":  {claim: held, applied: []int32{6000}, answer: apierrors.NewConflict(corev1.Resource("services"), "proxy", nil), requeued: true},
 		"no node port is left": {claim: held, applied: []int32{6000}, answer: apierrors.NewInternalError(errors.New("failed to allocate a nodePort: range is full")), requeued: true,
@@ -47,14 +48,14 @@ func TestServiceReconciler(t *testing.T) {
 			says: "False Pending 1 port(s) have yet to be opened: applying Service edge/proxy: away"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			class, _, svc := public()
+			class, _, svc := accesstest.Public()
 			svc.Spec.Ports = svc.Spec.Ports[:1]
 			objects := []client.Object{class, svc}
 			if tc.claim != nil {
 				objects = append(objects, tc.claim.DeepCopy())
 			}
 			var applied []int32
-			b := baseWith(t, clusterOf(t, objects...).WithStatusSubresource(class).WithInterceptorFuncs(interceptor.Funcs{
+			b := baseWith(t, accesstest.Cluster(t, objects...).WithStatusSubresource(class).WithInterceptorFuncs(interceptor.Funcs{
 				Apply: func(_ context.Context, _ client.WithWatch, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 					for _, p := range obj.(*corev1ac.ServiceApplyConfiguration).Spec.Ports {
 						applied = append(applied, *p.Port)
@@ -106,7 +107,7 @@ func changedClass(t *testing.T, b base) *v1beta1.StreamIngressClass {
 
 // TestClassReports puts together what is known of the two halves of a class.
 func TestClassReports(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	class.UID = "u"
 	refused := func(port int32) (r classReport) {
 		r.refuse(tcpPorts(port)[0], v1beta1.ReasonPortRefused, "no")

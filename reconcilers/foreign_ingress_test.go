@@ -11,14 +11,15 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestWhoWasFirst has the Ingress shop/web, which lists the path /0, entered beside others.
 func TestWhoWasFirst(t *testing.T) {
 	web, large, other := serving("web", 0, 1), serving("large", 0, 5), serving("other", 0, 5)
-	web.CreationTimestamp = metav1.NewTime(noon)
-	large.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour))
-	other.CreationTimestamp = metav1.NewTime(noon.Add(2 * time.Hour))
+	web.CreationTimestamp = metav1.NewTime(accesstest.Noon)
+	large.CreationTimestamp = metav1.NewTime(accesstest.Noon.Add(time.Hour))
+	other.CreationTimestamp = metav1.NewTime(accesstest.Noon.Add(2 * time.Hour))
 	hosts := serving("hosts", 0, 1)
 	for i := range exposure.MostEntries {
 		hosts.Spec.Rules = append(hosts.Spec.Rules, networkingv1.IngressRule{Host: fmt.Sprintf("h%d.io", i)})

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -55,7 +56,7 @@ func TestFormerTargets(t *testing.T) {
 		"its class serves the stream that took it on": {stream.FieldManager, former, []client.Object{elsewhere, adopted}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := baseWith(t, clusterOf(t, tc.objects...).WithReturnManagedFields().Build())
+			b := baseWith(t, accesstest.Cluster(t, tc.objects...).WithReturnManagedFields().Build())
 			apply := corev1ac.ConfigMap("tcp-services", "edge").WithData(map[string]string{"80": "shop/web:80"})
 			if tc.label != "" {
 				apply.WithLabels(map[string]string{v1beta1.LabelClass: tc.label})
@@ -82,7 +83,7 @@ func TestFormerTargets(t *testing.T) {
 
 // TestLabeledObjectsOfAClass finds those that Portcullis may have to let go of.
 func TestLabeledObjectsOfAClass(t *testing.T) {
-	class, cm, svc := public()
+	class, cm, svc := accesstest.Public()
 	ours := []metav1.ManagedFieldsEntry{{
 		Manager: stream.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1",
 		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
@@ -90,7 +91,7 @@ func TestLabeledObjectsOfAClass(t *testing.T) {
 	cm.ManagedFields, svc.ManagedFields = ours, ours
 	tenants := cm.DeepCopy()
 	tenants.Name, tenants.ManagedFields = "tenants", nil
-	r := &formerReconciler{base: baseWith(t, clusterOf(t, cm, svc, tenants).WithReturnManagedFields().Build())}
+	r := &formerReconciler{base: baseWith(t, accesstest.Cluster(t, cm, svc, tenants).WithReturnManagedFields().Build())}
 	got := r.labeled(t.Context(), class)
 	want := []formerRequest{{false, client.ObjectKeyFromObject(cm)}, {true, client.ObjectKeyFromObject(svc)}}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {

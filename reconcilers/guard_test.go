@@ -24,6 +24,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -46,9 +47,9 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			held := claim.New(claim.Address(netip.MustParseAddr(served)),
 				claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-			all := clusterOf(t, namespace, pool, svc, held).WithReturnManagedFields().Build()
+			all := accesstest.Cluster(t, namespace, pool, svc, held).WithReturnManagedFields().Build()
 			pools := controllertest.NewFakeInformer()
-			b := accessTold(t, &informertest.FakeInformers{
+			b := accesstest.Told(t, &informertest.FakeInformers{
 				Scheme: all.Scheme(),
 				InformersByGVK: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
 					v1beta1.GroupVersion.WithKind("AddressPool"): pools,

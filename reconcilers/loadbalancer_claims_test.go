@@ -21,6 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -43,7 +44,7 @@ func (m *memoryOf) holds(what string, by claim.Holder, want ...claim.Coordinate)
 func TestRecentClaims(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	web, db := claim.ServiceHolder("shop", "web"), claim.ServiceHolder("shop", "db")
-	one, two, three := addressAt("192.0.2.1"), addressAt("192.0.2.2"), addressAt("192.0.2.3")
+	one, two, three := accesstest.AddressAt("192.0.2.1"), accesstest.AddressAt("192.0.2.2"), accesstest.AddressAt("192.0.2.3")
 	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
 	m.holds("nothing was claimed", web)
 	m.recent.add(web, two)
@@ -80,7 +81,7 @@ func TestRecentClaims(t *testing.T) {
 func TestRecentClaimsAreForgotten(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	web := claim.ServiceHolder("shop", "web")
-	one, two := addressAt("192.0.2.1"), addressAt("192.0.2.2")
+	one, two := accesstest.AddressAt("192.0.2.1"), accesstest.AddressAt("192.0.2.2")
 	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
 	m.recent.add(web, one)
 	clock.SetTime(time.Unix(4, 0))
@@ -113,7 +114,7 @@ func unserved() *corev1.Service {
 // TestRefusedForATime has a Service ask for an address that is kept for another, which may never be stored.
 func TestRefusedForATime(t *testing.T) {
 	now := time.Unix(1000, 0)
-	promised := claim.New(addressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	promised := claim.New(accesstest.AddressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	promised.Spec.Renewed = new(metav1.NewMicroTime(now))
 	svc := unserved()
 	svc.Annotations = map[string]string{v1beta1.AnnotationAddresses: "192.0.2.7"}
@@ -151,7 +152,7 @@ func (s *stumbling) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
 // TestDrawnInVainIsFree has a Service draw the last IPv6 address, and not get the IPv4 address that it needs with it.
 func TestDrawnInVainIsFree(t *testing.T) {
 	const last = "2001:db8::1"
-	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	theirs := claim.New(accesstest.AddressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	for name, tc := range map[string]struct {
 		stored []client.Object
 		fails  string
@@ -185,7 +186,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 // that was drawn at the same time by two is no conflict.
 func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
 	counter := cluster.Conflicts.WithLabelValues(cluster.FromReconciler)
-	theirs := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	theirs := claim.New(accesstest.AddressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	for asks, want := range map[string]float64{"": 0, "192.0.2.0": 1} {
 		svc := unserved()
 		if asks != "" {
@@ -206,7 +207,7 @@ func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
 // one had ended before it saw the other. The cache does not show that yet.
 func TestNothingIsListedBesideAnother(t *testing.T) {
 	svc := unserved()
-	ours := claim.New(addressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
+	ours := claim.New(accesstest.AddressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
 	theirs := claim.New(claim.AddressPort(netip.MustParseAddr("192.0.2.0"), "TCP", 443), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	r := balancers(t, []client.Object{svc.DeepCopy(), ours.DeepCopy(), theirs}, []client.Object{svc.DeepCopy(), ours.DeepCopy()})
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})

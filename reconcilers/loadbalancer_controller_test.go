@@ -18,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -53,7 +54,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	seen := append([]client.Object{namespace, poolOf("pool", "192.0.2.0/28")}, alsoSeen...)
-	b, informers := accessOn(t, clusterOf(t, seen...).WithReturnManagedFields().Build(), clusterOf(t, stored...).WithReturnManagedFields().Build())
+	b, informers := accesstest.On(t, accesstest.Cluster(t, seen...).WithReturnManagedFields().Build(), accesstest.Cluster(t, stored...).WithReturnManagedFields().Build())
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -29,7 +30,7 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 		"a claim that is gone": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for want, live := range map[string]client.Reader{served: goingKinds{}, elsewhere: allKinds{}} {
+			for want, live := range map[string]client.Reader{served: accesstest.GoingKinds{}, elsewhere: accesstest.AllKinds{}} {
 				objects := func() []client.Object { return []client.Object{svc.DeepCopy()} }
 				stored, seen := objects(), objects()
 				if !held.IsZero() {
@@ -71,9 +72,9 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 		ready corev1.ConditionStatus
 		want  string
 	}{
-		"the pool is deleted":         {allKinds{}, corev1.ConditionTrue, elsewhere},
-		"all pools are being deleted": {goingKinds{}, corev1.ConditionTrue, served},
-		"the node is lost meanwhile":  {goingKinds{}, corev1.ConditionFalse, elsewhere},
+		"the pool is deleted":         {accesstest.AllKinds{}, corev1.ConditionTrue, elsewhere},
+		"all pools are being deleted": {accesstest.GoingKinds{}, corev1.ConditionTrue, served},
+		"the node is lost meanwhile":  {accesstest.GoingKinds{}, corev1.ConditionFalse, elsewhere},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, []client.Object{

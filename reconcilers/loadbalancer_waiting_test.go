@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +50,8 @@ func TestWaiting(t *testing.T) {
 
 // TestWaitsForClasses has a Service wait, and classes change: what those on the nodes reserve there may be free by now.
 func TestWaitsForClasses(t *testing.T) {
-	behind, _, _ := public()
-	onNodes, _, _ := public()
+	behind, _, _ := accesstest.Public()
+	onNodes, _, _ := accesstest.Public()
 	onNodes.Spec.Service = nil
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	r := &loadBalancerReconciler{waiting: newWaiting()}
@@ -75,7 +76,7 @@ func TestWaitsForWhatCanBeFree(t *testing.T) {
 	} {
 		svc := dualStack(corev1.IPFamilyPolicyPreferDualStack)
 		r := balancers(t, []client.Object{svc.DeepCopy()}, append(tc.pools, svc.DeepCopy()))
-		r.View.Addresses.Assume(addressAt(six))
+		r.View.Addresses.Assume(accesstest.AddressAt(six))
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 		if err != nil {
 			t.Fatal(err)

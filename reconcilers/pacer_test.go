@@ -5,6 +5,8 @@ import (
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // busy is how long a class has to wait while more and more is asked of it.
@@ -46,7 +48,7 @@ func TestPacer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(noon)
+			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			p := newPacer(clock)
 			if got := p.wait("public"); got != 0 {
 				t.Errorf("the first look waits %v", got)
@@ -84,7 +86,7 @@ func TestLooksThatTakeLong(t *testing.T) {
 		"a long look, nothing to write":  {false, 100 * ms, 500 * ms, 10 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(noon)
+			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			p := newPacer(clock)
 			p.done("public", tc.wrote, tc.took)
 			if got := p.wait("public"); got != tc.calm {
@@ -112,7 +114,7 @@ func TestTheEndOfABurst(t *testing.T) {
 		"after many, and more was asked shortly before the next": {10, 1900 * ms, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(noon)
+			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			p := newPacer(clock)
 			for range tc.writes {
 				clock.SetTime(clock.Now().Add(busy(clock, p)))
@@ -142,7 +144,7 @@ func TestAWriteThatFollowsAnother(t *testing.T) {
 		"long after it was over": {time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(noon)
+			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			p := newPacer(clock)
 			for range 10 {
 				clock.SetTime(clock.Now().Add(busy(clock, p)))
@@ -173,10 +175,10 @@ func TestAWriteThatFollowsAnother(t *testing.T) {
 
 func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
 	for every, most := range map[time.Duration]int{10 * time.Millisecond: 40, 200 * time.Millisecond: 160, 500 * time.Millisecond: 120} {
-		clock := clocktesting.NewFakePassiveClock(noon)
+		clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 		p, changes, writes := newPacer(clock), false, 0
-		for clock.Now().Before(noon.Add(time.Minute)) {
-			if clock.Since(noon)%every == 0 {
+		for clock.Now().Before(accesstest.Noon.Add(time.Minute)) {
+			if clock.Since(accesstest.Noon)%every == 0 {
 				p.ask("public")
 				changes = true
 			}
@@ -194,7 +196,7 @@ func TestAMinuteOfChangesTakesFewWrites(t *testing.T) {
 }
 
 func TestPacerForgets(t *testing.T) {
-	p := newPacer(clocktesting.NewFakePassiveClock(noon))
+	p := newPacer(clocktesting.NewFakePassiveClock(accesstest.Noon))
 	p.done("public", true, 0)
 	p.forget("public")
 	if got := p.wait("public"); got != 0 || len(p.state) != 0 {

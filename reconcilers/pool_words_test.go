@@ -10,13 +10,14 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestPoolWordsFit reports on a pool what there is no room for.
 func TestPoolWordsFit(t *testing.T) {
 	pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
-	mustFit(t, pool, func(a access.Access, obj client.Object) error {
-		verdict := addresspool.Verdict{Flaws: problem(v1beta1.ReasonInvalid, longText).ErrorList()}
+	accesstest.MustFit(t, pool, func(a access.Access, obj client.Object) error {
+		verdict := addresspool.Verdict{Flaws: accesstest.Problem(v1beta1.ReasonInvalid, accesstest.LongText).ErrorList()}
 		return (&poolReconciler{Access: a}).report(t.Context(), obj.(*v1beta1.AddressPool), poolStatus(obj.(*v1beta1.AddressPool), verdict, cluster.PoolCount{}))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		"when nothing of it is wanted": {class: "public"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(noon)
+			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			r, api := newRefusals(clock), server{bad: bad(81), room: 2}
 			plan := stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83)}
 			if _, missing := r.recall("public", "", plan); len(missing) != 3 {
@@ -44,7 +45,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.remember("public", s)
-			clock.SetTime(noon.Add(tc.after))
+			clock.SetTime(accesstest.Noon.Add(tc.after))
 			refused, others := r.recall(tc.class, tc.around, stream.PortPlan{Missing: tc.missing, Stale: tc.stale})
 			if diff := cmp.Diff(tc.refused, sorted(refused)); diff != "" {
 				t.Errorf("refused (-want +got):\n%s", diff)
@@ -63,7 +64,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 
 // TestOneBadPortKeepsNoOtherFromBeingTried remembers a port that is bad, where there is room.
 func TestOneBadPortKeepsNoOtherFromBeingTried(t *testing.T) {
-	r, api := newRefusals(clocktesting.NewFakePassiveClock(noon)), server{bad: bad(81)}
+	r, api := newRefusals(clocktesting.NewFakePassiveClock(accesstest.Noon)), server{bad: bad(81)}
 	plan := stream.PortPlan{Missing: tcpPorts(81, 82)}
 	r.recall("public", "", plan)
 	s := newSearch(unlimited, api.apply)

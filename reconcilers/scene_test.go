@@ -13,11 +13,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestWantedEntries asks which entries should stand in the TCP ConfigMap of class public, for one stream.
 func TestWantedEntries(t *testing.T) {
-	mine, none := claimed(at, me, "u", 1, time.Time{}), map[int32]stream.Entry{}
+	mine, none := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, time.Time{}), map[int32]stream.Entry{}
 	open := func(port int32) map[int32]stream.Entry {
 		return map[int32]stream.Entry{port: {Namespace: "shop", Service: "db", Port: "5432"}}
 	}
@@ -30,15 +31,15 @@ func TestWantedEntries(t *testing.T) {
 		"it holds its port from another life": {[]client.Object{mine, life("v", 1)}, open(5432)},
 		"it holds no port":                    {[]client.Object{life("u", 1)}, none},
 		"it holds another port than it asks for": {
-			[]client.Object{claimed(claim.Stream("public", v1beta1.TCP, 1), me, "u", 1, time.Time{}), life("u", 1)}, none},
-		"it holds a port of another class":  {[]client.Object{claimed(claim.Stream("internal", v1beta1.TCP, 5432), me, "u", 1, time.Time{}), life("u", 1)}, none},
-		"somebody else holds its port":      {[]client.Object{claimed(at, claim.StreamHolder("shop", "other"), "o", 1, time.Time{}), life("u", 1)}, none},
-		"what is foreign is not entered":    {[]client.Object{claimed(at, claim.Holder{Kind: "ConfigMap", Namespace: "shop", Name: "postgres"}, "o", 1, time.Time{}), life("u", 1)}, none},
+			[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 1), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1)}, none},
+		"it holds a port of another class":  {[]client.Object{accesstest.Claimed(claim.Stream("internal", v1beta1.TCP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1)}, none},
+		"somebody else holds its port":      {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.StreamHolder("shop", "other"), "o", 1, time.Time{}), life("u", 1)}, none},
+		"what is foreign is not entered":    {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.Holder{Kind: "ConfigMap", Namespace: "shop", Name: "postgres"}, "o", 1, time.Time{}), life("u", 1)}, none},
 		"it is not stored":                  {[]client.Object{mine}, none},
-		"it has moved to another class":     {[]client.Object{mine, life("u", 1, of("internal"))}, none},
-		"another class serves it":           {[]client.Object{mine, life("u", 1, servedBy("internal", 5432))}, none},
+		"it has moved to another class":     {[]client.Object{mine, life("u", 1, accesstest.OfClass("internal"))}, none},
+		"another class serves it":           {[]client.Object{mine, life("u", 1, accesstest.ServedBy("internal", 5432))}, none},
 		"it was given the port":             {[]client.Object{mine, life("u", 1, drawn)}, open(5432)},
-		"its port is UDP":                   {[]client.Object{claimed(claim.Stream("public", v1beta1.UDP, 5432), me, "u", 1, time.Time{}), life("u", 1, isUDP)}, none},
+		"its port is UDP":                   {[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.UDP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1, isUDP)}, none},
 		"its upstream has not consented":    {[]client.Object{mine, life("u", 1, elsewhere)}, none},
 		"the number of its port is unknown": {[]client.Object{mine, life("u", 1, func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") })}, none},
 		"its outside upstream is its own": {[]client.Object{mine, life("u", 1, to("db.example.com", 5432)), &corev1.Service{ObjectMeta: metav1.ObjectMeta{
@@ -48,7 +49,7 @@ func TestWantedEntries(t *testing.T) {
 			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "sti-postgres"}}}, none},
 	} {
 		t.Run(name, func(t *testing.T) {
-			class, cm, _ := public()
+			class, cm, _ := accesstest.Public()
 			class.Spec.Service, cm.Data = nil, nil
 			b := baseOf(t, append(tc.objects, cm)...)
 			s, err := b.lookAt(t.Context(), class)
@@ -70,7 +71,7 @@ func TestWantedEntries(t *testing.T) {
 func isUDP(s *v1beta1.StreamIngress) { s.Spec.Protocol = v1beta1.UDP }
 
 func TestLookAtWhatIsMissing(t *testing.T) {
-	class, _, _ := public()
+	class, _, _ := accesstest.Public()
 	s, err := baseOf(t).lookAt(t.Context(), class)
 	if err != nil || len(s.configMaps) != 1 || s.configMaps[0].object != nil || s.service != nil || len(s.claims) != 0 {
 		t.Errorf("got %+v, %v", s, err)

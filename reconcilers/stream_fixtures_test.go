@@ -9,25 +9,26 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // baseWith is what reconcilers of streams need, on a client whose cache never lags.
 func baseWith(t testing.TB, c client.Client) base {
 	t.Helper()
-	return withLeftovers(accessWith(t, c))
+	return withLeftovers(accesstest.With(t, c))
 }
 
 // baseOn is what reconcilers of streams need, with a cache that shows what is in seen while there is stored what is in stored.
 func baseOn(t testing.TB, seen, stored client.Client) (base, *informertest.FakeInformers) {
 	t.Helper()
-	a, informers := accessOn(t, seen, stored)
+	a, informers := accesstest.On(t, seen, stored)
 	return withLeftovers(a), informers
 }
 
 // baseOf is what reconcilers of streams need, in a cluster with these objects.
 func baseOf(t testing.TB, objects ...client.Object) base {
 	t.Helper()
-	return withLeftovers(accessOf(t, objects...))
+	return withLeftovers(accesstest.Of(t, objects...))
 }
 
 func withLeftovers(a access.Access) base {

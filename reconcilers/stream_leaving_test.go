@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -32,12 +33,15 @@ func TestAStreamThatIsBeingDeleted(t *testing.T) {
 		alter  func(*corev1.Service, *discoveryv1.EndpointSlice)
 		want   []string
 	}{
-		"with leave":               {},
-		"without leave":            {class: denied, want: both},
-		"without a class":          {class: elsewhere},
-		"that leads inside by now": {change: func(s *v1beta1.StreamIngress) { s.Spec.IsService = nil; s.Spec.Upstream = postgres().Spec.Upstream }, want: both},
-		"to another address":       {change: to("192.0.2.8", 5432), want: both},
-		"to a name by now":         {change: to("db.example.com", 5432), want: both},
+		"with leave":      {},
+		"without leave":   {class: denied, want: both},
+		"without a class": {class: elsewhere},
+		"that leads inside by now": {change: func(s *v1beta1.StreamIngress) {
+			s.Spec.IsService = nil
+			s.Spec.Upstream = accesstest.Postgres().Spec.Upstream
+		}, want: both},
+		"to another address": {change: to("192.0.2.8", 5432), want: both},
+		"to a name by now":   {change: to("db.example.com", 5432), want: both},
 		"with its Service opened": {alter: func(svc *corev1.Service, _ *discoveryv1.EndpointSlice) {
 			svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 		}, want: both},
@@ -52,8 +56,8 @@ func TestAStreamThatIsBeingDeleted(t *testing.T) {
 		"whose EndpointSlice the garbage collector has deleted": {alter: func(_ *corev1.Service, slice *discoveryv1.EndpointSlice) { slice.Name = "gone" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			si := postgres(to("192.0.2.7", 5432), leaves)
-			class, _, _ := public()
+			si := accesstest.Postgres(to("192.0.2.7", 5432), leaves)
+			class, _, _ := accesstest.Public()
 			svc, slice := serviceOf(t, si, true), sliceOf(t, si)
 			if tc.class != nil {
 				tc.class(class)
@@ -82,7 +86,7 @@ func TestAStreamThatIsBeingDeleted(t *testing.T) {
 
 // TestATakenServiceLeadsNowhere has somebody take the stream off the owners of its Service, which is not set right any longer then.
 func TestATakenServiceLeadsNowhere(t *testing.T) {
-	si := postgres(to("192.0.2.7", 5432))
+	si := accesstest.Postgres(to("192.0.2.7", 5432))
 	svc, slice := serviceOf(t, si, true), sliceOf(t, si)
 	svc.OwnerReferences = nil
 	c := record(t, svc, slice)
@@ -97,10 +101,10 @@ func TestATakenServiceLeadsNowhere(t *testing.T) {
 
 // TestOutsideReplacesAnOrphan has the EndpointSlice of a stream of the same name, of another family, that was orphaned.
 func TestOutsideReplacesAnOrphan(t *testing.T) {
-	slice := sliceOf(t, postgres(to("192.0.2.9", 5432)))
+	slice := sliceOf(t, accesstest.Postgres(to("192.0.2.9", 5432)))
 	slice.OwnerReferences = nil
 	c := record(t, slice)
-	problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), postgres(to("2001:db8::7", 5432)))
+	problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), accesstest.Postgres(to("2001:db8::7", 5432)))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -126,7 +130,7 @@ func TestOrphans(t *testing.T) {
 		"that is gone":    {func(s *discoveryv1.EndpointSlice) { s.Name = "another" }, nil},
 	} {
 		t.Run("an EndpointSlice "+name, func(t *testing.T) {
-			si := postgres(to("192.0.2.7", 5432))
+			si := accesstest.Postgres(to("192.0.2.7", 5432))
 			slice := sliceOf(t, si)
 			key := client.ObjectKeyFromObject(slice)
 			tc.alter(slice)
@@ -144,13 +148,13 @@ func TestOrphans(t *testing.T) {
 
 // TestAnOrphanThatAStreamHasTakenOn is not deleted by what the cache still shows.
 func TestAnOrphanThatAStreamHasTakenOn(t *testing.T) {
-	stored := sliceOf(t, postgres(to("192.0.2.7", 5432)))
+	stored := sliceOf(t, accesstest.Postgres(to("192.0.2.7", 5432)))
 	stored.UID, stored.ResourceVersion = "same", "8"
 	seen := stored.DeepCopy()
 	seen.OwnerReferences, seen.ResourceVersion = nil, "7"
 	key := client.ObjectKeyFromObject(stored)
-	server := clusterOf(t, stored).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
-	b, _ := baseOn(t, clusterOf(t, seen).Build(), server)
+	server := accesstest.Cluster(t, stored).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
+	b, _ := baseOn(t, accesstest.Cluster(t, seen).Build(), server)
 	result, err := (&orphanReconciler{b}).Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 	if err != nil || result.RequeueAfter != watch.CacheLag {
 		t.Errorf("got %v, %v", result, err)
@@ -162,13 +166,13 @@ func TestAnOrphanThatAStreamHasTakenOn(t *testing.T) {
 
 // TestTheServiceDoesNotKeepTheEndpointSlice has somebody make the Service anew, as one of the stream, faster than the cache shows.
 func TestTheServiceDoesNotKeepTheEndpointSlice(t *testing.T) {
-	si := postgres(to("192.0.2.7", 5432))
+	si := accesstest.Postgres(to("192.0.2.7", 5432))
 	svc, slice := serviceOf(t, si, true), sliceOf(t, si)
 	svc.UID = "seen"
 	anew := svc.DeepCopy()
 	anew.UID = "anew"
-	server := clusterOf(t, anew, slice).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
-	b, _ := baseOn(t, clusterOf(t, svc, slice).Build(), server)
+	server := accesstest.Cluster(t, anew, slice).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
+	b, _ := baseOn(t, accesstest.Cluster(t, svc, slice).Build(), server)
 	if err := (&streamReconciler{base: b}).inside(t.Context(), si); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}

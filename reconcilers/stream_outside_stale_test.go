@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // TestOutsideWritesToNothingThatItHasNotSeen: the owner of the namespace has put something of their own in the place of
 // what the cache still shows, and changes the stream.
 func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
-	before, now := postgres(to("192.0.2.7", 5432)), postgres(to("192.0.2.8", 5433))
-	otherFamily := postgres(to("2001:db8::7", 5432))
+	before, now := accesstest.Postgres(to("192.0.2.7", 5432)), accesstest.Postgres(to("192.0.2.8", 5433))
+	otherFamily := accesstest.Postgres(to("2001:db8::7", 5432))
 	ours := func(obj client.Object) client.Object {
 		obj.SetUID("ours")
 		obj.SetResourceVersion("7")
@@ -46,13 +47,13 @@ func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
 			[]client.Object{serviceOf(t, otherFamily, true), theirs(sliceOf(t, before))}, otherFamily,
 		},
 		"what a former stream has left": {
-			[]client.Object{ours(serviceOf(t, postgres(to("192.0.2.9", 5432), func(s *v1beta1.StreamIngress) { s.UID = "former" }), true))},
+			[]client.Object{ours(serviceOf(t, accesstest.Postgres(to("192.0.2.9", 5432), func(s *v1beta1.StreamIngress) { s.UID = "former" }), true))},
 			[]client.Object{theirs(serviceOf(t, before, true))}, now,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stored := clusterOf(t, append(tc.stored, tc.si)...).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
-			b, _ := baseOn(t, clusterOf(t, append(tc.seen, tc.si)...).Build(), stored)
+			stored := accesstest.Cluster(t, append(tc.stored, tc.si)...).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
+			b, _ := baseOn(t, accesstest.Cluster(t, append(tc.seen, tc.si)...).Build(), stored)
 			r := &streamReconciler{base: b}
 			problems, err := r.outside(t.Context(), tc.si)
 			if !apierrors.IsConflict(err) || len(problems) > 0 {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 func to(host string, port int32) func(*v1beta1.StreamIngress) {
@@ -51,7 +52,7 @@ func sliceOf(t *testing.T, si *v1beta1.StreamIngress) *discoveryv1.EndpointSlice
 // TestWhatIsAppliedIsRecognized guards against writing the same again and again, and against leaving wrong what
 // somebody else has changed.
 func TestWhatIsAppliedIsRecognized(t *testing.T) {
-	byName, byAddress := postgres(to("db.example.com", 5432)), postgres(to("192.0.2.7", 5432))
+	byName, byAddress := accesstest.Postgres(to("db.example.com", 5432)), accesstest.Postgres(to("192.0.2.7", 5432))
 	if !isAsOutside(byName, serviceOf(t, byName, false), false) {
 		t.Error("the Service of a DNS name is not recognized")
 	}
@@ -136,7 +137,7 @@ func record(t *testing.T, objects ...client.Object) *recorded {
 		r.writes = append(r.writes, verb+" "+kind)
 		return r.refuse
 	}
-	c := clusterOf(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
+	c := accesstest.Cluster(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			if err := write("apply", obj); err != nil {
 				return err
@@ -181,22 +182,22 @@ func TestOutside(t *testing.T) {
 		si     *v1beta1.StreamIngress
 		want   []string
 	}{
-		{"inside", nil, postgres(), nil},
-		{"a DNS name", nil, postgres(to("db.example.com", 5432)), []string{"apply Service"}},
-		{"another DNS name", nil, postgres(to("db2.example.com", 5432)), []string{"patch Service"}},
-		{"another port", nil, postgres(to("db2.example.com", 5433)), []string{"patch Service"}},
-		{"an address", nil, postgres(to("192.0.2.7", 5432)), []string{"patch Service", "apply EndpointSlice"}},
-		{"another address", nil, postgres(to("192.0.2.8", 5432)), []string{"apply EndpointSlice"}},
-		{"an address of the other family", nil, postgres(to("2001:db8::7", 5432)), []string{"delete EndpointSlice", "apply EndpointSlice"}},
+		{"inside", nil, accesstest.Postgres(), nil},
+		{"a DNS name", nil, accesstest.Postgres(to("db.example.com", 5432)), []string{"apply Service"}},
+		{"another DNS name", nil, accesstest.Postgres(to("db2.example.com", 5432)), []string{"patch Service"}},
+		{"another port", nil, accesstest.Postgres(to("db2.example.com", 5433)), []string{"patch Service"}},
+		{"an address", nil, accesstest.Postgres(to("192.0.2.7", 5432)), []string{"patch Service", "apply EndpointSlice"}},
+		{"another address", nil, accesstest.Postgres(to("192.0.2.8", 5432)), []string{"apply EndpointSlice"}},
+		{"an address of the other family", nil, accesstest.Postgres(to("2001:db8::7", 5432)), []string{"delete EndpointSlice", "apply EndpointSlice"}},
 		{"a selector by hand", func(t *testing.T) {
 			byHand(t, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
-		}, postgres(to("2001:db8::7", 5432)), []string{"patch Service"}},
+		}, accesstest.Postgres(to("2001:db8::7", 5432)), []string{"patch Service"}},
 		{"a port by hand", func(t *testing.T) {
 			byHand(t, func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 1}) })
-		}, postgres(to("2001:db8::7", 5432)), []string{"patch Service"}},
-		{"a DNS name again", nil, postgres(to("db.example.com", 5432)), []string{"patch Service", "delete EndpointSlice"}},
-		{"an address again", nil, postgres(to("192.0.2.7", 5432)), []string{"patch Service", "apply EndpointSlice"}},
-		{"inside again", nil, postgres(), []string{"delete EndpointSlice", "delete Service"}},
+		}, accesstest.Postgres(to("2001:db8::7", 5432)), []string{"patch Service"}},
+		{"a DNS name again", nil, accesstest.Postgres(to("db.example.com", 5432)), []string{"patch Service", "delete EndpointSlice"}},
+		{"an address again", nil, accesstest.Postgres(to("192.0.2.7", 5432)), []string{"patch Service", "apply EndpointSlice"}},
+		{"inside again", nil, accesstest.Postgres(), []string{"delete EndpointSlice", "delete Service"}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if step.before != nil {
@@ -218,12 +219,12 @@ func TestOutside(t *testing.T) {
 
 func TestOutsideTakesNothingFromOthers(t *testing.T) {
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "sti-postgres"}}
-	slice := sliceOf(t, postgres(to("192.0.2.7", 5432)))
+	slice := sliceOf(t, accesstest.Postgres(to("192.0.2.7", 5432)))
 	slice.OwnerReferences[0].Name = "a-stream-whose-service-is-called-the-same"
 	slice.OwnerReferences[0].UID = "another"
 	c := record(t, theirs, slice)
 	r := &streamReconciler{base: c.base}
-	problems, err := r.outside(t.Context(), postgres(to("db.example.com", 5432)))
+	problems, err := r.outside(t.Context(), accesstest.Postgres(to("db.example.com", 5432)))
 	if err != nil || len(problems) != 1 || problems[0].Reason != v1beta1.ReasonBackendNameTaken {
 		t.Fatal(problems, err)
 	}
@@ -232,7 +233,7 @@ func TestOutsideTakesNothingFromOthers(t *testing.T) {
 	if got := problems[0].Err.Error(); got != want {
 		t.Errorf("it says %s, want %s", got, want)
 	}
-	if problems, err := r.outside(t.Context(), postgres()); err != nil || len(problems) > 0 {
+	if problems, err := r.outside(t.Context(), accesstest.Postgres()); err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
 	if len(c.writes) > 0 {
@@ -243,11 +244,11 @@ func TestOutsideTakesNothingFromOthers(t *testing.T) {
 // TestOutsideReplacesWhatAFormerStreamHasLeft has the Service and the EndpointSlice of a stream of the same name, which
 // is gone, before the garbage collector has seen to them.
 func TestOutsideReplacesWhatAFormerStreamHasLeft(t *testing.T) {
-	former := postgres(to("192.0.2.9", 5432))
+	former := accesstest.Postgres(to("192.0.2.9", 5432))
 	former.UID = "former"
 	svc, slice := serviceOf(t, former, true), sliceOf(t, former)
 	c := record(t, svc, slice)
-	problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), postgres(to("192.0.2.7", 5432)))
+	problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), accesstest.Postgres(to("192.0.2.7", 5432)))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -269,7 +270,7 @@ func TestOutsideWhenTheAPIServerRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := record(t)
 			c.refuse = tc.err
-			problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), postgres(to("192.0.2.7", 5432)))
+			problems, err := (&streamReconciler{base: c.base}).outside(t.Context(), accesstest.Postgres(to("192.0.2.7", 5432)))
 			if tc.reason == "" {
 				if err == nil || len(problems) > 0 {
 					t.Errorf("got %v, %v", problems, err)

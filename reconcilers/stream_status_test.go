@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,49 +19,49 @@ import (
 // TestConditions has the three conditions of a stream, in full, for each verdict that there can be.
 func TestConditions(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
-	open := condition("", yes, "Programmed", "TCP/5432 of class public is open")
+	open := accesstest.Condition("", yes, "Programmed", "TCP/5432 of class public is open")
 	for name, tc := range map[string]struct {
 		verdict verdict
 		want    [3]metav1.Condition
 	}{
 		"all is well": {
-			verdict{at: at, programmed: open},
+			verdict{at: accesstest.PointOfPostgres, programmed: open},
 			[3]metav1.Condition{
-				condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
-				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
-				condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
+				accesstest.Condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
+				accesstest.Condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				accesstest.Condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
 			},
 		},
 		"it is refused": {
-			verdict{refusal: problem(v1beta1.ReasonPortConflict, "held by somebody")},
+			verdict{refusal: accesstest.Problem(v1beta1.ReasonPortConflict, "held by somebody")},
 			[3]metav1.Condition{
-				condition("Accepted", no, "PortConflict", "spec: Forbidden: held by somebody"),
-				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
-				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+				accesstest.Condition("Accepted", no, "PortConflict", "spec: Forbidden: held by somebody"),
+				accesstest.Condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				accesstest.Condition("Programmed", no, "NotAccepted", "the request is not accepted"),
 			},
 		},
 		"it is refused for two reasons": {
-			verdict{refusal: append(problem(v1beta1.ReasonPortReserved, "a"), problem(v1beta1.ReasonRefNotPermitted, "b")...)},
+			verdict{refusal: append(accesstest.Problem(v1beta1.ReasonPortReserved, "a"), accesstest.Problem(v1beta1.ReasonRefNotPermitted, "b")...)},
 			[3]metav1.Condition{
-				condition("Accepted", no, "PortReserved", "[spec: Forbidden: a, spec: Forbidden: b]"),
-				condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
-				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+				accesstest.Condition("Accepted", no, "PortReserved", "[spec: Forbidden: a, spec: Forbidden: b]"),
+				accesstest.Condition("ResolvedRefs", yes, "ResolvedRefs", "the upstream exists"),
+				accesstest.Condition("Programmed", no, "NotAccepted", "the request is not accepted"),
 			},
 		},
 		"its upstream is away": {
-			verdict{at: at, resolved: problem(v1beta1.ReasonBackendNotFound, "no Service"), programmed: open},
+			verdict{at: accesstest.PointOfPostgres, resolved: accesstest.Problem(v1beta1.ReasonBackendNotFound, "no Service"), programmed: open},
 			[3]metav1.Condition{
-				condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
-				condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
-				condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
+				accesstest.Condition("Accepted", yes, "Accepted", "TCP/5432 of class public is claimed"),
+				accesstest.Condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
+				accesstest.Condition("Programmed", yes, "Programmed", "TCP/5432 of class public is open"),
 			},
 		},
 		"it is refused, and its upstream is away": {
-			verdict{refusal: problem(v1beta1.ReasonClassNotFound, "no class"), resolved: problem(v1beta1.ReasonBackendNotFound, "no Service")},
+			verdict{refusal: accesstest.Problem(v1beta1.ReasonClassNotFound, "no class"), resolved: accesstest.Problem(v1beta1.ReasonBackendNotFound, "no Service")},
 			[3]metav1.Condition{
-				condition("Accepted", no, "ClassNotFound", "spec: Forbidden: no class"),
-				condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
-				condition("Programmed", no, "NotAccepted", "the request is not accepted"),
+				accesstest.Condition("Accepted", no, "ClassNotFound", "spec: Forbidden: no class"),
+				accesstest.Condition("ResolvedRefs", no, "BackendNotFound", "spec: Forbidden: no Service"),
+				accesstest.Condition("Programmed", no, "NotAccepted", "the request is not accepted"),
 			},
 		},
 	} {
@@ -73,16 +74,16 @@ func TestConditions(t *testing.T) {
 }
 
 func TestVerdictAgain(t *testing.T) {
-	pending := condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")
+	pending := accesstest.Condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")
 	for name, tc := range map[string]struct {
 		verdict verdict
 		want    time.Duration
 	}{
-		"all is well":                       {verdict{at: at}, 0},
-		"it is about to be programmed":      {verdict{at: at, programmed: pending}, pendingRetry},
-		"its upstream is away":              {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNotFound, "")}, 0},
-		"its outside upstream was refused":  {verdict{at: at, resolved: problem(v1beta1.ReasonBackendRefused, ""), programmed: pending}, watch.RefusedRetry},
-		"the name of its upstream is taken": {verdict{at: at, resolved: problem(v1beta1.ReasonBackendNameTaken, "")}, watch.RefusedRetry},
+		"all is well":                       {verdict{at: accesstest.PointOfPostgres}, 0},
+		"it is about to be programmed":      {verdict{at: accesstest.PointOfPostgres, programmed: pending}, pendingRetry},
+		"its upstream is away":              {verdict{at: accesstest.PointOfPostgres, resolved: accesstest.Problem(v1beta1.ReasonBackendNotFound, "")}, 0},
+		"its outside upstream was refused":  {verdict{at: accesstest.PointOfPostgres, resolved: accesstest.Problem(v1beta1.ReasonBackendRefused, ""), programmed: pending}, watch.RefusedRetry},
+		"the name of its upstream is taken": {verdict{at: accesstest.PointOfPostgres, resolved: accesstest.Problem(v1beta1.ReasonBackendNameTaken, "")}, watch.RefusedRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.verdict.again(); got != tc.want {
@@ -99,17 +100,17 @@ func TestIsNews(t *testing.T) {
 		now    metav1.Condition
 		want   bool
 	}{
-		"a new stream is accepted":       {nil, condition("Accepted", yes, "Accepted", ""), true},
-		"a new stream is refused":        {nil, condition("Accepted", no, "PortConflict", ""), true},
-		"a new stream resolves":          {nil, condition("ResolvedRefs", yes, "ResolvedRefs", ""), false},
-		"a new stream does not resolve":  {nil, condition("ResolvedRefs", no, "BackendNotFound", ""), true},
-		"a new stream is pending":        {nil, condition("Programmed", no, "Pending", ""), false},
-		"a refused one is not accepted":  {nil, condition("Programmed", no, "NotAccepted", ""), false},
-		"a new stream is open":           {nil, condition("Programmed", yes, "Programmed", ""), true},
-		"it is open now":                 {&metav1.Condition{Status: no, Reason: "Pending"}, condition("Programmed", yes, "Programmed", ""), true},
-		"it is open still":               {&metav1.Condition{Status: yes, Reason: "Programmed"}, condition("Programmed", yes, "Programmed", ""), false},
-		"it is closed for other reasons": {&metav1.Condition{Status: no, Reason: "Pending"}, condition("Programmed", no, "PortRefused", ""), true},
-		"only the words differ":          {&metav1.Condition{Status: no, Reason: "PortRefused", Message: "a"}, condition("Programmed", no, "PortRefused", "b"), false},
+		"a new stream is accepted":       {nil, accesstest.Condition("Accepted", yes, "Accepted", ""), true},
+		"a new stream is refused":        {nil, accesstest.Condition("Accepted", no, "PortConflict", ""), true},
+		"a new stream resolves":          {nil, accesstest.Condition("ResolvedRefs", yes, "ResolvedRefs", ""), false},
+		"a new stream does not resolve":  {nil, accesstest.Condition("ResolvedRefs", no, "BackendNotFound", ""), true},
+		"a new stream is pending":        {nil, accesstest.Condition("Programmed", no, "Pending", ""), false},
+		"a refused one is not accepted":  {nil, accesstest.Condition("Programmed", no, "NotAccepted", ""), false},
+		"a new stream is open":           {nil, accesstest.Condition("Programmed", yes, "Programmed", ""), true},
+		"it is open now":                 {&metav1.Condition{Status: no, Reason: "Pending"}, accesstest.Condition("Programmed", yes, "Programmed", ""), true},
+		"it is open still":               {&metav1.Condition{Status: yes, Reason: "Programmed"}, accesstest.Condition("Programmed", yes, "Programmed", ""), false},
+		"it is closed for other reasons": {&metav1.Condition{Status: no, Reason: "Pending"}, accesstest.Condition("Programmed", no, "PortRefused", ""), true},
+		"only the words differ":          {&metav1.Condition{Status: no, Reason: "PortRefused", Message: "a"}, accesstest.Condition("Programmed", no, "PortRefused", "b"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := isNews(tc.before, tc.now); got != tc.want {
@@ -127,9 +128,9 @@ func TestProgrammed(t *testing.T) {
 		c.Status.Refused = []v1beta1.RefusedPort{{Protocol: v1beta1.TCP, Port: 5432, Reason: v1beta1.ReasonPortRefused, Message: "no node ports"}}
 	}
 	no := func(reason, message string) metav1.Condition {
-		return condition("", metav1.ConditionFalse, reason, message)
+		return accesstest.Condition("", metav1.ConditionFalse, reason, message)
 	}
-	yes := condition("", metav1.ConditionTrue, "Programmed", "TCP/5432 of class public is open")
+	yes := accesstest.Condition("", metav1.ConditionTrue, "Programmed", "TCP/5432 of class public is open")
 	addresses := []string{"192.0.2.1", "lb.example.com"}
 	for name, tc := range map[string]struct {
 		change    func(*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service)
@@ -140,7 +141,7 @@ func TestProgrammed(t *testing.T) {
 	}{
 		"it is open": {want: yes, addresses: addresses},
 		"it is open, though its upstream is away": {
-			resolved: problem(v1beta1.ReasonBackendNotFound, ""), want: yes, addresses: addresses},
+			resolved: accesstest.Problem(v1beta1.ReasonBackendNotFound, ""), want: yes, addresses: addresses},
 		"there is no Service in front of the proxy": {
 			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) { c.Spec.Service = nil }, want: yes},
 		"it has no address yet": {
@@ -188,28 +189,28 @@ func TestProgrammed(t *testing.T) {
 			change: func(c *v1beta1.StreamIngressClass, _ *corev1.ConfigMap, _ *corev1.Service) { c.Spec.TCPConfigMap = nil },
 			want:   no("Pending", "class public has no ConfigMap for TCP")},
 		"its upstream may not be used": {
-			resolved: problem(v1beta1.ReasonRefNotPermitted, ""),
+			resolved: accesstest.Problem(v1beta1.ReasonRefNotPermitted, ""),
 			want:     no("UnresolvedRefs", "the upstream may not be used, so nothing is programmed; the port stays claimed")},
 		"somebody else has the name of its upstream": {
-			resolved: problem(v1beta1.ReasonBackendNameTaken, ""),
+			resolved: accesstest.Problem(v1beta1.ReasonBackendNameTaken, ""),
 			want:     no("UnresolvedRefs", "the upstream may not be used, so nothing is programmed; the port stays claimed")},
 		"the number of its port is not known": {
 			change: func(_ *v1beta1.StreamIngressClass, cm *corev1.ConfigMap, _ *corev1.Service) { cm.Data = nil },
-			si:     postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }),
+			si:     accesstest.Postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }),
 			want:   no("UnresolvedRefs", "the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")},
 		"the number of its port is not known any more": {
-			si: postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }), want: yes, addresses: addresses},
+			si: accesstest.Postgres(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") }), want: yes, addresses: addresses},
 	} {
 		t.Run(name, func(t *testing.T) {
-			class, cm, svc := public()
+			class, cm, svc := accesstest.Public()
 			if tc.change != nil {
 				tc.change(class, cm, svc)
 			}
 			if tc.si == nil {
-				tc.si = postgres()
+				tc.si = accesstest.Postgres()
 			}
 			r := &streamReconciler{base: baseOf(t, cm, svc)}
-			v := &verdict{class: class, at: at, resolved: tc.resolved}
+			v := &verdict{class: class, at: accesstest.PointOfPostgres, resolved: tc.resolved}
 			got, err := r.programmed(t.Context(), tc.si, v)
 			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 				t.Error(err, diff)
@@ -255,9 +256,9 @@ func TestRefusalOf(t *testing.T) {
 
 // TestPatience compares how long a stream waits for its first report.
 func TestPatience(t *testing.T) {
-	pending := verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")}
+	pending := verdict{programmed: accesstest.Condition("", metav1.ConditionFalse, v1beta1.ReasonPending, "")}
 	refused := pending
-	refused.refusal = problem(v1beta1.ReasonPortConflict, "taken")
+	refused.refusal = accesstest.Problem(v1beta1.ReasonPortConflict, "taken")
 	for name, tc := range map[string]struct {
 		verdict verdict
 		known   bool
@@ -271,19 +272,19 @@ func TestPatience(t *testing.T) {
 		"reported before":              {pending, true, false, 0, 0},
 		"its port is left open":        {pending, false, true, 0, 0},
 		"refused":                      {refused, false, false, 0, 0},
-		"open":                         {verdict{programmed: condition("", metav1.ConditionTrue, v1beta1.ReasonProgrammed, "")}, false, false, 0, 0},
-		"not to be programmed for now": {verdict{programmed: condition("", metav1.ConditionFalse, v1beta1.ReasonPortRefused, "")}, false, false, 0, 0},
+		"open":                         {verdict{programmed: accesstest.Condition("", metav1.ConditionTrue, v1beta1.ReasonProgrammed, "")}, false, false, 0, 0},
+		"not to be programmed for now": {verdict{programmed: accesstest.Condition("", metav1.ConditionFalse, v1beta1.ReasonPortRefused, "")}, false, false, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			si := &v1beta1.StreamIngress{}
-			si.CreationTimestamp, si.Spec.ClassName = metav1.NewTime(noon), "public"
+			si.CreationTimestamp, si.Spec.ClassName = metav1.NewTime(accesstest.Noon), "public"
 			if !tc.open {
 				si.Spec.Listen = new(int32(5432))
 			}
 			if tc.known {
-				si.Status.Conditions = []metav1.Condition{condition(v1beta1.ConditionAccepted, metav1.ConditionTrue, "", "")}
+				si.Status.Conditions = []metav1.Condition{accesstest.Condition(v1beta1.ConditionAccepted, metav1.ConditionTrue, "", "")}
 			}
-			if got := tc.verdict.patience(si, noon.Add(tc.age)); got != tc.want {
+			if got := tc.verdict.patience(si, accesstest.Noon.Add(tc.age)); got != tc.want {
 				t.Errorf("it waits %v, want %v", got, tc.want)
 			}
 		})

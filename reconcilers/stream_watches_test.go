@@ -12,6 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -34,7 +35,7 @@ func TestStreamPredicates(t *testing.T) {
 		"the version alone":                     {func(s *v1beta1.StreamIngress) { s.ResourceVersion = "2" }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := event.UpdateEvent{ObjectOld: postgres(), ObjectNew: postgres(tc.change)}
+			e := event.UpdateEvent{ObjectOld: accesstest.Postgres(), ObjectNew: accesstest.Postgres(tc.change)}
 			if got := watch.StreamChanged().Update(e); got != tc.stream {
 				t.Errorf("it concerns the proxy: %v", got)
 			}
@@ -65,8 +66,8 @@ func TestServicePredicates(t *testing.T) {
 		"the status":           {func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, before := public()
-			_, _, after := public()
+			_, _, before := accesstest.Public()
+			_, _, after := accesstest.Public()
 			tc.change(after)
 			e := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
 			if got := upstreamChanged().Update(e); got != tc.upstream {
@@ -81,7 +82,7 @@ func TestServicePredicates(t *testing.T) {
 
 // TestBecomes lets through what a stream's upstream outside concerns: the streams that lead to its Service.
 func TestBecomes(t *testing.T) {
-	inside, out := postgres(), postgres(to("192.0.2.7", 5432))
+	inside, out := accesstest.Postgres(), accesstest.Postgres(to("192.0.2.7", 5432))
 	p := watch.Becomes(isOutside)
 	for name, got := range map[string]bool{
 		"one comes":        p.Create(event.CreateEvent{Object: out}),
@@ -96,7 +97,7 @@ func TestBecomes(t *testing.T) {
 	for name, got := range map[string]bool{
 		"one inside comes": p.Create(event.CreateEvent{Object: inside}),
 		"one inside goes":  p.Delete(event.DeleteEvent{Object: inside}),
-		"one stays out":    p.Update(event.UpdateEvent{ObjectOld: out, ObjectNew: postgres(to("192.0.2.8", 5432))}),
+		"one stays out":    p.Update(event.UpdateEvent{ObjectOld: out, ObjectNew: accesstest.Postgres(to("192.0.2.8", 5432))}),
 		"one stays inside": p.Update(event.UpdateEvent{ObjectOld: inside, ObjectNew: inside}),
 	} {
 		if got {
@@ -107,7 +108,7 @@ func TestBecomes(t *testing.T) {
 
 // TestClassesServing finds who serves streams: each class once, and all where nothing says so yet.
 func TestClassesServing(t *testing.T) {
-	one, _, _ := public()
+	one, _, _ := accesstest.Public()
 	another := one.DeepCopy()
 	another.Name = "another"
 	r := &classReconciler{base: baseOf(t, one, another)}
@@ -116,9 +117,9 @@ func TestClassesServing(t *testing.T) {
 		want    []string
 	}{
 		"none":                     {nil, nil},
-		"of one class":             {[]v1beta1.StreamIngress{*postgres(of("public")), *postgres(of("public"))}, []string{"public"}},
-		"of the class that serves": {[]v1beta1.StreamIngress{*postgres(of(""), servedBy("another", 1))}, []string{"another"}},
-		"of no class yet":          {[]v1beta1.StreamIngress{*postgres(of("")), *postgres(of("public"))}, []string{"another", "public"}},
+		"of one class":             {[]v1beta1.StreamIngress{*accesstest.Postgres(accesstest.OfClass("public")), *accesstest.Postgres(accesstest.OfClass("public"))}, []string{"public"}},
+		"of the class that serves": {[]v1beta1.StreamIngress{*accesstest.Postgres(accesstest.OfClass(""), accesstest.ServedBy("another", 1))}, []string{"another"}},
+		"of no class yet":          {[]v1beta1.StreamIngress{*accesstest.Postgres(accesstest.OfClass("")), *accesstest.Postgres(accesstest.OfClass("public"))}, []string{"another", "public"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

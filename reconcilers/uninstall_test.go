@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -25,9 +26,9 @@ func applied(at time.Time) *corev1.ConfigMap {
 
 // TestLeftovers follows an object of a former installation, and one of this installation.
 func TestLeftovers(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(noon)
+	clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 	l := newLeftovers(clock, 2*time.Minute)
-	installed := noon.Add(-time.Hour)
+	installed := accesstest.Noon.Add(-time.Hour)
 	expect := func(obj *corev1.ConfigMap, since time.Time, want time.Duration) {
 		t.Helper()
 		if got := l.keep(obj, since); got != want {
@@ -38,16 +39,16 @@ func TestLeftovers(t *testing.T) {
 	expect(applied(installed.Add(time.Second)), installed, 0)
 	expect(&corev1.ConfigMap{}, installed, 0)
 	expect(applied(installed.Add(-time.Second)), installed, 2*time.Minute)
-	clock.SetTime(noon.Add(time.Minute))
-	expect(applied(noon), installed, time.Minute) // written to meanwhile
-	clock.SetTime(noon.Add(2 * time.Minute))
-	expect(applied(noon), installed, 0)
-	clock.SetTime(noon.Add(time.Hour))
+	clock.SetTime(accesstest.Noon.Add(time.Minute))
+	expect(applied(accesstest.Noon), installed, time.Minute) // written to meanwhile
+	clock.SetTime(accesstest.Noon.Add(2 * time.Minute))
+	expect(applied(accesstest.Noon), installed, 0)
+	clock.SetTime(accesstest.Noon.Add(time.Hour))
 	expect(applied(installed.Add(-time.Second)), installed, 0) // and nothing to write until now
-	again := noon.Add(time.Hour)
-	expect(applied(noon), again, 2*time.Minute) // installed once more, under this process
+	again := accesstest.Noon.Add(time.Hour)
+	expect(applied(accesstest.Noon), again, 2*time.Minute) // installed once more, under this process
 	clock.SetTime(again.Add(time.Minute))
-	expect(applied(noon), again, time.Minute)
+	expect(applied(accesstest.Noon), again, time.Minute)
 }
 
 // TestClassReportAgain looks again at the earliest of what there is to wait for.

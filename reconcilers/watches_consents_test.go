@@ -12,16 +12,17 @@ import (
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
 // TestConsentsWakeWhoCountsOnThem has three streams, of two namespaces and to two Services of a third.
 func TestConsentsWakeWhoCountsOnThem(t *testing.T) {
 	stream := func(namespace, name, service, class string) *v1beta1.StreamIngress {
-		return postgres(of(class), func(s *v1beta1.StreamIngress) {
+		return accesstest.Postgres(accesstest.OfClass(class), func(s *v1beta1.StreamIngress) {
 			s.Namespace, s.Name, s.Spec.Upstream.Namespace, s.Spec.Upstream.Service = namespace, name, "data", service
 		})
 	}
-	seen := clusterOf(t,
+	seen := accesstest.Cluster(t,
 		stream("shop", "db", "db", "public"), stream("shop", "cache", "cache", "internal"), stream("game", "db", "db", "games"),
 	).Build()
 	for name, tc := range map[string]struct {

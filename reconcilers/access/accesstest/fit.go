@@ -1,4 +1,4 @@
-package reconcilers
+package accesstest
 
 import (
 	"strings"
@@ -13,12 +13,12 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
-// mustFit reports on an object, and fails unless a long text was cut to what there is room for: the API server would refuse the
+// MustFit reports on an object, and fails unless a long text was cut to what there is room for: the API server would refuse the
 // status as a whole, and the event.
-func mustFit(t *testing.T, of client.Object, tell func(a access.Access, obj client.Object) error) {
+func MustFit(t *testing.T, of client.Object, tell func(a access.Access, obj client.Object) error) {
 	t.Helper()
-	c := clusterOf(t, of).WithStatusSubresource(of).Build()
-	a, told := accessWith(t, c), events.NewFakeRecorder(10)
+	c := Cluster(t, of).WithStatusSubresource(of).Build()
+	a, told := With(t, c), events.NewFakeRecorder(10)
 	a.Events = told
 	obj := of.DeepCopyObject().(client.Object)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -41,8 +41,8 @@ func mustFit(t *testing.T, of client.Object, tell func(a access.Access, obj clie
 	}
 }
 
-// longText has more words than fit.
-var longText = strings.Repeat("words ", 8000)
+// LongText has more words than fit.
+var LongText = strings.Repeat("words ", 8000)
 
 // longestMessage is how long the longest message of the conditions of an object is.
 func longestMessage(obj client.Object) (longest int) {

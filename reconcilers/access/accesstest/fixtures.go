@@ -1,5 +1,5 @@
 // Package accesstest has clusters of fake clients for the tests of reconcilers, and the objects that they have in common.
-package reconcilers
+package accesstest
 
 import (
 	"context"
@@ -47,15 +47,15 @@ func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client
 	return c.client.List(ctx, list, opts...)
 }
 
-// indexer hands indexes on to a client that is being built.
-type indexer struct{ *fake.ClientBuilder }
+// Indexer hands indexes on to a client that is being built.
+type Indexer struct{ *fake.ClientBuilder }
 
-func (i indexer) IndexField(_ context.Context, obj client.Object, name string, value client.IndexerFunc) error {
+func (i Indexer) IndexField(_ context.Context, obj client.Object, name string, value client.IndexerFunc) error {
 	i.WithIndex(obj, name, value)
 	return nil
 }
 
-func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
+func Cluster(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -66,29 +66,29 @@ func clusterOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := cluster.AddIndexes(t.Context(), indexer{b}); err != nil {
+	if err := cluster.AddIndexes(t.Context(), Indexer{b}); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// accessWith is what reconcilers need, on a client, whose cache never lags.
-func accessWith(t testing.TB, c client.Client) access.Access {
+// With is what reconcilers need, on a client, whose cache never lags.
+func With(t testing.TB, c client.Client) access.Access {
 	t.Helper()
-	b, _ := accessOn(t, c, c)
+	b, _ := On(t, c, c)
 	return b
 }
 
-// accessOn is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
+// On is what reconcilers need, with a cache that shows what is in seen while there is stored what is in stored. What
 // follows the cache by its events is told by the informers.
-func accessOn(t testing.TB, seen, stored client.Client) (access.Access, *informertest.FakeInformers) {
+func On(t testing.TB, seen, stored client.Client) (access.Access, *informertest.FakeInformers) {
 	t.Helper()
 	informers := &informertest.FakeInformers{Scheme: seen.Scheme()}
-	return accessTold(t, informers, seen, stored), informers
+	return Told(t, informers, seen, stored), informers
 }
 
-// accessTold is what reconcilers need, with informers of the test.
-func accessTold(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access.Access {
+// Told is what reconcilers need, with informers of the test.
+func Told(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access.Access {
 	t.Helper()
 	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
@@ -96,27 +96,27 @@ func accessTold(t testing.TB, informers *informertest.FakeInformers, seen, store
 	}
 	return access.Access{
 		View: v, Ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), Writer: stored, Live: stored,
-		Events: events.NewFakeRecorder(10), Kinds: cluster.NewKinds(allKinds{}, logr.Discard()),
+		Events: events.NewFakeRecorder(10), Kinds: cluster.NewKinds(AllKinds{}, logr.Discard()),
 	}
 }
 
-// allKinds is an API server where all kinds are installed.
-type allKinds struct{ client.Reader }
+// AllKinds is an API server where all kinds are installed.
+type AllKinds struct{ client.Reader }
 
-func (allKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (AllKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil
 }
 
-// accessOf is what reconcilers need, in a cluster with these objects.
-func accessOf(t testing.TB, objects ...client.Object) access.Access {
+// Of is what reconcilers need, in a cluster with these objects.
+func Of(t testing.TB, objects ...client.Object) access.Access {
 	t.Helper()
-	return accessWith(t, clusterOf(t, objects...).Build())
+	return With(t, Cluster(t, objects...).Build())
 }
 
-// goingKinds is an API server where all kinds are being deleted.
-type goingKinds struct{ client.Reader }
+// GoingKinds is an API server where all kinds are being deleted.
+type GoingKinds struct{ client.Reader }
 
-func (goingKinds) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	obj.SetDeletionTimestamp(&metav1.Time{Time: noon})
+func (GoingKinds) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetDeletionTimestamp(&metav1.Time{Time: Noon})
 	return nil
 }

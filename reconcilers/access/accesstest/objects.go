@@ -1,4 +1,4 @@
-package reconcilers
+package accesstest
 
 import (
 	"net/netip"
@@ -15,12 +15,12 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-var at = claim.Stream("public", v1beta1.TCP, 5432)
+var PointOfPostgres = claim.Stream("public", v1beta1.TCP, 5432)
 
-var me = claim.StreamHolder("shop", "postgres")
+var HolderOfPostgres = claim.StreamHolder("shop", "postgres")
 
-// claimed is a claim that was promised a while ago; by the zero time it was made for a stored object.
-func claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int64, promised time.Time) *v1beta1.EdgeClaim {
+// Claimed is a claim that was promised a while ago; by the zero time it was made for a stored object.
+func Claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int64, promised time.Time) *v1beta1.EdgeClaim {
 	c := claim.New(at, claim.Claimant{Holder: by, UID: uid, Generation: generation})
 	if !promised.IsZero() {
 		c.Spec.Renewed = &metav1.MicroTime{Time: promised}
@@ -28,25 +28,25 @@ func claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int
 	return c
 }
 
-func servedBy(class string, port int32) func(*v1beta1.StreamIngress) {
+func ServedBy(class string, port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
 }
 
-func of(class string) func(*v1beta1.StreamIngress) {
+func OfClass(class string) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Spec.ClassName = class }
 }
 
-var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+var Noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-func problem(reason, text string) rules.Problems {
+func Problem(reason, text string) rules.Problems {
 	return rules.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
 }
 
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-func public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) {
+func Public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) {
 	ref := func(name string) *v1beta1.ObjectReference {
 		return &v1beta1.ObjectReference{Namespace: "edge", Name: name}
 	}
@@ -65,7 +65,7 @@ func public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) 
 	return class, cm, svc
 }
 
-func postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
+func Postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
 	si := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres", UID: "uid-of-postgres"}}
 	si.Spec.Listen = new(int32(5432))
 	si.Spec.Upstream = v1beta1.StreamUpstream{Service: "db", Port: intstr.FromInt32(5432)}
@@ -75,4 +75,4 @@ func postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
 	return si
 }
 
-func addressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
+func AddressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
