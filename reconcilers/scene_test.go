@@ -27,25 +27,25 @@ func TestWantedEntries(t *testing.T) {
 		objects []client.Object
 		want    map[int32]stream.Entry
 	}{
-		"it holds its port":                   {[]client.Object{mine, life("u", 1)}, open(5432)},
-		"it holds its port from another life": {[]client.Object{mine, life("v", 1)}, open(5432)},
-		"it holds no port":                    {[]client.Object{life("u", 1)}, none},
+		"it holds its port":                   {[]client.Object{mine, accesstest.Life("u", 1)}, open(5432)},
+		"it holds its port from another life": {[]client.Object{mine, accesstest.Life("v", 1)}, open(5432)},
+		"it holds no port":                    {[]client.Object{accesstest.Life("u", 1)}, none},
 		"it holds another port than it asks for": {
-			[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 1), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1)}, none},
-		"it holds a port of another class":  {[]client.Object{accesstest.Claimed(claim.Stream("internal", v1beta1.TCP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1)}, none},
-		"somebody else holds its port":      {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.StreamHolder("shop", "other"), "o", 1, time.Time{}), life("u", 1)}, none},
-		"what is foreign is not entered":    {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.Holder{Kind: "ConfigMap", Namespace: "shop", Name: "postgres"}, "o", 1, time.Time{}), life("u", 1)}, none},
+			[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.TCP, 1), accesstest.HolderOfPostgres, "u", 1, time.Time{}), accesstest.Life("u", 1)}, none},
+		"it holds a port of another class":  {[]client.Object{accesstest.Claimed(claim.Stream("internal", v1beta1.TCP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), accesstest.Life("u", 1)}, none},
+		"somebody else holds its port":      {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.StreamHolder("shop", "other"), "o", 1, time.Time{}), accesstest.Life("u", 1)}, none},
+		"what is foreign is not entered":    {[]client.Object{accesstest.Claimed(accesstest.PointOfPostgres, claim.Holder{Kind: "ConfigMap", Namespace: "shop", Name: "postgres"}, "o", 1, time.Time{}), accesstest.Life("u", 1)}, none},
 		"it is not stored":                  {[]client.Object{mine}, none},
-		"it has moved to another class":     {[]client.Object{mine, life("u", 1, accesstest.OfClass("internal"))}, none},
-		"another class serves it":           {[]client.Object{mine, life("u", 1, accesstest.ServedBy("internal", 5432))}, none},
-		"it was given the port":             {[]client.Object{mine, life("u", 1, drawn)}, open(5432)},
-		"its port is UDP":                   {[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.UDP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), life("u", 1, isUDP)}, none},
-		"its upstream has not consented":    {[]client.Object{mine, life("u", 1, elsewhere)}, none},
-		"the number of its port is unknown": {[]client.Object{mine, life("u", 1, func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") })}, none},
-		"its outside upstream is its own": {[]client.Object{mine, life("u", 1, to("db.example.com", 5432)), &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		"it has moved to another class":     {[]client.Object{mine, accesstest.Life("u", 1, accesstest.OfClass("internal"))}, none},
+		"another class serves it":           {[]client.Object{mine, accesstest.Life("u", 1, accesstest.ServedBy("internal", 5432))}, none},
+		"it was given the port":             {[]client.Object{mine, accesstest.Life("u", 1, accesstest.Drawn)}, open(5432)},
+		"its port is UDP":                   {[]client.Object{accesstest.Claimed(claim.Stream("public", v1beta1.UDP, 5432), accesstest.HolderOfPostgres, "u", 1, time.Time{}), accesstest.Life("u", 1, isUDP)}, none},
+		"its upstream has not consented":    {[]client.Object{mine, accesstest.Life("u", 1, elsewhere)}, none},
+		"the number of its port is unknown": {[]client.Object{mine, accesstest.Life("u", 1, func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Port = intstr.FromString("sql") })}, none},
+		"its outside upstream is its own": {[]client.Object{mine, accesstest.Life("u", 1, to("db.example.com", 5432)), &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "sti-postgres", OwnerReferences: []metav1.OwnerReference{{UID: "u", Controller: new(true)}}}}},
 			map[int32]stream.Entry{5432: {Namespace: "shop", Service: "sti-postgres", Port: "5432"}}},
-		"its outside upstream is somebody else's": {[]client.Object{mine, life("u", 1, to("db.example.com", 5432)),
+		"its outside upstream is somebody else's": {[]client.Object{mine, accesstest.Life("u", 1, to("db.example.com", 5432)),
 			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "sti-postgres"}}}, none},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/claims"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
 )
 
@@ -34,6 +35,6 @@ func Setup(mgr manager.Manager, o Options) error {
 	return errors.Join(err,
 		setupStreams(mgr, a),
 		setupIngress(mgr, a),
-		setupClaims(mgr, a, claimOptions{turns: turns, released: released, auditInterval: o.AuditInterval}),
+		claims.Setup(mgr, a, claims.Options{Turns: turns, Released: released, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

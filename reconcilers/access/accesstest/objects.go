@@ -76,3 +76,13 @@ func Postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
 }
 
 func AddressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
+
+// Life is shop/postgres in one of its lives.
+func Life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
+	si := Postgres(change...)
+	si.UID, si.Generation = uid, generation
+	return si
+}
+
+// Drawn leaves it to the class which port a stream gets.
+func Drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }

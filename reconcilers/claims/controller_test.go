@@ -1,4 +1,4 @@
-package reconcilers
+package claims
 
 import (
 	"context"
@@ -24,18 +24,9 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 )
 
-// life is shop/postgres in one of its lives.
-func life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
-	si := accesstest.Postgres(change...)
-	si.UID, si.Generation = uid, generation
-	return si
-}
-
 func listen(port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Spec.Listen = &port }
 }
-
-func drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
 
 // sightOf looks live at the holder of a claim.
 func sightOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
@@ -61,17 +52,17 @@ func TestWants(t *testing.T) {
 		want claim.Sighting
 	}{
 		"it is not there":                {nil, nil, claim.Sighting{}},
-		"it names the port":              {life("u", 2, accesstest.OfClass("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
-		"it names the port, and a class": {life("u", 2), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
-		"it names another port":          {life("u", 2, listen(5431)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"it names another class":         {life("u", 2, accesstest.OfClass("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"another class serves it":        {life("u", 2, accesstest.ServedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"it was given the port":          {life("u", 1, drawn), nil, claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
-		"it was given two, and told the other": {life("u", 1, drawn, accesstest.ServedBy("public", 5431)), other,
+		"it names the port":              {accesstest.Life("u", 2, accesstest.OfClass("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names the port, and a class": {accesstest.Life("u", 2), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names another port":          {accesstest.Life("u", 2, listen(5431)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"it names another class":         {accesstest.Life("u", 2, accesstest.OfClass("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"another class serves it":        {accesstest.Life("u", 2, accesstest.ServedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
+		"it was given the port":          {accesstest.Life("u", 1, accesstest.Drawn), nil, claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
+		"it was given two, and told the other": {accesstest.Life("u", 1, accesstest.Drawn, accesstest.ServedBy("public", 5431)), other,
 			claim.Sighting{Exists: true, UID: "u", Generation: 1}},
-		"it was given two, and told this one": {life("u", 1, drawn, accesstest.ServedBy("public", 5432)), other,
+		"it was given two, and told this one": {accesstest.Life("u", 1, accesstest.Drawn, accesstest.ServedBy("public", 5432)), other,
 			claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
-		"it was given two, and told none": {life("u", 1, drawn), other, claim.Sighting{Exists: true, UID: "u", Generation: 1}},
+		"it was given two, and told none": {accesstest.Life("u", 1, accesstest.Drawn), other, claim.Sighting{Exists: true, UID: "u", Generation: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
@@ -228,15 +219,15 @@ func TestReconcileClaim(t *testing.T) {
 		again time.Duration
 		stays bool
 	}{
-		"its stream is there":                         {si: life("u", 1), after: time.Hour, stays: true},
+		"its stream is there":                         {si: accesstest.Life("u", 1), after: time.Hour, stays: true},
 		"its stream is about to be stored":            {after: time.Second, again: settling, stays: true},
 		"its stream is not stored yet":                {after: 30 * time.Second, again: 90 * time.Second, stays: true},
 		"its stream was never stored":                 {after: claim.DefaultGrace},
 		"its stream was deleted":                      {after: time.Second, gone: "u"},
 		"an earlier stream of its name was deleted":   {after: 10 * time.Second, gone: "t", again: 110 * time.Second, stays: true},
-		"its stream has moved":                        {si: life("u", 2, listen(1)), after: time.Second},
-		"its stream is about to move here":            {si: life("u", 0, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
-		"another stream of its name is there instead": {si: life("v", 1, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
+		"its stream has moved":                        {si: accesstest.Life("u", 2, listen(1)), after: time.Second},
+		"its stream is about to move here":            {si: accesstest.Life("u", 0, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
+		"another stream of its name is there instead": {si: accesstest.Life("v", 1, listen(1)), after: 10 * time.Second, again: 110 * time.Second, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
@@ -365,7 +356,7 @@ func TestSoonest(t *testing.T) {
 }
 
 func TestGoneBy(t *testing.T) {
-	if got := goneBy(event.UpdateEvent{ObjectOld: life("a", 1), ObjectNew: life("b", 1)}); got != "a" {
+	if got := goneBy(event.UpdateEvent{ObjectOld: accesstest.Life("a", 1), ObjectNew: accesstest.Life("b", 1)}); got != "a" {
 		t.Errorf("of a stream that was created anew: %q", got)
 	}
 	if got := goneBy(event.UpdateEvent{ObjectOld: &corev1.Service{}, ObjectNew: &corev1.Service{}}); got != "" {
@@ -374,6 +365,6 @@ func TestGoneBy(t *testing.T) {
 }
 
 // claimTestOptions are those of a reconciler that is alone.
-func claimTestOptions() claimOptions {
-	return claimOptions{turns: cluster.NewTurns[types.NamespacedName](), released: func(claim.Coordinate) {}}
+func claimTestOptions() Options {
+	return Options{Turns: cluster.NewTurns[types.NamespacedName](), Released: func(claim.Coordinate) {}}
 }

@@ -1,4 +1,4 @@
-package reconcilers
+package claims
 
 import (
 	"context"
@@ -37,26 +37,26 @@ import (
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
 	access.Access
-	// turns are those at Services of type LoadBalancer.
+	// Turns are those at Services of type LoadBalancer.
 	turns *cluster.Turns[types.NamespacedName]
-	// released is told which points were released.
+	// Released is told which points were released.
 	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
 	writes *semaphore.Weighted
 }
 
-// claimOptions are what the reconcilers of claims work with besides their access.
-type claimOptions struct {
-	// turns are those at Services of type LoadBalancer: what one holds is not released while it is looked at.
-	turns *cluster.Turns[types.NamespacedName]
-	// released is told which points were released.
-	released func(claim.Coordinate)
-	// auditInterval is how often the ledger is compared with the cluster, 0 for never.
-	auditInterval time.Duration
+// Options are what the reconcilers of claims work with besides their access.
+type Options struct {
+	// Turns are those at Services of type LoadBalancer: what one holds is not released while it is looked at.
+	Turns *cluster.Turns[types.NamespacedName]
+	// Released is told which points were released.
+	Released func(claim.Coordinate)
+	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
+	AuditInterval time.Duration
 }
 
-func newClaimReconciler(b access.Access, o claimOptions) *claimReconciler {
-	return &claimReconciler{b, o.turns, o.released, semaphore.NewWeighted(releaseWrites)}
+func newClaimReconciler(b access.Access, o Options) *claimReconciler {
+	return &claimReconciler{b, o.Turns, o.Released, semaphore.NewWeighted(releaseWrites)}
 }
 
 // claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
@@ -72,7 +72,7 @@ type claimRequest struct {
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
-func setupClaim(mgr manager.Manager, b access.Access, o claimOptions) error {
+func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 	r := newClaimReconciler(b, o)
 	const name = "edgeclaim"
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).

@@ -1,6 +1,6 @@
 // Package claims releases the claims whose holders no longer want them, enters into the ledger what Ingresses serve that nobody
 // has claimed, and compares the ledger with the cluster.
-package reconcilers
+package claims
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
-// setupClaims adds the reconcilers of claims to the manager.
-func setupClaims(mgr manager.Manager, a access.Access, o claimOptions) error {
+// Setup adds the reconcilers of claims to the manager.
+func Setup(mgr manager.Manager, a access.Access, o Options) error {
 	registerClaimMetrics(mgr.GetCache())
-	return errors.Join(setupClaim(mgr, a, o), setupForeignIngress(mgr, a), setupAudit(mgr, a, o.auditInterval))
+	return errors.Join(setupClaim(mgr, a, o), setupForeignIngress(mgr, a), setupAudit(mgr, a, o.AuditInterval))
 }
