@@ -37,7 +37,7 @@ func nodesOf(t *testing.T, claims map[claim.Coordinate]claim.Holder, objects ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := poolOf("nodes")
+	pool := accesstest.PoolOf("nodes")
 	pool.Spec.Source = v1beta1.SourceNodeIP
 	r := &classReconciler{base: b, pacer: newPacer(b.Ledger.Clock), services: newServiceReconciler(b, newClassReports())}
 	pools.Add(pool)
@@ -109,7 +109,7 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 	}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	pool := poolOf("nodes")
+	pool := accesstest.PoolOf("nodes")
 	pool.Spec.Source = v1beta1.SourceNodeIP
 	pools.Add(pool)
 	if !slices.Equal(known, []bool{true}) || q.Len() != 1 {

@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/claims"
+	"jeffthecoder.xyz/portcullis/reconcilers/loadbalancers"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
 	turns := cluster.NewTurns[types.NamespacedName]()
-	released, err := setupLoadBalancers(mgr, a, turns)
+	released, err := loadbalancers.Setup(mgr, a, turns)
 	return errors.Join(err,
 		setupStreams(mgr, a),
 		setupIngress(mgr, a),

@@ -86,3 +86,8 @@ func Life(uid types.UID, generation int64, change ...func(*v1beta1.StreamIngress
 
 // Drawn leaves it to the class which port a stream gets.
 func Drawn(s *v1beta1.StreamIngress) { s.Spec.Listen = nil }
+
+// PoolOf is a pool of some addresses.
+func PoolOf(name string, addresses ...string) *v1beta1.AddressPool {
+	return &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.AddressPoolSpec{Addresses: addresses}}
+}

@@ -1,4 +1,4 @@
-package reconcilers
+package loadbalancers
 
 import (
 	"sync"

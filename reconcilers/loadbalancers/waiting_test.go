@@ -1,4 +1,4 @@
-package reconcilers
+package loadbalancers
 
 import (
 	"slices"
@@ -72,7 +72,7 @@ func TestWaitsForWhatCanBeFree(t *testing.T) {
 		waits bool
 	}{
 		"no pool has the other family": {nil, false},
-		"a pool has, and is full":      {[]client.Object{poolOf("six", six)}, true},
+		"a pool has, and is full":      {[]client.Object{accesstest.PoolOf("six", six)}, true},
 	} {
 		svc := dualStack(corev1.IPFamilyPolicyPreferDualStack)
 		r := balancers(t, []client.Object{svc.DeepCopy()}, append(tc.pools, svc.DeepCopy()))

@@ -1,4 +1,4 @@
-package reconcilers
+package loadbalancers
 
 import (
 	"net/netip"
@@ -43,17 +43,12 @@ func onAddress(ip string) *v1beta1.EdgeClaim {
 	return claim.New(claim.Address(netip.MustParseAddr(ip)), claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "w"})
 }
 
-// poolOf is a pool of some addresses.
-func poolOf(name string, addresses ...string) *v1beta1.AddressPool {
-	return &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.AddressPoolSpec{Addresses: addresses}}
-}
-
 // balancers is a reconciler whose cache does not show all that is stored, with a pool of some addresses, and those in
 // alsoSeen.
 func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReconciler {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	seen := append([]client.Object{namespace, poolOf("pool", "192.0.2.0/28")}, alsoSeen...)
+	seen := append([]client.Object{namespace, accesstest.PoolOf("pool", "192.0.2.0/28")}, alsoSeen...)
 	b, informers := accesstest.On(t, accesstest.Cluster(t, seen...).WithReturnManagedFields().Build(), accesstest.Cluster(t, stored...).WithReturnManagedFields().Build())
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
@@ -124,7 +119,7 @@ func TestLaggingClaimsMoveNoAddress(t *testing.T) {
 // claim was released and is still in the cache.
 func TestReleasedPortIsNotListed(t *testing.T) {
 	address := netip.MustParseAddr("198.51.100.7")
-	sharing := poolOf("sharing", "198.51.100.0/28")
+	sharing := accesstest.PoolOf("sharing", "198.51.100.0/28")
 	sharing.Spec.Sharing = v1beta1.SharingPorts
 	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{

@@ -1,4 +1,4 @@
-package reconcilers
+package loadbalancers
 
 import (
 	"context"
@@ -164,7 +164,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			svc := dualStack(corev1.IPFamilyPolicyRequireDualStack)
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
-			r := balancers(t, append(tc.stored, svc.DeepCopy()), []client.Object{svc.DeepCopy(), poolOf("six", last)})
+			r := balancers(t, append(tc.stored, svc.DeepCopy()), []client.Object{svc.DeepCopy(), accesstest.PoolOf("six", last)})
 			r.Ledger.Store = &stumbling{r.Ledger.Store, tc.fails}
 			if _, err := r.Reconcile(t.Context(), request); (err != nil) != (tc.fails != "") {
 				t.Fatal(err)

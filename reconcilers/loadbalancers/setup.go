@@ -1,5 +1,5 @@
 // Package loadbalancers gives Services of type LoadBalancer addresses of the pools, and reports on the pools.
-package reconcilers
+package loadbalancers
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
-// setupLoadBalancers adds the reconcilers of Services of type LoadBalancer and of pools to the manager. It returns what is to be
+// Setup adds the reconcilers of Services of type LoadBalancer and of pools to the manager. It returns what is to be
 // told which points were released. Whoever releases what such a Service holds takes turns with them.
-func setupLoadBalancers(
+func Setup(
 	mgr manager.Manager, a access.Access, turns *cluster.Turns[types.NamespacedName],
 ) (released func(claim.Coordinate), err error) {
 	recent := newRecentClaims(clock.RealClock{})

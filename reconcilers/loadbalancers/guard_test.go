@@ -1,4 +1,4 @@
-package reconcilers
+package loadbalancers
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const served = "192.0.2.7"
-			svc, pool := balancerAt(served), poolOf("pool", "192.0.2.0/28")
+			svc, pool := balancerAt(served), accesstest.PoolOf("pool", "192.0.2.0/28")
 			held := claim.New(claim.Address(netip.MustParseAddr(served)),
 				claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
