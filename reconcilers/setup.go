@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/claims"
+	"jeffthecoder.xyz/portcullis/reconcilers/ingresses"
 	"jeffthecoder.xyz/portcullis/reconcilers/loadbalancers"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
 )
@@ -35,7 +36,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	released, err := loadbalancers.Setup(mgr, a, turns)
 	return errors.Join(err,
 		setupStreams(mgr, a),
-		setupIngress(mgr, a),
+		ingresses.Setup(mgr, a),
 		claims.Setup(mgr, a, claims.Options{Turns: turns, Released: released, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

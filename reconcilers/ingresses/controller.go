@@ -1,4 +1,5 @@
-package reconcilers
+// Package ingresses keeps the Ingress and the Certificate of each annotated Service.
+package ingresses
 
 import (
 	"context"
@@ -33,7 +34,7 @@ type ingressReconciler struct {
 	told *report.Bulletin
 }
 
-func setupIngress(mgr manager.Manager, b access.Access) error {
+func Setup(mgr manager.Manager, b access.Access) error {
 	r := &ingressReconciler{Access: b, told: report.NewBulletin()}
 	registerIngressMetrics(r.told)
 	return builder.ControllerManagedBy(mgr).Named("ingress").

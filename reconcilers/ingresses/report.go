@@ -1,4 +1,4 @@
-package reconcilers
+package ingresses
 
 import (
 	"context"
