@@ -17,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/ingresses"
 	"jeffthecoder.xyz/portcullis/reconcilers/loadbalancers"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
+	"jeffthecoder.xyz/portcullis/reconcilers/streams"
 )
 
 // Options are what the reconcilers work with.
@@ -35,7 +36,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	turns := cluster.NewTurns[types.NamespacedName]()
 	released, err := loadbalancers.Setup(mgr, a, turns)
 	return errors.Join(err,
-		setupStreams(mgr, a),
+		streams.Setup(mgr, a),
 		ingresses.Setup(mgr, a),
 		claims.Setup(mgr, a, claims.Options{Turns: turns, Released: released, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))

@@ -1,0 +1,73 @@
+package streams
+
+import (
+	"context"
+	"errors"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// acquire claims for a stream that holds nothing as far as the cache knows: it got past admission, its claim was
+// deleted by hand, or the port it lost to somebody else is free again. It meets the verdict that admission would give.
+func (r *streamReconciler) acquire(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant,
+) (claim.Coordinate, rules.Problems, error) {
+	req, problems, err := rules.Port(ctx, r.View, si, class)
+	if err != nil || len(problems) > 0 {
+		return claim.Coordinate{}, problems, err
+	}
+	if req.At.IsZero() {
+		return r.draw(ctx, si, by, req)
+	}
+	if by.Adopts, problems, err = rules.Adoption(ctx, r.View, si, class, req.At); err != nil || len(problems) > 0 {
+		return claim.Coordinate{}, problems, err
+	}
+	_, err = r.Ledger.Claim(ctx, req.At, by, nil)
+	var held *claim.HeldError
+	if errors.As(err, &held) {
+		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
+		problems, err = rules.Conflict(ctx, r.View, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
+		return claim.Coordinate{}, problems, err
+	}
+	return req.At, nil, err
+}
+
+// draw claims a free port for a stream that names none. The port it had before is tried first, and claims that the
+// cache does not show yet count.
+func (r *streamReconciler) draw(
+	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
+) (claim.Coordinate, rules.Problems, error) {
+	held, err := r.View.HeldLive(ctx, by.Holder)
+	if err != nil {
+		return claim.Coordinate{}, nil, err
+	}
+	if at := rules.Wanted(si, req.Class.Name, held); !at.IsZero() {
+		return at, nil, nil
+	}
+	take := func(at claim.Coordinate) (bool, error) {
+		_, foreign, err := r.View.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		if err != nil || foreign {
+			return false, err
+		}
+		var taken *claim.HeldError
+		if _, err = r.Ledger.Claim(ctx, at, by, nil); errors.As(err, &taken) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	before := claim.Stream(req.Class.Name, si.ProtocolOrDefault(), si.Status.Listen)
+	if !before.IsZero() && (si.Status.ClassName == req.Class.Name || req.Free.Has(before.Port())) {
+		if got, err := take(before); got || err != nil {
+			return before, nil, err
+		}
+	}
+	at, err := rules.Draw(si, req, take)
+	if errors.Is(err, rules.ErrNoFreePort) {
+		return claim.Coordinate{}, rules.NoFreePort(si, req.Class), nil
+	}
+	return at, nil, err
+}

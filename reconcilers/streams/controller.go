@@ -1,0 +1,145 @@
+package streams
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// streamReconciler answers each StreamIngress in its status, claims for those that got past admission, and keeps the
+// Service of an outside upstream.
+type streamReconciler struct {
+	base
+}
+
+func setupStream(mgr manager.Manager, b base) error {
+	r := &streamReconciler{base: b}
+	return builder.ControllerManagedBy(mgr).Named("streamingress").
+		For(&v1beta1.StreamIngress{}, builder.WithPredicates(verdictChanged())).
+		Owns(&corev1.Service{}).
+		Owns(&discoveryv1.EndpointSlice{}).
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).
+		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, r.onFront())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
+		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
+			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
+		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.View, b.Kinds, r))
+}
+
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=streamingresses/status,verbs=patch
+// +kubebuilder:rbac:groups=nginx-stream.jeffthecoder.xyz,resources=edgeclaims,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch;create;patch;delete
+
+// Reconcile answers one StreamIngress.
+func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	si, err := r.View.Stream(ctx, req.NamespacedName)
+	if err != nil || si == nil {
+		return reconcile.Result{}, err
+	}
+	if si.DeletionTimestamp != nil {
+		return watch.Later(r.leaving(ctx, si))
+	}
+	v, err := r.judge(ctx, si)
+	if err != nil {
+		return watch.Later(err)
+	}
+	if wait := v.patience(si, time.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.report(ctx, si, v); err != nil {
+		return watch.Later(err)
+	}
+	return reconcile.Result{RequeueAfter: v.again()}, nil
+}
+
+// reporters is how many streams are looked at at once: enough to report them as fast as they are admitted, and so few
+// that a busy API server has time for the writes that open their ports.
+const reporters = 3
+
+// pendingRetry is when to look again at a stream that is about to be programmed. The write is an event that brings it
+// back sooner; but one cache may show the write before another shows whom it concerns.
+const pendingRetry = 5 * time.Second
+
+// judge finds out everything that the status of a stream tells.
+func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress) (*verdict, error) {
+	v := &verdict{}
+	class, problems, err := rules.ClassOf(ctx, r.View, si)
+	if err != nil {
+		return nil, err
+	}
+	v.class, v.refusal = class, problems
+	if len(problems) == 0 {
+		if v.at, v.refusal, err = r.claim(ctx, si, class); err != nil {
+			return nil, err
+		}
+	}
+	if v.resolved, err = r.resolve(ctx, si, class); err != nil {
+		return nil, err
+	}
+	if len(v.refusal) == 0 {
+		v.programmed, err = r.programmed(ctx, si, v)
+	}
+	return v, err
+}
+
+// resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and
+// goes when that is withdrawn. While there is no class, all stays as it is.
+func (r *streamReconciler) resolve(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+) (rules.Problems, error) {
+	if class == nil {
+		return rules.Upstream(ctx, r.View, si)
+	}
+	if problems, err := rules.Consent(ctx, r.View, si, class); err != nil || len(problems) > 0 {
+		if err == nil && si.Outside() {
+			err = r.inside(ctx, si)
+		}
+		return problems, err
+	}
+	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	return rules.Upstream(ctx, r.View, si)
+}
+
+// claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
+func (r *streamReconciler) claim(
+	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+) (claim.Coordinate, rules.Problems, error) {
+	holder := claim.StreamHolder(si.Namespace, si.Name)
+	held, err := r.View.Held(ctx, holder)
+	if err != nil {
+		return claim.Coordinate{}, nil, err
+	}
+	at := rules.Wanted(si, class.Name, held)
+	for _, point := range held {
+		if point == at {
+			return at, nil, nil
+		}
+	}
+	return r.acquire(ctx, si, class, claim.Claimant{Holder: holder, UID: si.UID, Generation: si.Generation})
+}

@@ -1,0 +1,133 @@
+package streams
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// scene is everything that the proxy of a class depends on, as it is now.
+type scene struct {
+	*proxy
+	configMaps []configMap
+	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
+}
+
+// configMap is the ConfigMap of one protocol.
+type configMap struct {
+	protocol v1beta1.Protocol
+	ref      v1beta1.ObjectReference
+	// object is nil where there is none.
+	object   *corev1.ConfigMap
+	standing stream.Standing
+}
+
+// lookAt gathers the scene of a class.
+func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*scene, error) {
+	s := &scene{}
+	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+		ref := class.ConfigMap(protocol)
+		if ref == nil {
+			continue
+		}
+		cm := configMap{protocol: protocol, ref: *ref}
+		var err error
+		if cm.object, err = b.View.ConfigMap(ctx, *ref); err != nil {
+			return nil, err
+		}
+		if cm.object != nil {
+			if cm.standing, err = b.View.Entries(cm.object); err != nil {
+				return nil, err
+			}
+		}
+		s.configMaps = append(s.configMaps, cm)
+	}
+	var err error
+	if s.proxy, err = b.proxyOf(ctx, class); err != nil {
+		return nil, err
+	}
+	s.claims, err = b.View.Claims(ctx, class.Name)
+	return s, err
+}
+
+// grantedStreams are the streams that hold the point they want, by that point. A stream whose upstream namespace has
+// withdrawn its consent keeps its claim, and is not among them; asked are the points of those, too.
+func (b base) grantedStreams(
+	ctx context.Context, s *scene,
+) (granted map[claim.Coordinate]*v1beta1.StreamIngress, asked map[claim.Coordinate]bool, err error) {
+	held := map[claim.Holder][]claim.Coordinate{}
+	for at, c := range s.claims {
+		if h := claim.HolderOf(c); h.IsStream() {
+			held[h] = append(held[h], at)
+		}
+	}
+	granted = make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
+	asked = make(map[claim.Coordinate]bool, len(held))
+	for holder, points := range held {
+		si, err := b.View.Stream(ctx, holder.Key())
+		if err != nil {
+			return nil, nil, err
+		}
+		if si == nil {
+			continue
+		}
+		if name := cluster.ClassName(si); name != "" && name != s.class.Name {
+			continue
+		}
+		at := rules.Wanted(si, s.class.Name, points)
+		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
+			continue
+		}
+		asked[at] = true
+		problems, err := rules.Consent(ctx, b.View, si, s.class)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(problems) == 0 {
+			granted[at] = si
+		}
+	}
+	return granted, asked, nil
+}
+
+// wantedEntries are the entries that should stand in the ConfigMap of a protocol.
+func (b base) wantedEntries(
+	ctx context.Context, cm configMap, granted map[claim.Coordinate]*v1beta1.StreamIngress,
+) (map[int32]stream.Entry, error) {
+	wanted := map[int32]stream.Entry{}
+	for at, si := range granted {
+		if at.Protocol() != cm.protocol {
+			continue
+		}
+		entry, ok, err := b.entryFor(ctx, si, cm.standing.Data[stream.Key(at.Port())])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			wanted[at.Port()] = entry
+		}
+	}
+	return wanted, nil
+}
+
+// entryFor is the entry of a stream; ok is false while the number of a named port can't be told, or while somebody
+// else's Service has the name that an outside upstream needs.
+func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing string) (stream.Entry, bool, error) {
+	svc, err := b.View.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
+	if err != nil {
+		return stream.Entry{}, false, err
+	}
+	if si.Outside() && svc != nil && !metav1.IsControlledBy(svc, si) {
+		return stream.Entry{}, false, nil
+	}
+	entry, ok := stream.EntryFor(si, svc, standing)
+	return entry, ok, nil
+}

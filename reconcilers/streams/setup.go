@@ -1,0 +1,18 @@
+// Package streams opens what StreamIngresses ask for: it writes the ConfigMaps and the Service of each class, and reports on both.
+package streams
+
+import (
+	"errors"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
+)
+
+// Setup adds the reconcilers of streams and of their classes to the manager.
+func Setup(mgr manager.Manager, a access.Access) error {
+	registerStreamMetrics(mgr.GetCache())
+	b := base{a, newLeftovers(clock.RealClock{}, a.Ledger.Grace)}
+	return errors.Join(setupClass(mgr, b), setupFormer(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
+}

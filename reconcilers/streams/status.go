@@ -1,0 +1,266 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
+)
+
+// verdict is everything that the status of a stream tells.
+type verdict struct {
+	class *v1beta1.StreamIngressClass
+	// at is the point that the stream holds; zero when refusal says why it holds none.
+	at      claim.Coordinate
+	refusal rules.Problems
+	// resolved is what is wrong with the upstream.
+	resolved rules.Problems
+	// programmed is the condition of that type, unless the stream is refused.
+	programmed metav1.Condition
+	addresses  []string
+}
+
+// again is when to look again without being told, 0 for never.
+func (v *verdict) again() time.Duration {
+	for _, p := range v.resolved {
+		if p.Reason == v1beta1.ReasonBackendRefused || p.Reason == v1beta1.ReasonBackendNameTaken {
+			return watch.RefusedRetry
+		}
+	}
+	for _, p := range v.refusal {
+		switch p.Reason {
+		case v1beta1.ReasonNoFreePort:
+			return pendingRetry // the claim that goes wakes us up, perhaps before its port is known to be free
+		case v1beta1.ReasonNamespaceLimitReached:
+			return watch.RefusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
+		}
+	}
+	if v.programmed.Reason == v1beta1.ReasonPending {
+		return pendingRetry
+	}
+	return 0
+}
+
+// newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it.
+const newcomer = time.Second
+
+// patience is how long to wait before a stream is reported on, 0 for not at all: the proxy is told of most new ones within a
+// fraction of a second, and one write of the status says it all. One that leaves its port or class open is reported at once, as
+// it keeps what it was given by its status.
+func (v *verdict) patience(si *v1beta1.StreamIngress, now time.Time) time.Duration {
+	leavesOpen := si.Spec.Listen == nil || si.Spec.ClassName == ""
+	if leavesOpen || len(si.Status.Conditions) > 0 || len(v.refusal) > 0 || v.programmed.Reason != v1beta1.ReasonPending {
+		return 0
+	}
+	age := now.Sub(si.CreationTimestamp.Time)
+	if age < 0 { // by another clock
+		return 0
+	}
+	return max(newcomer-age, 0)
+}
+
+// unusable are the reasons for which nothing is programmed: the upstream may not be used, or is not there and will not
+// be.
+var unusable = map[string]bool{
+	v1beta1.ReasonRefNotPermitted:  true,
+	v1beta1.ReasonBackendNameTaken: true,
+	v1beta1.ReasonBackendRefused:   true,
+}
+
+// programmed finds out whether the proxy has been told about a stream that holds its point.
+func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (metav1.Condition, error) {
+	no := func(reason, message string) (metav1.Condition, error) {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
+	}
+	for _, p := range v.resolved {
+		if unusable[p.Reason] {
+			return no(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
+		}
+	}
+	port := stream.PortKey{Protocol: v.at.Protocol(), Port: v.at.Port()}
+	refused := refusalOf(v.class, port)
+	ref := v.class.ConfigMap(port.Protocol)
+	if ref == nil {
+		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
+	}
+	cm, err := r.View.ConfigMap(ctx, *ref)
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	standing := ""
+	if cm != nil {
+		standing = cm.Data[stream.Key(port.Port)]
+	}
+	entry, ok, err := r.entryFor(ctx, si, standing)
+	switch {
+	case err != nil:
+		return metav1.Condition{}, err
+	case !ok:
+		return no(v1beta1.ReasonUnresolvedRefs,
+			"the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
+	case standing != entry.String() && refused != nil:
+		return no(refused.Reason, refused.Message)
+	case standing != entry.String():
+		return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+	}
+	return r.opened(ctx, v, port, refused)
+}
+
+// opened finds out whether a port whose entry stands is open on the Service of the class, or, without one, is the proxy's on the
+// nodes.
+func (r *streamReconciler) opened(
+	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
+) (metav1.Condition, error) {
+	yes := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
+		Message: fmt.Sprintf("%s of class %s is open", port, v.class.Name)}
+	no := func(reason, message string) (metav1.Condition, error) {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
+	}
+	ref := v.class.Spec.Service
+	if ref == nil {
+		front, err := rules.FrontOf(ctx, r.View, v.class)
+		if err != nil {
+			return metav1.Condition{}, err
+		}
+		taken, err := front.Hindrance(ctx, r.View, v.at)
+		if err == nil && len(taken) > 0 {
+			return no(v1beta1.ReasonPortRefused, takenOnNodes(taken))
+		}
+		return yes, err
+	}
+	svc, err := r.View.Front(ctx, *ref)
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	if svc == nil {
+		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf(
+			"the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
+	}
+	v.addresses = addressesOf(svc)
+	for _, p := range svc.Spec.Ports {
+		if p.Port == port.Port && v1beta1.Protocol(p.Protocol) == port.Protocol {
+			return yes, nil
+		}
+	}
+	v.addresses = nil
+	if refused != nil {
+		return no(refused.Reason, refused.Message)
+	}
+	return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+}
+
+// maxAddresses is how many addresses the status of a stream has room for.
+const maxAddresses = 64
+
+// addressesOf are the addresses and host names at which a Service can be reached from outside.
+func addressesOf(svc *corev1.Service) []string {
+	var addresses []string
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		for _, address := range []string{ingress.IP, ingress.Hostname} {
+			if address != "" && len(addresses) < maxAddresses {
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	return addresses
+}
+
+// aboutToBeTold is one message for the time until the ConfigMap is written and for that until the Service is, so that a
+// new stream's status is written twice at most.
+func aboutToBeTold(class *v1beta1.StreamIngressClass) string {
+	return fmt.Sprintf("the proxy of class %s is about to be told", class.Name)
+}
+
+// refusalOf finds out why a port could not be programmed, nil when nothing is known. The status of a class lists only the first
+// of the refused ports; where it is full, what it says of the last one holds for those after it. That says neither which port
+// nor how many, so that all their streams need not be told anew when one comes or goes.
+func refusalOf(class *v1beta1.StreamIngressClass, port stream.PortKey) *v1beta1.RefusedPort {
+	refused := class.Status.Refused
+	for i := range refused {
+		if portOf(refused[i]) == port {
+			return &refused[i]
+		}
+	}
+	if len(refused) < maxRefused {
+		return nil
+	}
+	last := refused[len(refused)-1]
+	if stream.ComparePorts(port, portOf(last)) < 0 {
+		return nil
+	}
+	return &v1beta1.RefusedPort{Protocol: port.Protocol, Port: port.Port, Reason: last.Reason, Message: fmt.Sprintf(
+		"class %s has more than %d ports that were refused, such as this one: %s", class.Name, maxRefused, last.Message)}
+}
+
+// conditions are the conditions of a stream, in the order in which they build on each other.
+func (v *verdict) conditions() []metav1.Condition {
+	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted}
+	if len(v.refusal) > 0 {
+		accepted = report.Failed(v.refusal)
+		v.programmed = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotAccepted,
+			Message: "the request is not accepted"}
+	} else {
+		accepted.Message = fmt.Sprintf("%s of class %s is claimed", v.at.Point(), v.at.Class())
+	}
+	resolved := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonResolvedRefs, Message: "the upstream exists"}
+	if len(v.resolved) > 0 {
+		resolved = report.Failed(v.resolved)
+	}
+	accepted.Type, resolved.Type, v.programmed.Type = v1beta1.ConditionAccepted, v1beta1.ConditionResolvedRefs, v1beta1.ConditionProgrammed
+	return []metav1.Condition{accepted, resolved, v.programmed}
+}
+
+// report writes the status of a stream, if it changed, and tells what changed by events. A Conflict error says that the
+// stream is no longer what was judged.
+func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
+	next := si.DeepCopy()
+	status := &next.Status
+	status.ObservedGeneration, status.Listen, status.Addresses = si.Generation, v.at.Port(), v.addresses
+	if v.class != nil {
+		status.ClassName = v.class.Name
+	}
+	var changed []metav1.Condition
+	for _, c := range v.conditions() {
+		c.ObservedGeneration = si.Generation
+		if before := meta.FindStatusCondition(si.Status.Conditions, c.Type); isNews(before, c) {
+			changed = append(changed, c)
+		}
+		report.SetCondition(&status.Conditions, c)
+	}
+	if equality.Semantic.DeepEqual(si.Status, next.Status) {
+		return nil
+	}
+	if written, err := write.ChangeStatus(ctx, r.Writer, si, next); err != nil || !written {
+		return err
+	}
+	for _, c := range changed {
+		report.ConditionChanged(r.Events, next, c)
+		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
+			observeProgrammed(si)
+		}
+	}
+	return nil
+}
+
+// isNews says whether a condition is worth an event. That a new stream resolves, and that it is about to be programmed,
+// is what everybody expects.
+func isNews(before *metav1.Condition, now metav1.Condition) bool {
+	if before != nil {
+		return before.Status != now.Status || before.Reason != now.Reason
+	}
+	return now.Type != v1beta1.ConditionResolvedRefs && now.Reason != v1beta1.ReasonPending && now.Reason != v1beta1.ReasonNotAccepted ||
+		now.Type == v1beta1.ConditionResolvedRefs && now.Status == metav1.ConditionFalse
+}

@@ -1,0 +1,107 @@
+package streams
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// verdictChanged leaves out changes of a stream's metadata. Changes of its status count: whatever somebody else writes
+// there is set right.
+func verdictChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status)
+	}}
+}
+
+// portsChanged leaves out changes of a Service that leave its ports alone.
+func portsChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+		return !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) || before.UID != after.UID
+	}}
+}
+
+// streams lists streams by an index; an error is logged, as the next event brings the chance again.
+func (b base) streams(ctx context.Context, index, value string, and ...client.ListOption) []v1beta1.StreamIngress {
+	var list v1beta1.StreamIngressList
+	if err := b.View.Reader.List(ctx, &list, append(and, client.MatchingFields{index: value})...); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "index", index, "value", value)
+	}
+	return list.Items
+}
+
+// streamsAt lists the streams that ask for a port or have it, port 0 for those that wait to be given one; an error is
+// logged, as the next event brings the chance again.
+func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress {
+	streams, err := b.View.StreamsAt(ctx, protocol, port)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "protocol", protocol, "port", port)
+	}
+	return streams
+}
+
+// streamsTo lists the streams whose upstream is a Service.
+func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1.StreamIngress {
+	return b.streams(ctx, cluster.IndexUpstream, service.Namespace+"/"+service.Name)
+}
+
+func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(streams))
+	for i := range streams {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&streams[i])})
+	}
+	return requests
+}
+
+// streamsOfClass finds the streams that a class serves, and those that name none.
+func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
+	return append(requestsFor(r.streams(ctx, cluster.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, cluster.IndexClass, ""))...)
+}
+
+// streamsIn finds the streams of a namespace.
+func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var list v1beta1.StreamIngressList
+	if err := r.View.Reader.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "namespace", namespace.GetName())
+	}
+	return requestsFor(list.Items)
+}
+
+// onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the
+// addresses or the nodes that the proxy shares.
+func (r *streamReconciler) onClaim() handler.EventHandler {
+	holder := func(q watch.Queue, obj client.Object) {
+		if h := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); h.IsStream() {
+			q.Add(reconcile.Request{NamespacedName: h.Key()})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { holder(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
+			holder(q, e.ObjectOld)
+			holder(q, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
+			holder(q, e.Object)
+			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.Port() != 0 {
+				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
+				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
+			}
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package streams
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// consents is a source of the consents that are given and withdrawn. Any tenant may write ReferenceGrants, as many and as often as
+// it likes: what changes no consent, or one that no stream counts on, has nothing looked at.
+type consents struct {
+	base
+	// concerned finds who looks after streams.
+	concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request
+}
+
+// whenConsented is a source of events of the consents by ReferenceGrants, a kind that may not be installed yet. When it is watched,
+// all that abroad finds is looked at once.
+func whenConsented(
+	mgr manager.Manager, b base, concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request,
+	abroad func(context.Context) []reconcile.Request,
+) source.Source {
+	return watch.WhenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{base: b, concerned: concerned}, abroad)
+}
+
+// Start implements source.SyncingSource.
+func (s *consents) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.View.OnConsents(func(changed []cluster.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource. It tries again until ctx is done, as the kind may go as it came.
+func (s *consents) WaitForSync(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, watch.LookEvery, true, func(ctx context.Context) (bool, error) {
+		err := s.View.FollowConsents(ctx)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("could not read ReferenceGrants, trying again", "error", err.Error())
+		}
+		return err == nil, nil
+	})
+}
+
+// streamsBy lists the streams that count on some consents.
+func (b base) streamsBy(ctx context.Context, given []cluster.Consent) (counting []v1beta1.StreamIngress) {
+	for _, c := range given { // one for all Services of a namespace has the name that the index has for it
+		counting = append(counting, b.streams(ctx, cluster.IndexUpstream, c.To.Namespace+"/"+c.To.Name, client.InNamespace(c.From))...)
+	}
+	return counting
+}
+
+// themselves finds who looks after streams: each is looked after for itself.
+func (r *streamReconciler) themselves(_ context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
+	return requestsFor(streams)
+}
+
+// streamsAbroad finds the streams that send their traffic to another namespace than their own.
+func (r *streamReconciler) streamsAbroad(ctx context.Context) []reconcile.Request {
+	var list v1beta1.StreamIngressList
+	if err := r.View.Reader.List(ctx, &list); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses")
+	}
+	return requestsFor(slices.DeleteFunc(list.Items, func(si v1beta1.StreamIngress) bool {
+		return si.UpstreamNamespace() == si.Namespace
+	}))
+}

@@ -1,0 +1,132 @@
+package streams
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// frontChanged leaves out changes of the Service in front of a proxy that leave alone what is opened on it, by whom, and the
+// label of its class.
+func frontChanged() predicate.Predicate {
+	return predicate.Or(portsChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+		return before.Labels[v1beta1.LabelClass] != after.Labels[v1beta1.LabelClass] ||
+			!equality.Semantic.DeepEqual(before.ManagedFields, after.ManagedFields)
+	}})
+}
+
+// naming lists the classes that name an object; an error is logged, as the next event brings the chance again.
+func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIngressClass {
+	classes, err := b.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
+	}
+	return slices.DeleteFunc(classes, func(class v1beta1.StreamIngressClass) bool { return !cluster.Names(&class, obj) })
+}
+
+// onConfigMap looks at the streams whose entries changed.
+func (r *streamReconciler) onConfigMap() handler.EventHandler {
+	changed := func(ctx context.Context, q watch.Queue, obj client.Object, before, after map[string]string) {
+		ports := stream.ChangedPorts(before, after)
+		for _, class := range r.naming(ctx, obj) {
+			for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
+				ref := class.ConfigMap(protocol)
+				if ref == nil || ref.Namespace != obj.GetNamespace() || ref.Name != obj.GetName() {
+					continue
+				}
+				for _, port := range ports {
+					r.addPort(ctx, q, class.Name, stream.PortKey{Protocol: protocol, Port: port})
+				}
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
+			changed(ctx, q, e.Object, nil, e.Object.(*corev1.ConfigMap).Data)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			changed(ctx, q, e.ObjectNew, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
+			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
+		},
+	}
+}
+
+// addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
+// the port was given a moment ago, so that it is not yet found by its port.
+func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class string, port stream.PortKey) {
+	watch.Add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
+	c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
+	}
+	if c == nil {
+		return
+	}
+	if h := claim.HolderOf(c); h.IsStream() {
+		q.Add(reconcile.Request{NamespacedName: h.Key()})
+	}
+}
+
+// onFront looks at the streams whose ports on the Service of their class changed, and at all of the class when its addresses
+// did, or when the Service came or went.
+func (r *streamReconciler) onFront() handler.EventHandler {
+	all := func(ctx context.Context, q watch.Queue, obj client.Object) {
+		for _, class := range r.naming(ctx, obj) {
+			watch.Add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class.Name)))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { all(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
+				all(ctx, q, after)
+				return
+			}
+			ports := differing(before, after)
+			if len(ports) == 0 {
+				return
+			}
+			for _, class := range r.naming(ctx, after) {
+				for port := range ports {
+					r.addPort(ctx, q, class.Name, port)
+				}
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { all(ctx, q, e.Object) },
+	}
+}
+
+// differing are the ports that only one of two versions of a Service has.
+func differing(before, after *corev1.Service) map[stream.PortKey]bool {
+	ports := map[stream.PortKey]bool{}
+	for _, p := range before.Spec.Ports {
+		ports[stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}] = true
+	}
+	for _, p := range after.Spec.Ports {
+		key := stream.PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}
+		if ports[key] {
+			delete(ports, key)
+		} else {
+			ports[key] = true
+		}
+	}
+	return ports
+}
