@@ -11,7 +11,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // TestWhoWasFirst has the Ingress shop/web, which lists the path /0, entered beside others.

@@ -9,7 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 func TestClaimsAreCounted(t *testing.T) {

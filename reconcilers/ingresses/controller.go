@@ -34,6 +34,7 @@ type ingressReconciler struct {
 	told *report.Bulletin
 }
 
+// Setup adds the reconciler of annotated Services to the manager.
 func Setup(mgr manager.Manager, b access.Access) error {
 	r := &ingressReconciler{Access: b, told: report.NewBulletin()}
 	registerIngressMetrics(r.told)

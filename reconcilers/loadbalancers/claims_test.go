@@ -21,8 +21,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // memoryOf asks a recentClaims what a holder holds, with what the cache shows of its claims, and of those of others.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"

@@ -12,6 +12,7 @@ import (
 // topic is what there is news of.
 type topic int
 
+// The topics of which there is news.
 const (
 	TopicIngress topic = iota
 	TopicCertificate
@@ -38,6 +39,7 @@ type standing struct {
 	class, state string
 }
 
+// NewBulletin is a bulletin that nothing was told by.
 func NewBulletin() *Bulletin { return &Bulletin{services: map[types.NamespacedName]*standing{}} }
 
 // of finds what was told about a Service. The lock must be held.
@@ -75,6 +77,7 @@ func (b *Bulletin) Note(svc *corev1.Service, class, state string) {
 	s.class, s.state = class, state
 }
 
+// Forget drops what was told about a Service.
 func (b *Bulletin) Forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -58,7 +58,8 @@ func setupClass(mgr manager.Manager, b base) error {
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough), builder.WithPredicates(watch.Becomes(isOutside))).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough),
+			builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
 			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).

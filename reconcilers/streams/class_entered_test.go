@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // TestEntered says which ports ConfigMaps have, and asks for each class: also for those that were set before anybody listens.

@@ -16,8 +16,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // theirs has ports of the nodes.

@@ -21,7 +21,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // TestServiceReconciler has the ConfigMap of class public get TCP/6000, and looks at its Service then.

@@ -39,7 +39,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, r.onFront())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough),
+			builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
 			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
 		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),

@@ -6,7 +6,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // busy is how long a class has to wait while more and more is asked of it.

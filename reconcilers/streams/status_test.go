@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"jeffthecoder.xyz/portcullis/reconcilers/access/accesstest"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"

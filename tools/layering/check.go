@@ -15,6 +15,7 @@ func check(imports graph) []string {
 			continue
 		}
 		found = append(found, checkLayer(path, layer, imports[path])...)
+		found = append(found, checkFeature(path, imports[path])...)
 		if isPure(path) {
 			found = append(found, checkPure(path, imports)...)
 		}
@@ -37,6 +38,36 @@ func checkLayer(path, layer string, imported []string) []string {
 		}
 	}
 	return found
+}
+
+// checkFeature returns the features that another feature, or what all features share, imports. Of a layer that has features,
+// every package below its root is known for one or the other.
+func checkFeature(path string, imported []string) []string {
+	feature, shares := rootOf(path, features), rootOf(path, shared)
+	if feature == "" && shares == "" {
+		layer, _ := layerOf(path)
+		if path != product+"/"+layer && slices.ContainsFunc(features, func(f string) bool { return within(f, layer) }) {
+			return []string{fmt.Sprintf("%s is neither a feature nor shared by them: name it in tools/layering", path)}
+		}
+		return nil
+	}
+	var found []string
+	for _, other := range imported {
+		if of := rootOf(other, features); of != "" && of != feature {
+			found = append(found, fmt.Sprintf("%s imports %s: it may import no other feature", path, other))
+		}
+	}
+	return found
+}
+
+// rootOf returns which of some directories a package is in, "" for none.
+func rootOf(path string, roots []string) string {
+	for _, root := range roots {
+		if within(path, product+"/"+root) {
+			return root
+		}
+	}
+	return ""
 }
 
 // checkPure returns the shortest way from a pure package to each module that it must not reach.

@@ -53,6 +53,26 @@ func TestCheck(t *testing.T) {
 		"a name that only begins alike": {
 			imports: graph{ours("internal/claim"): {"k8s.io/client-gopher/other"}},
 		},
+		"features on what they share": {
+			imports: graph{
+				ours("reconcilers"):         {ours("reconcilers/streams"), ours("reconcilers/pods")},
+				ours("reconcilers/streams"): {ours("reconcilers/watch"), ours("internal/claim")},
+				ours("reconcilers/pods"):    {ours("reconcilers/watch")},
+				ours("reconcilers/watch"):   nil,
+			},
+		},
+		"a feature imports another": {
+			imports: graph{ours("reconcilers/streams"): {ours("reconcilers/claims")}, ours("reconcilers/claims"): nil},
+			want:    []string{"reconcilers/streams imports " + ours("reconcilers/claims") + ": it may import no other feature"},
+		},
+		"what features share imports one": {
+			imports: graph{ours("reconcilers/watch"): {ours("reconcilers/pods")}, ours("reconcilers/pods"): nil},
+			want:    []string{"reconcilers/watch imports"},
+		},
+		"a room that is neither": {
+			imports: graph{ours("reconcilers/misc"): nil},
+			want:    []string{"reconcilers/misc is neither"},
+		},
 		"a directory nobody placed": {
 			imports: graph{ours("helpers"): nil},
 			want:    []string{"helpers is in no layer"},

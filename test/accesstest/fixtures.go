@@ -50,11 +50,13 @@ func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client
 // Indexer hands indexes on to a client that is being built.
 type Indexer struct{ *fake.ClientBuilder }
 
+// IndexField adds an index to the client.
 func (i Indexer) IndexField(_ context.Context, obj client.Object, name string, value client.IndexerFunc) error {
 	i.WithIndex(obj, name, value)
 	return nil
 }
 
+// Cluster begins a client of a cluster that has some objects, with the indexes of the product.
 func Cluster(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -103,6 +105,7 @@ func Told(t testing.TB, informers *informertest.FakeInformers, seen, stored clie
 // AllKinds is an API server where all kinds are installed.
 type AllKinds struct{ client.Reader }
 
+// Get finds every kind.
 func (AllKinds) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil
 }
@@ -116,6 +119,7 @@ func Of(t testing.TB, objects ...client.Object) access.Access {
 // GoingKinds is an API server where all kinds are being deleted.
 type GoingKinds struct{ client.Reader }
 
+// Get finds every kind with a deletion timestamp.
 func (GoingKinds) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	obj.SetDeletionTimestamp(&metav1.Time{Time: Noon})
 	return nil

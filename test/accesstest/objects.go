@@ -15,8 +15,10 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
+// PointOfPostgres is the point that Postgres asks for on the class of Public.
 var PointOfPostgres = claim.Stream("public", v1beta1.TCP, 5432)
 
+// HolderOfPostgres is Postgres as the holder of a claim.
 var HolderOfPostgres = claim.StreamHolder("shop", "postgres")
 
 // Claimed is a claim that was promised a while ago; by the zero time it was made for a stored object.
@@ -28,24 +30,30 @@ func Claimed(at claim.Coordinate, by claim.Holder, uid types.UID, generation int
 	return c
 }
 
+// ServedBy has the status of a stream say which class and port it was given.
 func ServedBy(class string, port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
 }
 
+// OfClass has a stream name its class.
 func OfClass(class string) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Spec.ClassName = class }
 }
 
+// Noon is a time at which the clocks of tests begin.
 var Noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
+// Problem is a problem with a spec.
 func Problem(reason, text string) rules.Problems {
 	return rules.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
 }
 
+// Condition is a condition of a type.
 func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
+// Public is the class "public", with the ConfigMap and the Service that it names: TCP/5432 is open for shop/db.
 func Public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) {
 	ref := func(name string) *v1beta1.ObjectReference {
 		return &v1beta1.ObjectReference{Namespace: "edge", Name: name}
@@ -65,6 +73,7 @@ func Public() (*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service) 
 	return class, cm, svc
 }
 
+// Postgres is the stream shop/postgres, which asks for TCP/5432.
 func Postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
 	si := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres", UID: "uid-of-postgres"}}
 	si.Spec.Listen = new(int32(5432))
@@ -75,6 +84,7 @@ func Postgres(change ...func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
 	return si
 }
 
+// AddressAt is the point that is a whole address.
 func AddressAt(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
 
 // Life is shop/postgres in one of its lives.
