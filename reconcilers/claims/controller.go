@@ -37,9 +37,9 @@ import (
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
 	access.Access
-	// Turns are those at Services of type LoadBalancer.
+	// turns are those at Services of type LoadBalancer.
 	turns *cluster.Turns[types.NamespacedName]
-	// Released is told which points were released.
+	// released is told which points were released.
 	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
 	writes *semaphore.Weighted

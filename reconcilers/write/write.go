@@ -35,7 +35,7 @@ func Change(ctx context.Context, c client.Client, from, to client.Object) error 
 	return client.IgnoreNotFound(c.Patch(ctx, to, ofVersion(from), client.FieldOwner(stream.FieldManager)))
 }
 
-// ChangeStatus writes what differs between the status of two versions of an object, on the same terms as change. written is false
+// ChangeStatus writes what differs between the status of two versions of an object, on the same terms as Change. written is false
 // if the object is gone.
 func ChangeStatus(ctx context.Context, c client.Client, from, to client.Object) (written bool, err error) {
 	err = c.Status().Patch(ctx, to, ofVersion(from), client.FieldOwner(stream.FieldManager))
