@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
@@ -100,6 +101,14 @@ func warn(problems rules.Problems) admission.Warnings {
 		warnings = append(warnings, p.Err.Field+": "+p.Err.Detail)
 	}
 	return warnings
+}
+
+// reserving is how an admission asks for points: a dry run finds out whether it could have them.
+func reserving(ctx context.Context, ledger *claim.Ledger) claim.Acquire {
+	if isDryRun(ctx) {
+		return ledger.Check
+	}
+	return ledger.Reserve
 }
 
 // isDryRun says whether the request must have no effect.

@@ -238,29 +238,12 @@ func (v *serviceValidator) promise(
 	if len(more) > 0 && svc.DeletionTimestamp != nil {
 		return rules.NothingMore(), nil
 	}
-	at, err := promiseAll(ctx, v.ledger, more, by, rules.OwnIngress(svc))
-	var held *claim.HeldError
-	if errors.As(err, &held) {
-		problems, err = rules.HTTPConflict(ctx, v.view, at, held.Claim, v.ledger.GraceLeft(held.Claim))
+	err = reserving(ctx, v.ledger)(ctx, by, rules.OwnIngress(svc), more...)
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		problems, err = rules.HTTPConflict(ctx, v.view, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		return v.conflicts(problems), err
 	}
 	return nil, err
-}
-
-// promiseAll claims points for an object that is about to be stored; in a dry run it finds out whether it could. It returns
-// the first point of those that it failed for, and why.
-func promiseAll(
-	ctx context.Context, ledger *claim.Ledger, points []claim.Coordinate, by claim.Claimant, mayTake claim.MayTake,
-) (failed claim.Coordinate, err error) {
-	if !isDryRun(ctx) {
-		return ledger.PromiseAll(ctx, points, by, mayTake)
-	}
-	for _, at := range points {
-		if err := ledger.Peek(ctx, at, by, mayTake); err != nil {
-			return at, err
-		}
-	}
-	return claim.Coordinate{}, nil
 }
 
 // holds says whether a stored Service holds a point for good: it has the claim and asks for the point already, so that

@@ -147,11 +147,10 @@ func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Servi
 			}
 		}
 	}
-	at, err := promiseAll(ctx, v.ledger, points, j.by, nil)
-	var held *claim.HeldError
-	if errors.As(err, &held) {
-		lot := lots[slices.Index(points, at)]
-		problems, err := rules.LoadBalancerConflict(ctx, v.view, &j.balance, lot, at, held.Claim, v.ledger.GraceLeft(held.Claim))
+	err := reserving(ctx, v.ledger)(ctx, j.by, nil, points...)
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		lot := lots[slices.Index(points, held.At)]
+		problems, err := rules.LoadBalancerConflict(ctx, v.view, &j.balance, lot, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		return v.conflicts(problems), err
 	}
 	return nil, err

@@ -135,13 +135,8 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if by.Adopts, problems, err = rules.Adoption(ctx, v.fresh(), s, req.Class, req.At); err != nil || len(problems) > 0 {
 		return problems, err
 	}
-	if isDryRun(ctx) {
-		err = v.ledger.Peek(ctx, req.At, by, nil)
-	} else {
-		err = v.ledger.Promise(ctx, req.At, by, nil)
-	}
-	var held *claim.HeldError
-	if errors.As(err, &held) {
+	err = reserving(ctx, v.ledger)(ctx, by, nil, req.At)
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 	}
@@ -155,9 +150,8 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 // long as somebody has a claim on the port, which is there by now.
 func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (rules.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
-		err := v.ledger.Promise(ctx, point, front.Claimant(), front.IsOwn)
-		var held *claim.HeldError
-		if errors.As(err, &held) {
+		err := v.ledger.Reserve(ctx, front.Claimant(), front.IsOwn, point)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
 			return front.Refused(v.view, point, held.Claim), nil
 		}
@@ -166,13 +160,6 @@ func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at
 		}
 	}
 	return nil, nil
-}
-
-func ignoreHeld(err error) error {
-	if claim.IsHeld(err) {
-		return nil
-	}
-	return err
 }
 
 // draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
@@ -188,15 +175,15 @@ func (v *streamValidator) draw(
 		if err != nil || foreign {
 			return false, err
 		}
-		giveBack, err := v.ledger.Draw(ctx, at, by)
+		withdraw, err := v.ledger.ReserveAny(ctx, by, at)
 		if err != nil {
-			return false, ignoreHeld(err)
+			return false, claim.IgnoreHeld(err)
 		}
 		problems, err := v.claimFront(ctx, req.Front, at)
 		if err != nil || len(problems) == 0 {
 			return err == nil, err
 		}
-		return false, giveBack(ctx)
+		return false, withdraw(ctx)
 	})
 	if errors.Is(err, rules.ErrNoFreePort) {
 		return rules.NoFreePort(s, req.Class), nil

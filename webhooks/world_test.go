@@ -28,7 +28,7 @@ import (
 type world struct {
 	view   *cluster.View
 	ledger *claim.Ledger
-	claims *memory.Claims
+	claims *claim.Fake
 }
 
 const (
@@ -51,7 +51,7 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	objects = append(objects, &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{
 		Name: "nginx", Annotations: map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"},
 	}})
-	store := memory.NewClaims(claims...)
+	store := claim.NewFake(claims...)
 	cached, err := memory.Cache(harness.Scheme(), cluster.CacheOptions(), objects...)
 	if err != nil {
 		b.Fatal(err)

@@ -45,20 +45,21 @@ func TestACacheThatLagsCostsNoVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
+			m := &Fake{}
 			var cached *v1beta1.EdgeClaim
 			if tc.cached != nil {
-				cached = m.seed(tc.cached)
-				delete(m.stored, cached.Name)
+				cached = tc.cached
+				m.put(cached)
+				m.drop(cached.Name)
 			}
 			if tc.stored != nil {
-				m.seed(tc.stored)
+				m.put(tc.stored)
 			}
 			l := ledgerAt(m, now)
 			l.Cached = func(string) *v1beta1.EdgeClaim { return cached }
 			var refused *HeldError
-			if err := l.Promise(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, notAStream); errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
-				t.Errorf("Promise: %v", err)
+			if err := l.Reserve(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 1}, notAStream, tcp(80)); errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
+				t.Errorf("Reserve: %v", err)
 			}
 			if diff := cmp.Diff(tc.want, m.stored[tcp(80).Name()], fromStore); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
@@ -96,7 +97,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := tc.call(ledgerAt(&memory{fail: tc.fail}, start))
+			err := tc.call(ledgerAt(&Fake{Fail: tc.fail}, start))
 			if err == nil || err.Error() != tc.want || !tc.is(err) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
@@ -114,9 +115,9 @@ func failing(verb string, err error) func(string) error {
 }
 
 func promise(l *Ledger) error {
-	return l.Promise(context.Background(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil)
+	return l.Reserve(context.Background(), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil, tcp(80))
 }
 
 func peek(l *Ledger) error {
-	return l.Peek(context.Background(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil)
+	return l.Check(context.Background(), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil, tcp(80))
 }

@@ -39,21 +39,11 @@ func ledgerAt(store Store, now time.Time) *Ledger {
 	return &Ledger{Store: store, Clock: clocktesting.NewFakePassiveClock(now), Grace: DefaultGrace}
 }
 
-// storeWith is a store with claims in it.
-func storeWith(claims ...*v1beta1.EdgeClaim) *memory {
-	m := &memory{}
-	for _, c := range claims {
-		m.seed(c)
-	}
-	m.writes = 0
-	return m
-}
-
 func notAStream(c *v1beta1.EdgeClaim) bool { return !HolderOf(c).IsStream() }
 
-// TestPromise covers each state of a point that an admission can find. What Peek says must be what Promise does, without
+// TestReserve covers each state of a point that an admission can find. What Check says must be what Reserve does, without
 // a write.
-func TestPromise(t *testing.T) {
+func TestReserve(t *testing.T) {
 	now := start.Add(time.Hour)
 	for name, tc := range map[string]struct {
 		stored  *v1beta1.EdgeClaim
@@ -117,9 +107,9 @@ func TestPromise(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
+			m := &Fake{}
 			if tc.stored != nil {
-				m = storeWith(tc.stored)
+				m = NewFake(tc.stored)
 			}
 			l := ledgerAt(m, now)
 			if tc.seen != nil {
@@ -130,11 +120,11 @@ func TestPromise(t *testing.T) {
 			if tc.refused {
 				wantErr = &HeldError{Claim: m.stored[tcp(80).Name()]}
 			}
-			if err := l.Peek(t.Context(), tcp(80), by, tc.mayTake); !sameRefusal(err, wantErr) || m.writes != 0 {
-				t.Errorf("Peek: %v after %d writes, want %v and none", err, m.writes, wantErr)
+			if err := l.Check(t.Context(), by, tc.mayTake, tcp(80)); !sameRefusal(err, wantErr) || m.writes != 0 {
+				t.Errorf("Check: %v after %d writes, want %v and none", err, m.writes, wantErr)
 			}
-			if err := l.Promise(t.Context(), tcp(80), by, tc.mayTake); !sameRefusal(err, wantErr) {
-				t.Errorf("Promise: %v, want %v", err, wantErr)
+			if err := l.Reserve(t.Context(), by, tc.mayTake, tcp(80)); !sameRefusal(err, wantErr) {
+				t.Errorf("Reserve: %v, want %v", err, wantErr)
 			}
 			if diff := cmp.Diff(tc.want, m.stored[tcp(80).Name()], fromStore); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
@@ -154,12 +144,12 @@ func sameRefusal(got, want error) bool {
 	return got == nil && want == nil
 }
 
-func TestEveryPromiseChangesTheVersion(t *testing.T) {
-	m := &memory{}
+func TestEveryReservationChangesTheVersion(t *testing.T) {
+	m := &Fake{}
 	l := ledgerAt(m, start)
 	version := ""
 	for range 3 { // in one and the same microsecond
-		if err := l.Promise(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil); err != nil {
+		if err := l.Reserve(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil, tcp(80)); err != nil {
 			t.Fatal(err)
 		}
 		if now := m.stored[tcp(80).Name()].ResourceVersion; now == version {
@@ -193,11 +183,11 @@ func TestClaimOfAStoredObject(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
+			m := &Fake{}
 			if tc.stored != nil {
-				m = storeWith(tc.stored)
+				m = NewFake(tc.stored)
 			}
-			got, err := ledgerAt(m, start).Claim(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1", Generation: 4}, tc.mayTake)
+			got, err := ledgerAt(m, start).Claim(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 4}, tc.mayTake, tcp(80))
 			var refused *HeldError
 			if errors.As(err, &refused) != tc.refused || !tc.refused && err != nil {
 				t.Fatalf("Claim: %v", err)
@@ -217,7 +207,7 @@ func TestClaimOfAStoredObject(t *testing.T) {
 
 // TestClaimsSayForWhichClass has a Service claim a point for itself and for the proxies of classes, and somebody take it over.
 func TestClaimsSayForWhichClass(t *testing.T) {
-	l := ledgerAt(&memory{}, start)
+	l := ledgerAt(&Fake{}, start)
 	proxy := Claimant{Holder: ServiceHolder("edge", "proxy")}
 	of := func(by Claimant, class string) Claimant { by.ClassName = class; return by }
 	for _, step := range []struct {
@@ -226,7 +216,7 @@ func TestClaimsSayForWhichClass(t *testing.T) {
 	}{
 		{proxy, ""}, {of(proxy, "public"), "public"}, {proxy, "public"}, {of(proxy, "next"), "next"}, {Claimant{Holder: alice}, ""},
 	} {
-		c, err := l.Claim(t.Context(), tcp(80), step.by, func(*v1beta1.EdgeClaim) bool { return true })
+		c, err := l.Claim(t.Context(), step.by, func(*v1beta1.EdgeClaim) bool { return true }, tcp(80))
 		if err != nil || c.Spec.ClassName != step.want {
 			t.Errorf("claimed by %s for class %q: it is for %q, %v", step.by, step.by.ClassName, c.Spec.ClassName, err)
 		}
@@ -240,8 +230,8 @@ func TestHeldErrorNamesPointAndHolder(t *testing.T) {
 	}
 }
 
-// TestDrawnPointsAreGivenBack takes back what a request was promised that is refused for something else.
-func TestDrawnPointsAreGivenBack(t *testing.T) {
+// TestReservedPointsAreWithdrawn withdraws what was reserved for a request that is refused for something else.
+func TestReservedPointsAreWithdrawn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before *v1beta1.EdgeClaim
 		// renewed says that somebody counts on the claim by then.
@@ -253,17 +243,17 @@ func TestDrawnPointsAreGivenBack(t *testing.T) {
 		"one that another request counts on": {renewed: true, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
+			m := &Fake{}
 			if tc.before != nil {
-				m = storeWith(tc.before)
+				m = NewFake(tc.before)
 			}
 			l, by := ledgerAt(m, start), Claimant{Holder: alice, UID: "a1", Generation: 1}
-			giveBack, err := l.Draw(t.Context(), tcp(80), by)
+			withdraw, err := l.ReserveAny(t.Context(), by, tcp(80))
 			if err == nil && tc.renewed {
-				err = ledgerAt(m, start.Add(time.Second)).Promise(t.Context(), tcp(80), by, nil)
+				err = ledgerAt(m, start.Add(time.Second)).Reserve(t.Context(), by, nil, tcp(80))
 			}
 			if err == nil {
-				err = giveBack(t.Context())
+				err = withdraw(t.Context())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -273,7 +263,7 @@ func TestDrawnPointsAreGivenBack(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ledgerAt(storeWith(held(tcp(80), old, "c1", 1, start)), start).Draw(t.Context(), tcp(80), Claimant{Holder: alice, UID: "a1"}); !IsHeld(err) {
+	if _, err := ledgerAt(NewFake(held(tcp(80), old, "c1", 1, start)), start).ReserveAny(t.Context(), Claimant{Holder: alice, UID: "a1"}, tcp(80)); !IsHeld(err) {
 		t.Errorf("drawing what another has: %v", err)
 	}
 }

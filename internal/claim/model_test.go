@@ -33,7 +33,7 @@ type world struct {
 	variant
 	rng      *rand.Rand
 	now      time.Time
-	claims   memory
+	claims   Fake
 	stored   map[Holder]*object
 	replicas [2]*replica
 	versions int64
@@ -99,7 +99,7 @@ func newWorld(v variant, seed uint64) *world {
 		variant: v, rng: rand.New(rand.NewPCG(seed, 0)), now: time.Unix(1_800_000_000, 0),
 		stored: map[Holder]*object{}, gone: map[Holder][]types.UID{}, looked: map[Holder]bool{},
 	}
-	w.claims.before = func(string) { w.pause() }
+	w.claims.Before = func(string) { w.pause() }
 	for i := range w.replicas {
 		w.replicas[i] = &replica{skew: time.Duration(w.rng.Int64N(int64(2*maxSkew)+1)) - maxSkew}
 	}

@@ -107,10 +107,10 @@ func TestARequestWaitsForRoom(t *testing.T) {
 
 // TestPromisesAreForgotten leaves nothing of a namespace whose last request was refused.
 func TestPromisesAreForgotten(t *testing.T) {
-	l := ledgerAt(storeWith(held(tcp(80), alice, "a1", 1, time.Time{})), start)
+	l := ledgerAt(NewFake(held(tcp(80), alice, "a1", 1, time.Time{})), start)
 	l.Promises = &Promises{Stored: func(context.Context, Claimant) bool { return false }, Clock: l.Clock, Grace: DefaultGrace, Most: 1}
 	by := Claimant{Holder: StreamHolder("shop", "b"), UID: "b", Generation: 1}
-	if err := l.Promise(t.Context(), tcp(80), by, nil); !IsHeld(err) {
+	if err := l.Reserve(t.Context(), by, nil, tcp(80)); !IsHeld(err) {
 		t.Fatalf("got %v", err)
 	}
 	if got := l.Promises.open["shop"].count(); got != 0 {

@@ -66,7 +66,7 @@ func TestRelease(t *testing.T) {
 			claim: held(tcp(80), alice, "a1", 1, start.Add(10*time.Minute)), want: answer{Keep: DefaultGrace}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := storeWith(tc.claim)
+			m := NewFake(tc.claim)
 			if tc.after == 0 {
 				tc.after = time.Minute
 			}
@@ -83,10 +83,10 @@ func TestRelease(t *testing.T) {
 }
 
 func TestReleaseLosesAgainstARenewal(t *testing.T) {
-	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	m := NewFake(held(tcp(80), alice, "a1", 1, start))
 	l := ledgerAt(m, start.Add(time.Hour))
 	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (Sighting, error) {
-		return Sighting{}, l.Promise(ctx, tcp(80), Claimant{Holder: alice, UID: "a2", Generation: 1}, nil)
+		return Sighting{}, l.Reserve(ctx, Claimant{Holder: alice, UID: "a2", Generation: 1}, nil, tcp(80))
 	}
 	_, released, err := l.Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if !apierrors.IsConflict(err) || released || m.stored[tcp(80).Name()] == nil {
@@ -95,9 +95,9 @@ func TestReleaseLosesAgainstARenewal(t *testing.T) {
 }
 
 func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
-	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	m := NewFake(held(tcp(80), alice, "a1", 1, start))
 	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) {
-		delete(m.stored, tcp(80).Name())
+		m.drop(tcp(80).Name())
 		return Sighting{}, nil
 	}
 	keep, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "")
@@ -107,7 +107,7 @@ func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
 }
 
 func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
-	m := storeWith(held(tcp(80), alice, "a1", 1, start))
+	m := NewFake(held(tcp(80), alice, "a1", 1, start))
 	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, errors.New("away") }
 	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if want := "looking for StreamIngress shop/alice: away"; released || err == nil || err.Error() != want {
@@ -123,7 +123,7 @@ func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
 func TestReleaseGivesBack(t *testing.T) {
 	in := ConfigMapHolder("edge", "tcp-services")
 	c := held(tcp(80), alice, "a1", 1, start)
-	m := storeWith(c)
+	m := NewFake(c)
 	l := ledgerAt(m, start.Add(time.Hour))
 	must := func(err error) {
 		t.Helper()
@@ -158,7 +158,7 @@ func TestReleaseOfWhatWasNeverGranted(t *testing.T) {
 	in := ConfigMapHolder("edge", "tcp-services")
 	c := held(tcp(80), alice, "a1", 1, start)
 	c.Spec.Adopted = &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80"}
-	m := storeWith(c)
+	m := NewFake(c)
 	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
 	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], nobody, "")
 	if got := m.stored[tcp(80).Name()]; err != nil || !released || got == nil || HolderOf(got) != in || got.Spec.Adopted != nil {

@@ -16,7 +16,7 @@ func (w *world) create(r *replica, h Holder, at Coordinate) {
 	began := w.now
 	o := &object{uid: w.uid(), generation: 1, at: at, admitted: true}
 	w.note("is %s", o.uid)
-	if err := w.ledger(r).Promise(context.Background(), at, Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil); err != nil {
+	if err := w.ledger(r).Reserve(context.Background(), Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil, at); err != nil {
 		w.note("refused: %v", err)
 		return
 	}
@@ -89,7 +89,7 @@ func (w *world) admits(r *replica, h Holder, before, next *object) bool {
 		return false
 	}
 	next.admitted = true
-	if err := w.ledger(r).Promise(context.Background(), next.at, Claimant{Holder: h, UID: next.uid, Generation: next.generation}, nil); err != nil {
+	if err := w.ledger(r).Reserve(context.Background(), Claimant{Holder: h, UID: next.uid, Generation: next.generation}, nil, next.at); err != nil {
 		w.note("refused: %v", err)
 		return false
 	}
@@ -126,12 +126,12 @@ func (w *world) reconcile(r *replica, h Holder) {
 	w.looked[h] = true
 	defer delete(w.looked, h)
 	w.pause()
-	_, err := w.ledger(r).Claim(context.Background(), o.at, Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil)
+	_, err := w.ledger(r).Claim(context.Background(), Claimant{Holder: h, UID: o.uid, Generation: o.generation}, nil, o.at)
 	w.note("claimed for %s: %v", o.uid, err)
 	if err != nil {
 		return
 	}
-	ok, err := w.ledger(r).Confirm(context.Background(), o.at, Claimant{Holder: h, UID: o.uid, Generation: o.generation})
+	ok, err := w.ledger(r).Confirm(context.Background(), Claimant{Holder: h, UID: o.uid, Generation: o.generation}, o.at)
 	w.note("confirmed for %s: %t %v", o.uid, ok, err)
 	if !ok {
 		return

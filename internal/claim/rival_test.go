@@ -53,17 +53,17 @@ func TestAnAddressIsHadWholeOrByItsPorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			by := Claimant{Holder: alice, UID: "a1", Generation: 1}
 			for verb, call := range map[string]func(*Ledger) error{
-				"Promise": func(l *Ledger) error { return l.Promise(t.Context(), tc.at, by, nil) },
-				"Claim":   func(l *Ledger) error { _, err := l.Claim(t.Context(), tc.at, by, nil); return err },
-				"Peek":    func(l *Ledger) error { return l.Peek(t.Context(), tc.at, by, nil) },
+				"Reserve": func(l *Ledger) error { return l.Reserve(t.Context(), by, nil, tc.at) },
+				"Claim":   func(l *Ledger) error { _, err := l.Claim(t.Context(), by, nil, tc.at); return err },
+				"Check":   func(l *Ledger) error { return l.Check(t.Context(), by, nil, tc.at) },
 			} {
-				m := storeWith(tc.stored...)
+				m := NewFake(tc.stored...)
 				err := call(ledgerAt(m, start))
 				var refused *HeldError
 				if errors.As(err, &refused) != (tc.refused != "") || tc.refused != "" && refused.Error() != tc.refused || tc.refused == "" && err != nil {
 					t.Errorf("%s: %v, want %q", verb, err, tc.refused)
 				}
-				if has := m.stored[tc.at.Name()] != nil; has != (tc.refused == "" && verb != "Peek") {
+				if has := m.stored[tc.at.Name()] != nil; has != (tc.refused == "" && verb != "Check") {
 					t.Errorf("%s leaves a claim: %t", verb, has)
 				}
 			}
@@ -108,13 +108,13 @@ func TestConfirm(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{}
+			m := &Fake{}
 			for _, c := range tc.stored {
 				if err := m.Create(t.Context(), c.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, err := ledgerAt(m, now).Confirm(t.Context(), itsPort, Claimant{Holder: alice, UID: "a1", Generation: 4})
+			got, err := ledgerAt(m, now).Confirm(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 4}, itsPort)
 			if got != tc.want || err != nil {
 				t.Errorf("Confirm: %t %v, want %t", got, err, tc.want)
 			}
@@ -126,7 +126,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, m *memory, scope string) (claims []*v1beta1.EdgeClaim) {
+func list(t *testing.T, m *Fake, scope string) (claims []*v1beta1.EdgeClaim) {
 	t.Helper()
 	found, err := m.List(t.Context(), scope, "")
 	if err != nil {
@@ -141,9 +141,9 @@ func list(t *testing.T, m *memory, scope string) (claims []*v1beta1.EdgeClaim) {
 // TestALookThatFailsIsNoYes has the API server go away between the claim and the look for a rival.
 func TestALookThatFailsIsNoYes(t *testing.T) {
 	down := apierrors.NewServiceUnavailable("etcd is away")
-	m := &memory{fail: failing("list", down)}
-	if err := ledgerAt(m, start).Promise(t.Context(), wholeAddress, Claimant{Holder: alice, UID: "a1", Generation: 1}, nil); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("Promise: %v", err)
+	m := &Fake{Fail: failing("list", down)}
+	if err := ledgerAt(m, start).Reserve(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 1}, nil, wholeAddress); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("Reserve: %v", err)
 	}
 	if len(m.stored) > 0 {
 		t.Errorf("it leaves %v", m.stored)

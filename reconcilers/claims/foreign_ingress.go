@@ -94,7 +94,7 @@ func (r *foreignIngressReconciler) enter(
 			continue
 		}
 		entered++
-		_, err = r.Ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: first.UID, Generation: first.Generation}, nil)
+		_, err = r.Ledger.Claim(ctx, claim.Claimant{Holder: holder, UID: first.UID, Generation: first.Generation}, nil, at)
 		switch {
 		case claim.IsHeld(err) && at.IsHost():
 			result.RequeueAfter = entriesShown // to enter what it serves there

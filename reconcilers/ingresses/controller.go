@@ -127,10 +127,9 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		if held {
 			continue
 		}
-		_, err = r.Ledger.Claim(ctx, at, by, rules.OwnIngress(svc))
-		var taken *claim.HeldError
-		if errors.As(err, &taken) {
-			problems, err = rules.HTTPConflict(ctx, r.View, at, taken.Claim, r.Ledger.GraceLeft(taken.Claim))
+		_, err = r.Ledger.Claim(ctx, by, rules.OwnIngress(svc), at)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
+			problems, err = rules.HTTPConflict(ctx, r.View, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
 			return r.conflicts(svc, problems), err
 		}
 		if err != nil {

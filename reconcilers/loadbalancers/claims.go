@@ -88,9 +88,8 @@ func (r *loadBalancerReconciler) claimLots(
 	for _, lot := range lots {
 		before := len(made)
 		for _, at := range lot.Missing(b.Held) {
-			c, err := r.Ledger.Claim(ctx, at, by, nil)
-			var held *claim.HeldError
-			if errors.As(err, &held) {
+			c, err := r.Ledger.Claim(ctx, by, nil, at)
+			if held, ok := errors.AsType[*claim.HeldError](err); ok {
 				if lot.Drawn {
 					err := r.unclaim(ctx, b, made[before:])
 					return made[:before], at, nil, err
@@ -145,7 +144,7 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 			if isListed || r.recent.has(by.Holder, at) {
 				continue
 			}
-			if ok, err := r.Ledger.Confirm(ctx, at, by); err != nil || !ok {
+			if ok, err := r.Ledger.Confirm(ctx, by, at); err != nil || !ok {
 				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
 				return false, err
 			}

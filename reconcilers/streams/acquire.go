@@ -26,9 +26,8 @@ func (r *streamReconciler) acquire(
 	if by.Adopts, problems, err = rules.Adoption(ctx, r.View, si, class, req.At); err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
 	}
-	_, err = r.Ledger.Claim(ctx, req.At, by, nil)
-	var held *claim.HeldError
-	if errors.As(err, &held) {
+	_, err = r.Ledger.Claim(ctx, by, nil, req.At)
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
 		problems, err = rules.Conflict(ctx, r.View, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
 		return claim.Coordinate{}, problems, err
@@ -53,11 +52,8 @@ func (r *streamReconciler) draw(
 		if err != nil || foreign {
 			return false, err
 		}
-		var taken *claim.HeldError
-		if _, err = r.Ledger.Claim(ctx, at, by, nil); errors.As(err, &taken) {
-			return false, nil
-		}
-		return err == nil, err
+		_, err = r.Ledger.Claim(ctx, by, nil, at)
+		return err == nil, claim.IgnoreHeld(err)
 	}
 	before := claim.Stream(req.Class.Name, si.ProtocolOrDefault(), si.Status.Listen)
 	if !before.IsZero() && (si.Status.ClassName == req.Class.Name || req.Free.Has(before.Port())) {

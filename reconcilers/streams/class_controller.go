@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -194,9 +193,8 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 			}
 			return nil
 		}
-		c, err := r.Ledger.Claim(ctx, at, claim.Claimant{Holder: holder, UID: uid}, nil)
-		var held *claim.HeldError
-		if errors.As(err, &held) {
+		c, err := r.Ledger.Claim(ctx, claim.Claimant{Holder: holder, UID: uid}, nil, at)
+		if claim.IsHeld(err) {
 			return nil // a stream was faster; the ledger decides
 		}
 		if err == nil {

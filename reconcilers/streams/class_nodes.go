@@ -93,13 +93,12 @@ func (b base) claimFrontPort(ctx context.Context, front *rules.Front, port strea
 			case err != nil:
 				return nil, err
 			case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there
-				return &claim.HeldError{Claim: c}, nil
+				return &claim.HeldError{At: point, Claim: c}, nil
 			}
 		}
-		if _, err := b.Ledger.Claim(ctx, point, front.Claimant(), front.IsOwn); errors.As(err, &held) {
-			return held, nil
-		} else if err != nil {
-			return nil, err
+		_, err := b.Ledger.Claim(ctx, front.Claimant(), front.IsOwn, point)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok || err != nil {
+			return held, claim.IgnoreHeld(err)
 		}
 	}
 	return nil, nil

@@ -92,11 +92,8 @@ func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []str
 				continue
 			}
 			group.Go(func() error {
-				_, err := r.Ledger.Claim(ctx, point, front.Claimant(), nil)
-				if claim.IsHeld(err) {
-					return nil
-				}
-				return err
+				_, err := r.Ledger.Claim(ctx, front.Claimant(), nil, point)
+				return claim.IgnoreHeld(err)
 			})
 		}
 	}

@@ -41,7 +41,7 @@ func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
 			by := claim.Claimant{Holder: claim.ServiceHolder("forms", fmt.Sprintf("s%d-%d", round, i)), UID: types.UID(fmt.Sprintf("u%d-%d", round, i))}
 			group.Go(func() {
 				<-begin
-				told[i] = ledger.Promise(t.Context(), at, by, nil)
+				told[i] = ledger.Reserve(t.Context(), by, nil, at)
 			})
 		}
 		close(begin)

@@ -1,0 +1,285 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// HeldError says that a point is held by somebody else.
+type HeldError struct {
+	// At is the point that was asked for. The claim is on it, or on what it can't be held beside.
+	At    Coordinate
+	Claim *v1beta1.EdgeClaim
+}
+
+// Error names the point and its holder.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s of %s is held by %s", e.Claim.Spec.Point, e.Claim.Spec.Scope, e.Claim.Spec.HeldBy)
+}
+
+// IsHeld says whether a point is held by somebody else. Of such an error, errors.AsType tells the point and the claim.
+func IsHeld(err error) bool {
+	_, held := errors.AsType[*HeldError](err)
+	return held
+}
+
+// IgnoreHeld is an error unless it says that a point is held by somebody else.
+func IgnoreHeld(err error) error {
+	if IsHeld(err) {
+		return nil
+	}
+	return err
+}
+
+// MayTake says whether the holder of a claim gives way to the claimant. nil stands for never.
+type MayTake func(*v1beta1.EdgeClaim) bool
+
+// Acquire asks for points: Ledger.Reserve for an object that is about to be stored, Ledger.Check for one that is only asked
+// about. Both give the same verdict.
+type Acquire func(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error
+
+// Reserve claims points for an object that is about to be stored. A claim that its holder has already is renewed. A claim of
+// another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil. So is a claim of
+// another holder that the point can't be held beside: see rival. Other errors are those of the store, and that too much is
+// promised in the claimant's namespace, which is TooManyRequests.
+//
+// The first point is claimed before the others: who asks for the same as somebody else has claimed nothing when it is
+// refused. What has been claimed of others is released like all that is promised and never stored.
+func (l *Ledger) Reserve(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
+	_, err := l.reserve(ctx, by, mayTake, points)
+	return err
+}
+
+// ReserveAny reserves a point in place of which any other would do as well. withdraw takes back what was reserved, unless the
+// claimant had the point before, or somebody counts on it by now.
+func (l *Ledger) ReserveAny(ctx context.Context, by Claimant, at Coordinate) (withdraw func(context.Context) error, err error) {
+	r, err := l.reserve(ctx, by, nil, []Coordinate{at})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if r.created[0] == nil {
+			return nil
+		}
+		r.drop()
+		return l.Withdraw(ctx, r.created[0])
+	}, nil
+}
+
+// Check says what Reserve would, from what is stored now, and writes nothing.
+func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
+	for _, at := range points {
+		if err := l.check(ctx, by, mayTake, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) error {
+	found, err := l.live(ctx, at.Name())
+	if err != nil {
+		return fmt.Errorf("reading the claim on %s: %w", at, err)
+	}
+	if found != nil && HolderOf(found) != by.Holder && !by.takes(found, mayTake) {
+		return &HeldError{At: at, Claim: found}
+	}
+	rival, err := l.rival(ctx, at, by.Holder, "")
+	if err != nil {
+		return fmt.Errorf("reading what %s can't be held beside: %w", at, err)
+	}
+	if rival != nil {
+		return &HeldError{At: at, Claim: rival}
+	}
+	return nil
+}
+
+// Claim claims the point for an object that is stored. It writes nothing when the object has the claim already, and
+// nobody may take that back. It returns the claim. Errors are as those of Reserve.
+func (l *Ledger) Claim(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) (*v1beta1.EdgeClaim, error) {
+	c, _, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, mayTake)
+	return c, err
+}
+
+// Withdraw deletes claims as they were made a moment ago, except those that somebody has renewed to count on them.
+func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {
+	var errs []error
+	for _, c := range made {
+		if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("taking back %s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sideBySide is how many claims of one object are made at a time.
+const sideBySide = 8
+
+// reservation is what was reserved at a time.
+type reservation struct {
+	// created are the claims that were made, by the index of their point; nil for those that were there before.
+	created []*v1beta1.EdgeClaim
+	// drop takes the points off what the namespace has open.
+	drop func()
+}
+
+func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
+	drop, err := l.Promises.Open(ctx, by, points...)
+	r := reservation{created: make([]*v1beta1.EdgeClaim, len(points)), drop: drop}
+	if err != nil || len(points) == 0 {
+		return r, err
+	}
+	claim := func(i int) error {
+		c, created, err := l.acquire(ctx, l.cached(points[i].Name()), points[i], by, l.now(), mayTake)
+		if created {
+			r.created[i] = c
+		}
+		return err
+	}
+	if err := claim(0); err != nil {
+		if IsHeld(err) {
+			drop()
+		}
+		return r, err
+	}
+	errs := make([]error, len(points))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i := 1; i < len(points); i++ {
+		group.Go(func() error {
+			errs[i] = claim(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own
+	// The first of those that failed, in the order of the points.
+	return r, cmp.Or(errs...)
+}
+
+// errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
+var errMayBeGone = errors.New("the claim may be gone")
+
+// attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
+// than two are rare.
+const attempts = 8
+
+// Confirm says whether a stored object has the claim on a point, and nobody has one beside it, so that the point may be
+// opened to it. It believes no cache, and claims nothing.
+//
+// Who made the claim may have ended before it found the other one. That claim is the younger of the two, and is given back
+// once no admission can count on it.
+func (l *Ledger) Confirm(ctx context.Context, by Claimant, at Coordinate) (bool, error) {
+	found, err := l.live(ctx, at.Name())
+	if err != nil || found == nil || HolderOf(found) != by.Holder {
+		return false, err
+	}
+	// Before anything is written: this is asked again and again while a rival stands.
+	rival, err := l.rival(ctx, at, by.Holder, found.ResourceVersion)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("reading what %s can't be held beside: %w", at, err)
+	case rival == nil:
+		_, _, err = l.acquire(ctx, found, at, by, nil, nil)
+	case found.CreationTimestamp.Before(&rival.CreationTimestamp) || l.GraceLeft(found) > 0:
+		return false, nil
+	default:
+		return false, l.Withdraw(ctx, found)
+	}
+	if IsHeld(err) { // lost by now, or a rival that came meanwhile
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// acquire claims a point, of which a claim is known, or none is, and looks for a rival then. A claim that is made here, and
+// has one, is taken back. created says that there was none before.
+func (l *Ledger) acquire(
+	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+) (_ *v1beta1.EdgeClaim, created bool, _ error) {
+	c, created, err := l.take(ctx, known, at, by, renewed, mayTake)
+	if err != nil {
+		return nil, false, err
+	}
+	rival, err := l.rival(ctx, at, by.Holder, c.ResourceVersion)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("claiming %s: %w", at, err)
+	case rival != nil:
+		err = &HeldError{At: at, Claim: rival}
+	default:
+		return c, created, nil
+	}
+	if created {
+		err = errors.Join(err, l.Withdraw(ctx, c))
+	}
+	return nil, false, err
+}
+
+// take makes a point the claimant's, or returns the claim that it has. created says that there was none before.
+func (l *Ledger) take(
+	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+) (_ *v1beta1.EdgeClaim, created bool, _ error) {
+	fresh := false
+	for range attempts {
+		var next *v1beta1.EdgeClaim
+		var err error
+		switch {
+		case found == nil:
+			next = New(at, by)
+			next.Spec.Renewed = renewed
+			err = l.Store.Create(ctx, next)
+		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by) && by.isNoted(found):
+			return found, false, nil
+		case HolderOf(found) == by.Holder || by.takes(found, mayTake):
+			next = by.having(found)
+			next.Spec.Renewed = renewed
+			l.keepPromises(ctx, found, next)
+			err = l.Store.Update(ctx, next)
+		case fresh:
+			return nil, false, &HeldError{At: at, Claim: found}
+		default:
+			err = errMayBeGone
+		}
+		if err == nil {
+			return next, found == nil, nil
+		}
+		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
+		}
+		// The cache lags, or somebody else was faster: look at what is stored.
+		fresh = true
+		if found, err = l.live(ctx, at.Name()); err != nil {
+			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
+		}
+	}
+	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}
+
+// keepPromises carries over what an earlier promise to the same holder still binds. The admission that made it may be in
+// flight yet, and the new promise must not let the claim settle, or its grace end, any earlier than the old one did.
+func (l *Ledger) keepPromises(ctx context.Context, before, next *v1beta1.EdgeClaim) {
+	if HolderOf(before) != HolderOf(next) || l.GraceLeft(before) == 0 {
+		return
+	}
+	// By a clock that is behind, or late, or by no promise at all.
+	if next.Spec.Renewed == nil || !next.Spec.Renewed.After(before.Spec.Renewed.Time) {
+		next.Spec.Renewed = &metav1.MicroTime{Time: before.Spec.Renewed.Add(time.Microsecond)}
+	}
+	was, is := before.Spec.Holder, &next.Spec.Holder
+	switch {
+	case was.UID == is.UID:
+		is.Generation = max(is.Generation, was.Generation)
+	case was.UID == "" || l.Seen == nil || !l.Seen(ctx, Claimant{Holder: HolderOf(before), UID: was.UID, Generation: was.Generation}):
+		// Two creations of one name: either may be stored yet. Without a UID only time settles the claim.
+		is.UID, is.Generation = "", 0
+	}
+}
