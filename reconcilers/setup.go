@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/claims"
@@ -22,7 +22,7 @@ import (
 
 // Options are what the reconcilers work with.
 type Options struct {
-	View   *cluster.View
+	View   *kube.View
 	Ledger *claim.Ledger
 	// PodToIP says which Pods get PodToIPs.
 	PodToIP podtoip.Mode
@@ -33,7 +33,7 @@ type Options struct {
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
-	turns := cluster.NewTurns[types.NamespacedName]()
+	turns := kube.NewTurns[types.NamespacedName]()
 	released, err := loadbalancers.Setup(mgr, a, turns)
 	return errors.Join(err,
 		streams.Setup(mgr, a),

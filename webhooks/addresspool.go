@@ -10,7 +10,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -22,7 +23,7 @@ import (
 
 // poolValidator decides on AddressPools.
 type poolValidator struct {
-	view *cluster.View
+	view *kube.View
 }
 
 var (
@@ -120,7 +121,7 @@ const checkedUsers = 20
 // inUse refuses to take addresses from Services. A pool that was not accepted has given none.
 func (v *poolValidator) inUse(
 	ctx context.Context, book *addresspool.Book, before addresspool.Verdict, after *addresspool.Pool,
-) (rules.Problems, error) {
+) (refusal.Problems, error) {
 	if !before.Accepted() {
 		return nil, nil
 	}

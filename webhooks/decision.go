@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // decision is the answer to one admission request.
 type decision struct {
 	warnings admission.Warnings
-	problems rules.Problems
+	problems refusal.Problems
 }
 
 // answer turns a decision into what admission expects, and counts it. An object with problems is Invalid, with a cause
@@ -64,7 +64,7 @@ func tell(logger logr.Logger, err error) {
 //
 // Only a create (POST) fails for a name that exists. Server-side apply creates as well, and becomes a change when somebody else was
 // faster.
-func isNew(ctx context.Context, view *cluster.View, obj client.Object, resource schema.GroupResource) error {
+func isNew(ctx context.Context, view *kube.View, obj client.Object, resource schema.GroupResource) error {
 	if known, err := view.Known(ctx, obj); err != nil || !known || !isCreate(ctx) {
 		return err
 	}
@@ -95,7 +95,7 @@ func unavailable(err error) error {
 }
 
 // warn turns problems that are no reason to refuse into warnings.
-func warn(problems rules.Problems) admission.Warnings {
+func warn(problems refusal.Problems) admission.Warnings {
 	warnings := make(admission.Warnings, 0, len(problems))
 	for _, p := range problems {
 		warnings = append(warnings, p.Err.Field+": "+p.Err.Detail)
@@ -120,7 +120,7 @@ func isDryRun(ctx context.Context) bool {
 var errNotSynced = errors.New("the cluster is still being read")
 
 // ready says whether decisions can be made.
-func ready(view *cluster.View) error {
+func ready(view *kube.View) error {
 	if !view.Synced() {
 		return errNotSynced
 	}

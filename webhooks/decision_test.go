@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 var listen = field.NewPath("spec", "listen")
 
-func denial() rules.Problems {
-	return rules.Problems{
+func denial() refusal.Problems {
+	return refusal.Problems{
 		{Reason: v1beta1.ReasonPortReserved, Err: field.Invalid(listen, 80, "class \"public\" reserves this port for itself")},
 		{Reason: v1beta1.ReasonRefNotPermitted, Err: field.Invalid(field.NewPath("spec", "upstream", "namespace"), "data", "has not consented")},
 	}
@@ -58,7 +58,7 @@ func TestAnswer(t *testing.T) {
 				cause(metav1.CauseTypeFieldValueInvalid, `Invalid value: "data": has not consented`, "spec.upstream.namespace"),
 			}},
 		}, [2]string{"denied", "PortReserved"}},
-		"no, as a conflict": {decision{problems: rules.Problems{{Reason: v1beta1.ReasonPortConflict, Err: &field.Error{
+		"no, as a conflict": {decision{problems: refusal.Problems{{Reason: v1beta1.ReasonPortConflict, Err: &field.Error{
 			Type: field.ErrorTypeDuplicate, Field: "spec.listen", BadValue: "TCP/80", Detail: "held by Service edge/proxy"}}}}, nil, &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 			Message: `StreamIngress.nginx-stream.jeffthecoder.xyz "postgres" is invalid: spec.listen: Duplicate value: "TCP/80": held by Service edge/proxy`,

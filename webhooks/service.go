@@ -17,8 +17,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -33,7 +34,7 @@ import (
 // decide on passes, with a warning: the reconcilers look at every Service again. Only the ports of a Service that is forwarded
 // at an address of ours never change without a verdict.
 type serviceValidator struct {
-	view   *cluster.View
+	view   *kube.View
 	ledger *claim.Ledger
 }
 
@@ -215,7 +216,7 @@ func (v *serviceValidator) classMissing(ctx context.Context, class string) (admi
 // promise claims the points that a Service asks for and does not hold yet, if everything else about it is right.
 func (v *serviceValidator) promise(
 	ctx context.Context, before, svc *corev1.Service, e exposure.Exposure, claims bool,
-) (rules.Problems, error) {
+) (refusal.Problems, error) {
 	points := e.Points()
 	problems, err := rules.HTTPConflicts(ctx, v.view, svc, points, v.ledger.GraceLeft)
 	if err != nil || len(problems) > 0 || !claims {
@@ -257,7 +258,7 @@ func (v *serviceValidator) holds(ctx context.Context, before *corev1.Service, ho
 }
 
 // asksFor says whether the annotation of a Service, which can be read, asks for a point.
-func asksFor(view *cluster.View, svc *corev1.Service, at claim.Coordinate) bool {
+func asksFor(view *kube.View, svc *corev1.Service, at claim.Coordinate) bool {
 	if _, asked := exposure.Asked(svc); !asked {
 		return false
 	}
@@ -265,9 +266,9 @@ func asksFor(view *cluster.View, svc *corev1.Service, at claim.Coordinate) bool 
 	return len(problems) == 0 && slices.Contains(e.Points(), at)
 }
 
-func (v *serviceValidator) conflicts(problems rules.Problems) rules.Problems {
+func (v *serviceValidator) conflicts(problems refusal.Problems) refusal.Problems {
 	if len(problems) > 0 {
-		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
+		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 	}
 	return problems
 }

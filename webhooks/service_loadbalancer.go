@@ -11,8 +11,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -52,11 +53,11 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 	if err != nil || others {
 		return nil, err
 	}
-	j.lots, problems, err = rules.Allot(ctx, cluster.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
+	j.lots, problems, err = rules.Allot(ctx, kube.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
 	if err != nil {
 		return nil, err
 	}
-	if problems.IsPending() {
+	if rules.IsPending(problems) {
 		j.warnings = waits(problems)
 	} else {
 		j.problems = v.conflicts(problems)
@@ -83,7 +84,7 @@ func (v *serviceValidator) heldBy(ctx context.Context, before *corev1.Service, b
 // judgeForwarded judges ports that are forwarded as soon as they are stored, at addresses that the Service has, and may
 // no longer ask for.
 func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) error {
-	lots, problems, err := rules.Forwarded(ctx, cluster.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
+	lots, problems, err := rules.Forwarded(ctx, kube.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
 	j.problems = v.conflicts(problems)
 	for _, lot := range lots {
 		if !slices.ContainsFunc(j.lots, func(other loadbalancer.Lot) bool { return !other.Drawn && other.Address == lot.Address }) {
@@ -120,7 +121,7 @@ func asksForOther(before, svc *corev1.Service) bool {
 }
 
 // waits are the warnings for a Service that has to wait for its addresses.
-func waits(problems rules.Problems) admission.Warnings {
+func waits(problems refusal.Problems) admission.Warnings {
 	warnings := make(admission.Warnings, 0, len(problems))
 	for _, p := range problems {
 		warnings = append(warnings, p.Err.Detail+"; the Service waits until that has changed")
@@ -130,7 +131,7 @@ func waits(problems rules.Problems) admission.Warnings {
 
 // promiseLots claims what a Service is to have and does not hold yet. What is drawn is left to the reconciler: any will
 // do.
-func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (rules.Problems, error) {
+func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (refusal.Problems, error) {
 	var points []claim.Coordinate
 	var lots []loadbalancer.Lot // of each of the points
 	for _, lot := range j.lots {

@@ -10,12 +10,12 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // Options are what the webhooks decide with.
 type Options struct {
-	View   *cluster.View
+	View   *kube.View
 	Ledger *claim.Ledger
 }
 

@@ -9,7 +9,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -18,7 +19,7 @@ import (
 
 // streamValidator decides on StreamIngresses.
 type streamValidator struct {
-	view   *cluster.View
+	view   *kube.View
 	ledger *claim.Ledger
 }
 
@@ -29,7 +30,7 @@ var (
 	streamResource = schema.GroupResource{Group: v1beta1.GroupName, Resource: "streamingresses"}
 )
 
-func (v *streamValidator) fresh() cluster.Fresh { return cluster.Fresh{View: v.view} }
+func (v *streamValidator) fresh() kube.Fresh { return kube.Fresh{View: v.view} }
 
 // ValidateCreate claims the port of a new stream.
 func (v *streamValidator) ValidateCreate(ctx context.Context, s *v1beta1.StreamIngress) (admission.Warnings, error) {
@@ -125,19 +126,19 @@ func (v *streamValidator) moves(ctx context.Context, before, s *v1beta1.StreamIn
 }
 
 // promise claims the point that a stream asks for, or draws one for it.
-func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req rules.Request) (rules.Problems, error) {
+func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req rules.Request) (refusal.Problems, error) {
 	by := claim.Claimant{Holder: claim.StreamHolder(s.Namespace, s.Name), UID: s.UID, Generation: s.Generation}
 	if req.At.IsZero() {
 		return v.draw(ctx, s, by, req)
 	}
-	var problems rules.Problems
+	var problems refusal.Problems
 	var err error
 	if by.Adopts, problems, err = rules.Adoption(ctx, v.fresh(), s, req.Class, req.At); err != nil || len(problems) > 0 {
 		return problems, err
 	}
 	err = reserving(ctx, v.ledger)(ctx, by, nil, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
-		cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
+		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 	}
 	if err != nil || isDryRun(ctx) {
@@ -148,11 +149,11 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 
 // claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
 // long as somebody has a claim on the port, which is there by now.
-func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (rules.Problems, error) {
+func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (refusal.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
 		err := v.ledger.Reserve(ctx, front.Claimant(), front.IsOwn, point)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
-			cluster.Conflicts.WithLabelValues(cluster.FromAdmission).Inc()
+			kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 			return front.Refused(v.view, point, held.Claim), nil
 		}
 		if err != nil {
@@ -166,7 +167,7 @@ func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at
 // gone; a dry run only finds out that there is a choice.
 func (v *streamValidator) draw(
 	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
-) (rules.Problems, error) {
+) (refusal.Problems, error) {
 	if isDryRun(ctx) {
 		return nil, nil
 	}

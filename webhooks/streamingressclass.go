@@ -12,7 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -21,7 +21,7 @@ import (
 
 // classValidator decides on StreamIngressClasses.
 type classValidator struct {
-	view *cluster.View
+	view *kube.View
 }
 
 var (

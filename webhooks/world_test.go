@@ -16,8 +16,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/test/harness"
 	"jeffthecoder.xyz/portcullis/test/memory"
@@ -26,7 +26,7 @@ import (
 // world is a cluster in memory that holds a number of claims, with everything that goes with them: the objects that hold
 // them, and the ConfigMap, the Service or the Ingresses that they are programmed in.
 type world struct {
-	view   *cluster.View
+	view   *kube.View
 	ledger *claim.Ledger
 	claims *claim.Fake
 }
@@ -52,31 +52,31 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 		Name: "nginx", Annotations: map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"},
 	}})
 	store := claim.NewFake(claims...)
-	cached, err := memory.Cache(harness.Scheme(), cluster.CacheOptions(), objects...)
+	cached, err := memory.Cache(harness.Scheme(), kube.CacheOptions(), objects...)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defaults := exposure.Defaults{Host: "{service}.{namespace}.example.com"}
-	if err := cluster.AddIndexes(b.Context(), cached); err != nil {
+	if err := kube.AddIndexes(b.Context(), cached); err != nil {
 		b.Fatal(err)
 	}
-	if err := cluster.AddExposureIndexes(b.Context(), cached, cluster.Exposing{Defaults: defaults}); err != nil {
+	if err := kube.AddExposureIndexes(b.Context(), cached, kube.Exposing{Defaults: defaults}); err != nil {
 		b.Fatal(err)
 	}
-	balancing := cluster.Balancing{ByDefault: true}
-	if err := cluster.AddBalancingIndexes(b.Context(), cached, balancing); err != nil {
+	balancing := kube.Balancing{ByDefault: true}
+	if err := kube.AddBalancingIndexes(b.Context(), cached, balancing); err != nil {
 		b.Fatal(err)
 	}
-	view, err := cluster.NewView(b.Context(), cached, cached)
+	view, err := kube.NewView(b.Context(), cached, cached)
 	if err != nil {
 		b.Fatal(err)
 	}
-	view.Expose(cluster.Exposing{Defaults: defaults})
+	view.Expose(kube.Exposing{Defaults: defaults})
 	view.Balance(balancing)
 	if err := memory.Fill(b.Context(), cached, view.Synced); err != nil {
 		b.Fatal(err)
 	}
-	ledger := cluster.NewLedger(nil, nil, view, claim.Ledger{Grace: claim.DefaultGrace})
+	ledger := kube.NewLedger(nil, nil, view, claim.Ledger{Grace: claim.DefaultGrace})
 	ledger.Store = store
 	ledger.Promises.Stored = func(context.Context, claim.Claimant) bool { return true } // nothing is, here
 	return &world{view: view, ledger: ledger, claims: store}
@@ -88,7 +88,7 @@ const teams = 100
 func team(i int) string { return fmt.Sprintf("team-%d", i%teams) }
 
 func namespace(name string) client.Object {
-	ns := cluster.NamespaceObject()
+	ns := kube.NamespaceObject()
 	ns.Name, ns.Labels = name, map[string]string{"team": name}
 	return ns
 }

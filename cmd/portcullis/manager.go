@@ -26,7 +26,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/certs"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers"
 	"jeffthecoder.xyz/portcullis/webhooks"
 )
@@ -75,7 +75,7 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "portcullis/" + version
 	cfg.QPS = -1 // the API server's priority and fairness decides who waits
-	cfg.Wrap(cluster.LimitAnswers)
+	cfg.Wrap(kube.LimitAnswers)
 	tlsOpts := []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = serving.GetCertificate
 		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
@@ -92,7 +92,7 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        newScheme(),
-		Cache:                         cluster.CacheOptions(),
+		Cache:                         kube.CacheOptions(),
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.probeAddress,
 		PprofBindAddress:              o.profileAddress,
@@ -137,31 +137,31 @@ func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config)
 
 // setup adds everything that the manager runs.
 func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.Serving) error {
-	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	exposing := cluster.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()}
-	if err := cluster.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
+	exposing := kube.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()}
+	if err := kube.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
 		return err
 	}
-	if err := cluster.AddBalancingIndexes(ctx, mgr.GetFieldIndexer(), o.balancing); err != nil {
+	if err := kube.AddBalancingIndexes(ctx, mgr.GetFieldIndexer(), o.balancing); err != nil {
 		return err
 	}
-	view, err := cluster.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
+	view, err := kube.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
 	view.Expose(exposing)
 	view.Balance(o.balancing)
 	view.Within(o.clusterDomain)
-	targets, err := cluster.TargetInformers(mgr)
+	targets, err := kube.TargetInformers(mgr)
 	if err != nil {
 		return err
 	}
 	if err := view.WatchTargets(ctx, targets); err != nil {
 		return err
 	}
-	ledger := cluster.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
+	ledger := kube.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
 	}
@@ -180,7 +180,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 }
 
 // addChecks says when the process is alive, and when it can decide.
-func addChecks(mgr manager.Manager, serving *certs.Serving, view *cluster.View) error {
+func addChecks(mgr manager.Manager, serving *certs.Serving, view *kube.View) error {
 	caches := func(*http.Request) error {
 		if !view.Synced() {
 			return errors.New("the cluster is still being read")

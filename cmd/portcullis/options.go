@@ -16,7 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -48,7 +48,7 @@ type options struct {
 	podToIP       podtoip.Mode
 	exposure      exposure.Defaults
 	maxHTTPPoints int
-	balancing     cluster.Balancing
+	balancing     kube.Balancing
 	clusterDomain string
 	zap           zap.Options
 }

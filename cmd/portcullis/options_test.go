@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -26,7 +26,7 @@ func defaults() options {
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
 		exposure:  exposure.Defaults{Host: "example.com"},
-		balancing: cluster.Balancing{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
+		balancing: kube.Balancing{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
 	}
 }
 

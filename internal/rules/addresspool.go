@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // AddressPoolView is what the rules for AddressPools see of the cluster. What is not there is nil, not an error.
@@ -30,23 +31,23 @@ type AddressPoolView interface {
 }
 
 // AddressPool is what is wrong with a pool.
-func AddressPool(v addresspool.Verdict) Problems {
-	var problems Problems
+func AddressPool(v addresspool.Verdict) refusal.Problems {
+	var problems refusal.Problems
 	for _, err := range v.Flaws {
-		problems = append(problems, Problem{Reason: v1beta1.ReasonInvalid, Err: err})
+		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonInvalid, Err: err})
 	}
 	for _, o := range v.Overlaps {
-		problems = append(problems, Problem{Reason: v1beta1.ReasonPoolOverlap, Err: o.Error()})
+		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPoolOverlap, Err: o.Error()})
 	}
 	return problems
 }
 
 // NewInAddressPool is what is wrong with a pool and was not wrong with it before: whoever got a bad pool past admission can
 // still set right one thing after the other.
-func NewInAddressPool(before, after addresspool.Verdict) Problems {
+func NewInAddressPool(before, after addresspool.Verdict) refusal.Problems {
 	had := AddressPool(before)
-	return slices.DeleteFunc(AddressPool(after), func(p Problem) bool {
-		return slices.ContainsFunc(had, func(q Problem) bool {
+	return slices.DeleteFunc(AddressPool(after), func(p refusal.Problem) bool {
+		return slices.ContainsFunc(had, func(q refusal.Problem) bool {
 			return p.Reason == q.Reason && p.Err.BadValue == q.Err.BadValue && p.Err.Detail == q.Err.Detail
 		})
 	})
@@ -166,8 +167,8 @@ func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool
 const namedUsers = 3
 
 // PoolInUse refuses a change of a pool that would take addresses from Services.
-func PoolInUse(users []PoolUser) Problems {
-	var problems Problems
+func PoolInUse(users []PoolUser) refusal.Problems {
+	var problems refusal.Problems
 	for rest := users; len(rest) > 0; {
 		path := rest[0].Field
 		var these, others []PoolUser
@@ -178,7 +179,7 @@ func PoolInUse(users []PoolUser) Problems {
 				others = append(others, u)
 			}
 		}
-		problems = append(problems, Problem{Reason: v1beta1.ReasonPoolInUse, Err: &field.Error{
+		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPoolInUse, Err: &field.Error{
 			Type: field.ErrorTypeForbidden, Field: path, Detail: inUseText(these),
 		}})
 		rest = others

@@ -11,6 +11,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -21,13 +22,13 @@ const suggestions = 3
 // the ledger keeps the claim if its holder is gone.
 func Conflict(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	suggestion, err := suggest(ctx, v, s, at)
 	if err != nil {
 		return nil, err
 	}
 	holder := claim.HolderOf(held)
-	text := "held by " + holder.String() + sinceCreated(held)
+	text := "held by " + holder.String() + refusal.Since(held)
 	text += fmt.Sprintf(" on class %q", at.Class())
 	leaving, err := isLeaving(ctx, v, holder, at)
 	if err != nil {
@@ -35,9 +36,9 @@ func Conflict(
 	}
 	if leaving {
 		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
-			holder, at.Class(), soon(graceLeft))
+			holder, at.Class(), refusal.Soon(graceLeft))
 	}
-	return one(v1beta1.ReasonPortConflict, &field.Error{
+	return refusal.One(v1beta1.ReasonPortConflict, &field.Error{
 		Type: field.ErrorTypeDuplicate, Field: listenPath.String(), BadValue: at.Point(),
 		Detail: text + "; " + suggestion,
 	}), nil
@@ -54,22 +55,6 @@ func isLeaving(ctx context.Context, v View, holder claim.Holder, at claim.Coordi
 	}
 	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName, at.Class())
 	return class != at.Class() || s.Spec.Listen != nil && Wanted(s, at.Class(), nil) != at, nil
-}
-
-// heldText says who holds a point, and since when; or, of one that is leaving, when it is free again.
-func heldText(held *v1beta1.EdgeClaim, leaving bool, graceLeft time.Duration) string {
-	holder := claim.HolderOf(held).String()
-	if leaving {
-		return "held for " + holder + ", which is not stored or no longer asks for it; it is free again " + soon(graceLeft) + ", try again then"
-	}
-	return "held by " + holder + sinceCreated(held)
-}
-
-func soon(left time.Duration) string {
-	if left <= time.Second {
-		return "within seconds"
-	}
-	return "in at most " + left.Round(time.Second).String()
 }
 
 // suggest names the free ports next to a point that the stream's namespace may use.
@@ -116,7 +101,7 @@ func suggest(ctx context.Context, v View, s *v1beta1.StreamIngress, at claim.Coo
 // claim on it yet. Leave to lead somewhere is not leave to take what leads there.
 func Adoption(
 	ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, at claim.Coordinate,
-) (adopted *v1beta1.AdoptedEntry, problems Problems, err error) {
+) (adopted *v1beta1.AdoptedEntry, problems refusal.Problems, err error) {
 	f, foreign, err := v.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -97,7 +98,7 @@ func TestConflict(t *testing.T) {
 				tc.class = class("public")
 			}
 			tc.world.classes = []*v1beta1.StreamIngressClass{tc.class}
-			judge(t, &tc.world, func(v View) (Problems, error) {
+			judge(t, &tc.world, func(v View) (refusal.Problems, error) {
 				return Conflict(t.Context(), v, sti(listen(6379)), tcp(6379), tc.world.claims[tcp(6379)], tc.grace)
 			}, tc.want...)
 		})
@@ -143,7 +144,7 @@ func TestAdoption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{classes: []*v1beta1.StreamIngressClass{class("public")}, foreign: tc.foreign, claims: tc.claims, grants: tc.grants, services: services}
 			var adopted *v1beta1.AdoptedEntry
-			judge(t, w, func(v View) (Problems, error) {
+			judge(t, w, func(v View) (refusal.Problems, error) {
 				a, p, err := Adoption(t.Context(), v, tc.in, w.classes[0], tcp(*tc.in.Spec.Listen))
 				if err == nil {
 					adopted = a

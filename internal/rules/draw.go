@@ -8,6 +8,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -31,9 +32,9 @@ func Draw(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bo
 }
 
 // NoFreePort tells a stream that every port it could draw is taken.
-func NoFreePort(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) Problems {
+func NoFreePort(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
 	from, to := stream.Ends(*class.Spec.AutoAssign)
-	return one(v1beta1.ReasonNoFreePort, field.Required(listenPath, fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonNoFreePort, field.Required(listenPath, fmt.Sprintf(
 		"the autoAssign range %d-%d of class %q has no free %s port left for namespace %q; name a port, or delete a stream",
 		from, to, class.Name, s.ProtocolOrDefault(), s.Namespace)))
 }

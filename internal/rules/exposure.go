@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // ExposureView is what the rules for annotated Services see of the cluster. What is not there is nil, not an error.
@@ -43,44 +43,44 @@ type ExposureView interface {
 }
 
 // Asks is what a Service asks for, complete but for the port.
-func Asks(v ExposureView, svc *corev1.Service) (exposure.Exposure, Problems) {
+func Asks(v ExposureView, svc *corev1.Service) (exposure.Exposure, refusal.Problems) {
 	value, _ := exposure.Asked(svc)
 	asked, errs := exposure.Parse(value)
 	if len(errs) > 0 {
-		problems := make(Problems, 0, len(errs))
+		problems := make(refusal.Problems, 0, len(errs))
 		for _, err := range errs {
-			problems = append(problems, Problem{Reason: v1beta1.ReasonInvalidAnnotation, Err: err})
+			problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonInvalidAnnotation, Err: err})
 		}
 		return exposure.Exposure{}, problems
 	}
 	e, err := v.Defaults().Complete(asked, svc.Namespace, svc.Name)
 	if err != nil {
-		return exposure.Exposure{}, one(v1beta1.ReasonInvalidAnnotation, err)
+		return exposure.Exposure{}, refusal.One(v1beta1.ReasonInvalidAnnotation, err)
 	}
 	return e, nil
 }
 
 // HTTPPort finds the port of a Service that an exposure leads to.
-func HTTPPort(e exposure.Exposure, svc *corev1.Service) (int32, Problems) {
+func HTTPPort(e exposure.Exposure, svc *corev1.Service) (int32, refusal.Problems) {
 	port, err := e.FindPort(svc)
 	if err != nil {
-		return 0, one(v1beta1.ReasonServicePortNotFound, err)
+		return 0, refusal.One(v1beta1.ReasonServicePortNotFound, err)
 	}
 	return port, nil
 }
 
 // Exposable says what keeps an exposure from being made, other than its points: an Ingress or a Certificate of the
 // Service's name that is somebody else's, and an issuer without cert-manager.
-func Exposable(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (Problems, error) {
+func Exposable(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (refusal.Problems, error) {
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 	ing, err := v.Ingress(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if ing != nil && !exposure.IsOwn(ing, svc) {
-		return one(v1beta1.ReasonIngressNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+		return refusal.One(v1beta1.ReasonIngressNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 			"an Ingress %s exists%s, and this Service does not own it; it is left alone: delete or rename it, or rename the Service",
-			key, sinceCreated(ing)))), nil
+			key, refusal.Since(ing)))), nil
 	}
 	if e.Issuer.IsZero() {
 		return nil, nil
@@ -90,13 +90,13 @@ func Exposable(ctx context.Context, v ExposureView, svc *corev1.Service, e expos
 
 func certifiable(
 	ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure, key types.NamespacedName,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	installed, err := v.CertManager(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !installed {
-		return one(v1beta1.ReasonCertManagerMissing, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+		return refusal.One(v1beta1.ReasonCertManagerMissing, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 			"issuer=%s needs cert-manager, which is not installed in this cluster; install it, or name a Secret that has a certificate, "+
 				"for example tls=%s", e.Issuer, e.Secret))), nil
 	}
@@ -105,15 +105,15 @@ func certifiable(
 		return nil, err
 	}
 	if cert != nil && !exposure.IsOwn(cert, svc) {
-		return one(v1beta1.ReasonCertificateNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+		return refusal.One(v1beta1.ReasonCertificateNameTaken, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 			"a Certificate %s exists%s, and this Service does not own it; it is left alone: leave issuer out and name its Secret, "+
-				"for example tls=%s", key, sinceCreated(cert), cert.Spec.SecretName))), nil
+				"for example tls=%s", key, refusal.Since(cert), cert.Spec.SecretName))), nil
 	}
 	return nil, nil
 }
 
 // HTTPLimit refuses a Service more pairs of host and path than one gets. What it has it keeps.
-func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (Problems, error) {
+func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e exposure.Exposure) (refusal.Problems, error) {
 	points := e.Points()
 	if v.MaxHTTPPoints() == 0 || len(points) <= v.MaxHTTPPoints() {
 		return nil, nil
@@ -122,28 +122,28 @@ func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e expos
 	if err != nil {
 		return nil, err
 	}
-	paths := share{limit: v.MaxHTTPPoints(), wanted: len(points)}
+	paths := refusal.Share{Limit: v.MaxHTTPPoints(), Wanted: len(points)}
 	for _, at := range held {
 		if at.IsHTTP() {
-			paths.own++
+			paths.Own++
 		}
 	}
 	for _, at := range points {
 		if !slices.Contains(held, at) {
-			paths.added++
+			paths.Added++
 		}
 	}
-	if paths.all = paths.own; !paths.exceeded() {
+	if paths.All = paths.Own; !paths.Exceeded() {
 		return nil, nil
 	}
 	fronts, err := v.Fronts(ctx)
 	if err != nil || slices.Contains(fronts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}) {
 		return nil, err
 	}
-	return one(v1beta1.ReasonTooManyPoints, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonTooManyPoints, field.Invalid(exposure.AnnotationPath(), e.String(), fmt.Sprintf(
 		"%d host(s) with %d path(s) each are %d pairs, and %d are the most for one Service; "+
 			"spread them over several Services, for example host=shop.example.com, path=/api on each",
-		len(e.Hosts), len(e.Paths), len(points), paths.limit))), nil
+		len(e.Hosts), len(e.Paths), len(points), paths.Limit))), nil
 }
 
 // HTTPConflicts finds those of the points that somebody else holds, as far as is known without asking the API server:
@@ -151,8 +151,8 @@ func HTTPLimit(ctx context.Context, v ExposureView, svc *corev1.Service, e expos
 // claim says who was there first. graceLeft says how long a claim is kept if its holder is gone.
 func HTTPConflicts(
 	ctx context.Context, v ExposureView, svc *corev1.Service, points []claim.Coordinate, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
-) (Problems, error) {
-	var problems Problems
+) (refusal.Problems, error) {
+	var problems refusal.Problems
 	for _, at := range points {
 		held, err := v.Claim(ctx, at.Name())
 		if err != nil {
@@ -215,15 +215,15 @@ func IsAsked(v ExposureView, svc *corev1.Service, ing *networkingv1.Ingress) boo
 // claim if its holder is gone.
 func HTTPConflict(
 	ctx context.Context, v ExposureView, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	leaving, err := isLeavingHTTP(ctx, v, claim.HolderOf(held), at)
 	if err != nil {
 		return nil, err
 	}
-	return one(v1beta1.ReasonHostConflict, &field.Error{
+	return refusal.One(v1beta1.ReasonHostConflict, &field.Error{
 		Type: field.ErrorTypeDuplicate, Field: exposure.AnnotationPath().String(), BadValue: at.Point(),
 		Detail: fmt.Sprintf("path %s on host %s is %s; choose another host or path, for example host=%s, path=%s",
-			at.Path(), at.Host(), heldText(held, leaving, graceLeft), at.Host(), otherPath(at.Path())),
+			at.Path(), at.Host(), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path())),
 	}), nil
 }
 
@@ -269,12 +269,6 @@ func WantsHTTP(v ExposureView, svc *corev1.Service, at claim.Coordinate) bool {
 }
 
 // NothingMore refuses what a Service that is being deleted asks for and does not have.
-func NothingMore() Problems { return Problems{goes(exposure.AnnotationPath())} }
-
-// sinceCreated says when an object was created, if that is known.
-func sinceCreated(obj metav1.Object) string {
-	if created := obj.GetCreationTimestamp(); !created.IsZero() {
-		return " since " + created.UTC().Format(time.RFC3339)
-	}
-	return ""
+func NothingMore() refusal.Problems {
+	return refusal.Problems{refusal.BeingDeleted(exposure.AnnotationPath())}
 }

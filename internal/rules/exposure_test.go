@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -73,7 +74,7 @@ func asking(name, value string) *corev1.Service {
 	return svc
 }
 
-func isOne(t *testing.T, problems rules.Problems, reason, text string) {
+func isOne(t *testing.T, problems refusal.Problems, reason, text string) {
 	t.Helper()
 	if len(problems) != 1 || problems[0].Reason != reason || !strings.Contains(problems[0].Err.Error(), text) {
 		t.Errorf("got %v, want one %s with %q", problems, reason, text)

@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -137,7 +138,7 @@ func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate
 
 // Hindrance says what keeps a port of the proxy from being opened on its front, as far as is known without asking the API
 // server; none if nothing does.
-func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate) (Problems, error) {
+func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate) (refusal.Problems, error) {
 	for _, point := range f.Points(at.Protocol(), at.Port()) {
 		held, err := f.claimOn(ctx, v, point)
 		if err != nil {
@@ -183,7 +184,7 @@ func HeldOnNodes(ctx context.Context, v NodesView, at claim.Coordinate) (*v1beta
 }
 
 // Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none.
-func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeClaim) Problems {
+func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeClaim) refusal.Problems {
 	if held != nil && f.IsOwn(held) {
 		return nil
 	}
@@ -191,19 +192,19 @@ func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeC
 		if held == nil {
 			return nil
 		}
-		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
 			", on the nodes, where the class's proxy listens, too"))
 	}
 	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
 	switch {
 	case held != nil && point.IsNode():
-		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
 			", on the nodes, which also serve "+where))
 	case held != nil:
-		return one(v1beta1.ReasonPortConflict, duplicate(listenPath, point.Point(), heldText(held, false, 0)+
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
 			fmt.Sprintf(", on %s, which is also an address of %s", point.Address(), where)))
 	case point.IsNode() && v.ReservedNodePorts().Has(point.Port()):
-		return one(v1beta1.ReasonPortReserved, field.Invalid(listenPath, point.Port(),
+		return refusal.One(v1beta1.ReasonPortReserved, field.Invalid(listenPath, point.Port(),
 			"the nodes reserve this port for themselves, and they serve "+where))
 	default:
 		return nil

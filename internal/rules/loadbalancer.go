@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // LoadBalancerView is what the rules for Services of type LoadBalancer see of the cluster. What is not there is nil, not
@@ -54,11 +55,11 @@ func (b *Balance) Holder() claim.Holder {
 }
 
 // AsksForAddresses is what a Service of type LoadBalancer asks for.
-func AsksForAddresses(svc *corev1.Service) (loadbalancer.Ask, Problems) {
+func AsksForAddresses(svc *corev1.Service) (loadbalancer.Ask, refusal.Problems) {
 	ask, errs := loadbalancer.Read(svc)
-	problems := make(Problems, 0, len(errs))
+	problems := make(refusal.Problems, 0, len(errs))
 	for _, err := range errs {
-		problems = append(problems, Problem{Reason: v1beta1.ReasonInvalidRequest, Err: err})
+		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonInvalidRequest, Err: err})
 	}
 	return ask, problems
 }
@@ -72,7 +73,7 @@ func AsksForAddresses(svc *corev1.Service) (loadbalancer.Ask, Problems) {
 // changed, for as long as its owner likes.
 func Allot(
 	ctx context.Context, v LoadBalancerView, b *Balance, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
-) ([]loadbalancer.Lot, Problems, error) {
+) ([]loadbalancer.Lot, refusal.Problems, error) {
 	pools, problems, err := fitting(ctx, v, b)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
@@ -127,15 +128,15 @@ func Gives(ctx context.Context, v LoadBalancerView, svc *corev1.Service, ip neti
 }
 
 // IsPending says whether problems are such as time may solve: a Service may wait for a pool, an address or a node.
-func (p Problems) IsPending() bool {
-	return !slices.ContainsFunc(p, func(problem Problem) bool {
+func IsPending(p refusal.Problems) bool {
+	return !slices.ContainsFunc(p, func(problem refusal.Problem) bool {
 		return problem.Reason != v1beta1.ReasonNoAddressPool && problem.Reason != v1beta1.ReasonNoFreeAddress &&
 			problem.Reason != v1beta1.ReasonNoReadyNode
 	})
 }
 
-// Ports are those of the ports of a Service that problems are about, with the reason of each.
-func (p Problems) Ports(ports []loadbalancer.Port) map[loadbalancer.Port]string {
+// RefusedPorts are those of the ports of a Service that problems are about, with the reason of each.
+func RefusedPorts(p refusal.Problems, ports []loadbalancer.Port) map[loadbalancer.Port]string {
 	refused := map[loadbalancer.Port]string{}
 	for i, port := range ports {
 		path := loadbalancer.PortPath(i).String()

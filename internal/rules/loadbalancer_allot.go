@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // allotment is a decision that is being made. Its pools are in the order of preference.
@@ -27,11 +28,11 @@ type allotment struct {
 	full    []*addresspool.Pool
 	lacking []corev1.IPFamily
 	// limited says why pools that have addresses left give this Service none.
-	limited Problems
+	limited refusal.Problems
 }
 
 // complete adds to what a Service keeps what is missing.
-func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]loadbalancer.Lot, Problems, error) {
+func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]loadbalancer.Lot, refusal.Problems, error) {
 	problems, err := a.hindrances(ctx, kept)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
@@ -60,13 +61,13 @@ func (a *allotment) complete(ctx context.Context, kept []loadbalancer.Lot) ([]lo
 }
 
 // choose finds a pool for a Service that has nothing yet.
-func (a *allotment) choose(ctx context.Context) ([]loadbalancer.Lot, Problems, error) {
+func (a *allotment) choose(ctx context.Context) ([]loadbalancer.Lot, refusal.Problems, error) {
 	drawable := slices.DeleteFunc(slices.Clone(a.pools), func(p *addresspool.Pool) bool { return !a.mayDraw(p) })
 	if len(drawable) == 0 {
 		problems, err := noPool(ctx, a.view, a.Balance)
 		return nil, problems, err
 	}
-	var hindered Problems
+	var hindered refusal.Problems
 	for _, pool := range drawable {
 		lots, problems, err := a.from(ctx, pool)
 		if err != nil || lots != nil {
@@ -114,7 +115,7 @@ func AwaitsFamily(ctx context.Context, v LoadBalancerView, b *Balance, lots []lo
 
 // from tries to serve a Service from one pool alone. lots is nil if that can't be done; it is empty, and not nil, for the
 // cluster IPs of a Service that has none yet.
-func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []loadbalancer.Lot, problems Problems, err error) {
+func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []loadbalancer.Lot, problems refusal.Problems, err error) {
 	switch pool.SourceOrDefault() {
 	case v1beta1.SourceNodeIP:
 		lots = []loadbalancer.Lot{loadbalancer.NodeLot(pool, a.Ports)}
@@ -135,7 +136,7 @@ func (a *allotment) from(ctx context.Context, pool *addresspool.Pool) (lots []lo
 	return lots, nil, nil
 }
 
-func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) ([]loadbalancer.Lot, Problems, error) {
+func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) ([]loadbalancer.Lot, refusal.Problems, error) {
 	lots := []loadbalancer.Lot{}
 	for _, ip := range clusterIPs(a.Service) {
 		lots = append(lots, loadbalancer.AddressLot(pool, ip, v1beta1.SharingNone, a.Ports))
@@ -149,7 +150,7 @@ func (a *allotment) fromClusterIP(ctx context.Context, pool *addresspool.Pool) (
 
 // fromSeveral serves each family from the first pool that can. One address is enough for a Service that does not insist
 // on one of each family.
-func (a *allotment) fromSeveral(ctx context.Context) ([]loadbalancer.Lot, Problems, error) {
+func (a *allotment) fromSeveral(ctx context.Context) ([]loadbalancer.Lot, refusal.Problems, error) {
 	var lots []loadbalancer.Lot
 	for _, family := range a.wantedFamilies() {
 		lot, problems, err := a.fromAny(ctx, lots, family, nil)
@@ -186,7 +187,7 @@ func (a *allotment) wantedFamilies() []corev1.IPFamily {
 // for.
 func (a *allotment) fromAny(
 	ctx context.Context, beside []loadbalancer.Lot, family corev1.IPFamily, preferred *addresspool.Pool,
-) (lot *loadbalancer.Lot, problems Problems, err error) {
+) (lot *loadbalancer.Lot, problems refusal.Problems, err error) {
 	pools := a.pools
 	if preferred != nil {
 		pools = append([]*addresspool.Pool{preferred}, pools...)
@@ -207,7 +208,7 @@ func (a *allotment) fromAny(
 // that is asked for. beside is what the Service is to have already.
 func (a *allotment) ofFamily(
 	ctx context.Context, beside []loadbalancer.Lot, pool *addresspool.Pool, family corev1.IPFamily,
-) (*loadbalancer.Lot, Problems, error) {
+) (*loadbalancer.Lot, refusal.Problems, error) {
 	sharing := pool.SharingOrDefault()
 	if ip, asked := a.Address(family); asked {
 		if !pool.Set.Contains(ip) {
@@ -259,7 +260,7 @@ func (b *Balance) pointsIn(pool *addresspool.Pool) func(netip.Addr) []claim.Coor
 }
 
 // nothingLeft says why no pool has given anything. One that is full may have something later, and so is what counts.
-func (a *allotment) nothingLeft() Problems {
+func (a *allotment) nothingLeft() refusal.Problems {
 	pools, lacking := a.full, a.lacking
 	if len(pools) == 0 && len(a.limited) > 0 {
 		return a.limited[:1]
@@ -275,7 +276,7 @@ func (a *allotment) nothingLeft() Problems {
 		text += " with these ports"
 	}
 	path, value := a.drawnBy()
-	return one(v1beta1.ReasonNoFreeAddress, field.Invalid(path, value, text))
+	return refusal.One(v1beta1.ReasonNoFreeAddress, field.Invalid(path, value, text))
 }
 
 // drawnBy is the field that asks for any address, and its value.

@@ -13,12 +13,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // hindrances are what keeps a Service from having lots beside others, as far as is known without asking the API server:
 // limits, ports that are reserved, and points that others hold.
-func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot, beside ...loadbalancer.Lot) (Problems, error) {
-	var problems Problems
+func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot, beside ...loadbalancer.Lot) (refusal.Problems, error) {
+	var problems refusal.Problems
 	for n, lot := range lots {
 		over, err := a.limits(ctx, slices.Concat(beside, lots[:n]), lot)
 		if err != nil || len(over) > 0 {
@@ -31,7 +32,7 @@ func (a *allotment) hindrances(ctx context.Context, lots []loadbalancer.Lot, bes
 			if at.IsNode() && a.view.ReservedNodePorts().Has(at.Port()) {
 				text := fmt.Sprintf("the nodes reserve this port for themselves, and AddressPool %s would open it on all of them", lot.Pool.Name)
 				err := field.Invalid(loadbalancer.PortPath(i), at.Port(), text)
-				problems = append(problems, Problem{Reason: v1beta1.ReasonPortReserved, Err: err})
+				problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPortReserved, Err: err})
 				continue
 			}
 			held, err := a.heldByOther(ctx, at)
@@ -92,14 +93,14 @@ func (a *allotment) heldByOther(ctx context.Context, at claim.Coordinate) (*v1be
 func LoadBalancerConflict(
 	ctx context.Context, v LoadBalancerView, b *Balance, lot loadbalancer.Lot, at claim.Coordinate, held *v1beta1.EdgeClaim,
 	graceLeft time.Duration,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	leaving, err := isLeavingBalancer(ctx, v, claim.HolderOf(held))
 	if err != nil {
 		return nil, err
 	}
-	text := heldText(held, leaving, graceLeft)
+	text := refusal.Held(held, leaving, graceLeft)
 	if at.Port() == 0 {
-		return one(v1beta1.ReasonAddressConflict, duplicate(b.AddressesPath, at.Address().String(), text+b.instead(v, lot))), nil
+		return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(b.AddressesPath, at.Address().String(), text+b.instead(v, lot))), nil
 	}
 	path := loadbalancer.TypePath
 	if i := slices.Index(lot.Points, at); i >= 0 {
@@ -112,7 +113,7 @@ func LoadBalancerConflict(
 	if at.IsAddress() {
 		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), lot.Pool.Name, b.instead(v, lot))
 	}
-	return one(v1beta1.ReasonPortConflict, duplicate(path, at.Point(), text+where)), nil
+	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(path, at.Point(), text+where)), nil
 }
 
 // isLeavingBalancer says whether a Service that holds a point is gone, and no class names it, or is no load balancer any longer.
@@ -143,8 +144,4 @@ func (b *Balance) instead(v LoadBalancerView, lot loadbalancer.Lot) string {
 		text += ", or leave the address out to be given one"
 	}
 	return text
-}
-
-func duplicate(path *field.Path, value, detail string) *field.Error {
-	return &field.Error{Type: field.ErrorTypeDuplicate, Field: path.String(), BadValue: value, Detail: detail}
 }

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // What the decisions are tried with, each combined with each other.
@@ -104,7 +105,7 @@ func everyRequest(try func(*corev1.Service)) {
 }
 
 // brokenWord says what is wrong with a decision.
-func brokenWord(w *world, b *Balance, lots []loadbalancer.Lot, problems Problems) string {
+func brokenWord(w *world, b *Balance, lots []loadbalancer.Lot, problems refusal.Problems) string {
 	if awaitsClusterIP := lots != nil && len(b.Service.Spec.ClusterIPs) == 0; len(lots) > 0 == (len(problems) > 0) && !awaitsClusterIP {
 		return "neither or both of lots and problems"
 	}

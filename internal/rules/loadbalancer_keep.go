@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // Keep finds what a Service keeps of what it holds: what one of the pools gives it. Of several addresses of one family
@@ -106,16 +107,16 @@ func (b *Balance) rank(lot loadbalancer.Lot, listed []netip.Addr) int {
 }
 
 // beyond refuses what a Service that is being deleted asks for beyond what it has, kept is what it keeps of that.
-func (b *Balance) beyond(kept []loadbalancer.Lot) (problems Problems) {
+func (b *Balance) beyond(kept []loadbalancer.Lot) (problems refusal.Problems) {
 	for _, lot := range kept {
 		for i, at := range lot.Points {
 			if !slices.Contains(b.Held, at) {
-				problems = append(problems, goes(loadbalancer.PortPath(i)))
+				problems = append(problems, refusal.BeingDeleted(loadbalancer.PortPath(i)))
 			}
 		}
 	}
 	if len(kept) == 0 && len(b.Held) > 0 {
-		problems = append(problems, goes(b.AddressesPath))
+		problems = append(problems, refusal.BeingDeleted(b.AddressesPath))
 	}
 	return problems
 }
@@ -141,7 +142,7 @@ func Stands(ctx context.Context, v LoadBalancerView, b *Balance) ([]loadbalancer
 // Problems are the ports that it can't have there. graceLeft says how long a claim is kept if its holder is gone.
 func Forwarded(
 	ctx context.Context, v LoadBalancerView, b *Balance, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
-) ([]loadbalancer.Lot, Problems, error) {
+) ([]loadbalancer.Lot, refusal.Problems, error) {
 	pools, err := Serving(ctx, v, b.Service)
 	if err != nil {
 		return nil, nil, err
@@ -166,8 +167,8 @@ func Forwarded(
 	return lots, problems, err
 }
 
-func notGivenAnyLonger(ip netip.Addr) Problems {
-	return one(v1beta1.ReasonNoAddressPool, field.Forbidden(loadbalancer.PortsPath, fmt.Sprintf(
+func notGivenAnyLonger(ip netip.Addr) refusal.Problems {
+	return refusal.One(v1beta1.ReasonNoAddressPool, field.Forbidden(loadbalancer.PortsPath, fmt.Sprintf(
 		"the Service is forwarded at %s, which no AddressPool gives it any longer; change its ports when its status no longer lists that", ip)))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // points are coordinates by the names of their claims.
@@ -147,7 +148,7 @@ func TestForwarded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, b := keepers().taken("x", points(t, "addr.198-51-100-1.tcp.90")...), balanceOf(t, tc.svc, points(t, tc.held...)...)
-			ask := func() ([]loadbalancer.Lot, Problems, error) { return Forwarded(t.Context(), w, b, w.graceLeft) }
+			ask := func() ([]loadbalancer.Lot, refusal.Problems, error) { return Forwarded(t.Context(), w, b, w.graceLeft) }
 			got, problems, err := ask()
 			if diff := cmp.Diff(tc.want, lotTexts(got)); err != nil || diff != "" {
 				t.Error(err, diff)

@@ -14,11 +14,12 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // fitting finds the pools that may serve a Service as it asks, the first choice first. Those that serve only what names
 // them are among them: what a Service has of them it keeps.
-func fitting(ctx context.Context, v LoadBalancerView, b *Balance) ([]*addresspool.Pool, Problems, error) {
+func fitting(ctx context.Context, v LoadBalancerView, b *Balance) ([]*addresspool.Pool, refusal.Problems, error) {
 	book := v.Pools()
 	namespace, err := v.NamespaceLabels(ctx, b.Service.Namespace)
 	if err != nil {
@@ -26,7 +27,7 @@ func fitting(ctx context.Context, v LoadBalancerView, b *Balance) ([]*addresspoo
 	}
 	for _, ip := range b.Addresses {
 		if family := addresspool.FamilyOf(ip); len(b.Families) > 0 && !slices.Contains(b.Families, family) {
-			return nil, one(v1beta1.ReasonAddressFamilyMismatch, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf(
+			return nil, refusal.One(v1beta1.ReasonAddressFamilyMismatch, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf(
 				"the Service has no %s: its spec.ipFamilies are %s", family, families(b.Families)))), nil
 		}
 	}
@@ -49,7 +50,7 @@ func fitting(ctx context.Context, v LoadBalancerView, b *Balance) ([]*addresspoo
 // namedPool finds the pool that a Service names.
 func namedPool(
 	ctx context.Context, v LoadBalancerView, b *Balance, book *addresspool.Book, namespace labels.Set,
-) ([]*addresspool.Pool, Problems, error) {
+) ([]*addresspool.Pool, refusal.Problems, error) {
 	pool, problems, err := poolNamed(ctx, v, b, book)
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
@@ -59,18 +60,18 @@ func namedPool(
 		if reason == v1beta1.ReasonSharingMismatch {
 			path, value = loadbalancer.SharingPath, string(b.Sharing)
 		}
-		return nil, one(reason, field.Invalid(path, value, fmt.Sprintf("AddressPool %s %s", pool.Name, text))), nil
+		return nil, refusal.One(reason, field.Invalid(path, value, fmt.Sprintf("AddressPool %s %s", pool.Name, text))), nil
 	}
 	for _, ip := range b.Addresses {
 		if !gives(pool, b.Service, ip) {
-			return nil, one(v1beta1.ReasonAddressNotInPool, field.Invalid(b.AddressesPath, ip.String(),
+			return nil, refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(b.AddressesPath, ip.String(),
 				fmt.Sprintf("is not an address of AddressPool %s, which has %s", pool.Name, contents(pool)))), nil
 		}
 	}
 	return []*addresspool.Pool{pool}, nil, nil
 }
 
-func poolNamed(ctx context.Context, v LoadBalancerView, b *Balance, book *addresspool.Book) (*addresspool.Pool, Problems, error) {
+func poolNamed(ctx context.Context, v LoadBalancerView, b *Balance, book *addresspool.Book) (*addresspool.Pool, refusal.Problems, error) {
 	verdict, known := book.Verdict(b.Pool)
 	if !known {
 		pool, err := v.AddressPool(ctx, b.Pool)
@@ -78,14 +79,14 @@ func poolNamed(ctx context.Context, v LoadBalancerView, b *Balance, book *addres
 			return nil, nil, err
 		}
 		if pool == nil {
-			return nil, one(v1beta1.ReasonAddressPoolNotFound, &field.Error{
+			return nil, refusal.One(v1beta1.ReasonAddressPoolNotFound, &field.Error{
 				Type: field.ErrorTypeNotFound, Field: loadbalancer.PoolPath.String(), BadValue: b.Pool, Detail: there(book.Pools()),
 			}), nil
 		}
 		verdict = book.Judge(pool)
 	}
 	if !verdict.Accepted() {
-		return nil, one(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(loadbalancer.PoolPath, b.Pool,
+		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(loadbalancer.PoolPath, b.Pool,
 			fmt.Sprintf("AddressPool %s is not accepted: %s", b.Pool, verdict.Errors().ToAggregate()))), nil
 	}
 	return verdict.Pool, nil, nil
@@ -115,16 +116,16 @@ func poolNames(pools []*addresspool.Pool) string {
 const most = 5
 
 // ofAddresses finds the pools that have the addresses that a Service asks for.
-func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, Problems) {
+func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
 	var pools []*addresspool.Pool
 	for _, ip := range b.Addresses {
 		pool := poolOf(b, book, ip)
 		if pool == nil {
-			return nil, one(v1beta1.ReasonAddressNotInPool,
+			return nil, refusal.One(v1beta1.ReasonAddressNotInPool,
 				field.Invalid(b.AddressesPath, ip.String(), "is in no AddressPool: "+there(book.Pools())+contentsOf(book.Pools())))
 		}
 		if reason, text := mismatch(pool, b, namespace); text != "" {
-			return nil, one(reason, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
+			return nil, refusal.One(reason, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
 		}
 		if !slices.Contains(pools, pool) {
 			pools = append(pools, pool)
@@ -225,7 +226,7 @@ func contentsOf(all []*addresspool.Pool) string {
 }
 
 // noPool tells a Service that asks for nothing in particular why no pool serves it.
-func noPool(ctx context.Context, v LoadBalancerView, b *Balance) (Problems, error) {
+func noPool(ctx context.Context, v LoadBalancerView, b *Balance) (refusal.Problems, error) {
 	all := v.Pools().Pools()
 	namespace, err := v.NamespaceLabels(ctx, b.Service.Namespace)
 	if err != nil {
@@ -248,5 +249,5 @@ func noPool(ctx context.Context, v LoadBalancerView, b *Balance) (Problems, erro
 			text += fmt.Sprintf("; and %d more", len(all)-suggestions)
 		}
 	}
-	return one(v1beta1.ReasonNoAddressPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), text)), nil
+	return refusal.One(v1beta1.ReasonNoAddressPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), text)), nil
 }

@@ -12,11 +12,12 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // limits say why a Service may not have what is new to it of a lot, beside others that it is to have: it has too many
 // ports, or its namespace has as much of the pool as one gets.
-func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot loadbalancer.Lot) (Problems, error) {
+func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot loadbalancer.Lot) (refusal.Problems, error) {
 	tooMany := a.tooManyPorts(lot)
 	if !tooMany && lot.Pool.Spec.MaxPerNamespace == 0 || len(lot.Missing(a.Held)) == 0 {
 		return nil, nil
@@ -26,7 +27,7 @@ func (a *allotment) limits(ctx context.Context, beside []loadbalancer.Lot, lot l
 		return nil, err
 	}
 	if tooMany {
-		return one(v1beta1.ReasonTooManyPorts, &field.Error{
+		return refusal.One(v1beta1.ReasonTooManyPorts, &field.Error{
 			Type: field.ErrorTypeTooMany, Field: loadbalancer.PortsPath.String(), BadValue: len(lot.Points),
 			Detail: fmt.Sprintf("a Service gets at most %d ports where it shares addresses with others, as in AddressPool %s: "+
 				"spread them over several Services, or have an address to itself from a pool with the sharing %s",
@@ -41,25 +42,25 @@ func (a *allotment) tooManyPorts(lot loadbalancer.Lot) bool {
 	if len(lot.Points) <= a.view.MaxPorts() || lot.Points[0].Port() == 0 {
 		return false
 	}
-	ports := share{limit: a.view.MaxPorts(), wanted: len(lot.Points), added: len(lot.Missing(a.Held))}
+	ports := refusal.Share{Limit: a.view.MaxPorts(), Wanted: len(lot.Points), Added: len(lot.Missing(a.Held))}
 	for _, at := range a.Held {
 		if at.Port() != 0 && at.Address() == lot.Address {
-			ports.own++
+			ports.Own++
 		}
 	}
-	ports.all = ports.own
-	return ports.exceeded()
+	ports.All = ports.Own
+	return ports.Exceeded()
 }
 
 // poolLimit refuses a Service the last of some lots, where its namespace would have more of the pool than one gets. What
 // the Services in front of proxies have does not count.
-func (a *allotment) poolLimit(ctx context.Context, lots []loadbalancer.Lot, fronts []types.NamespacedName) (Problems, error) {
+func (a *allotment) poolLimit(ctx context.Context, lots []loadbalancer.Lot, fronts []types.NamespacedName) (refusal.Problems, error) {
 	lot := lots[len(lots)-1]
-	of := share{limit: int(lot.Pool.Spec.MaxPerNamespace)}
+	of := refusal.Share{Limit: int(lot.Pool.Spec.MaxPerNamespace)}
 	for _, l := range lots {
 		if l.Pool.Name == lot.Pool.Name {
-			of.wanted += len(l.Points)
-			of.added += len(l.Missing(a.Held))
+			of.Wanted += len(l.Points)
+			of.Added += len(l.Missing(a.Held))
 		}
 	}
 	claims, err := a.view.ClaimsOfNamespace(ctx, a.Service.Namespace, claim.ScopeFamily(lot.Points[0].Scope()))
@@ -70,16 +71,16 @@ func (a *allotment) poolLimit(ctx context.Context, lots []loadbalancer.Lot, fron
 		at, err := claim.Of(c)
 		return err != nil || at.IsAddress() && !lot.Pool.Set.Contains(at.Address()) || slices.Contains(fronts, claim.HolderOf(c).Key())
 	})
-	of.all = len(claims)
+	of.All = len(claims)
 	for _, c := range claims {
 		if claim.HolderOf(c) == a.Holder() {
-			of.own++
+			of.Own++
 		}
 	}
-	if !of.exceeded() {
+	if !of.Exceeded() {
 		return nil, nil
 	}
-	leaving := max(of.own-of.wanted, 0)
+	leaving := max(of.Own-of.Wanted, 0)
 	for _, c := range claims {
 		leaves, err := isLeavingBalancer(ctx, a.view, claim.HolderOf(c))
 		if err != nil {
@@ -92,7 +93,7 @@ func (a *allotment) poolLimit(ctx context.Context, lots []loadbalancer.Lot, fron
 	return a.poolLimitText(lot, of, leaving), nil
 }
 
-func (a *allotment) poolLimitText(lot loadbalancer.Lot, of share, leaving int) Problems {
+func (a *allotment) poolLimitText(lot loadbalancer.Lot, of refusal.Share, leaving int) refusal.Problems {
 	what, path, value := "address(es)", a.AddressesPath, lot.Address.String()
 	if lot.Points[0].Port() != 0 {
 		what = "port(s)"
@@ -105,10 +106,10 @@ func (a *allotment) poolLimitText(lot loadbalancer.Lot, of share, leaving int) P
 		path, value = a.drawnBy()
 	}
 	more := ""
-	if of.added > 1 {
-		more = fmt.Sprintf(", and this Service asks for %d more", of.added)
+	if of.Added > 1 {
+		more = fmt.Sprintf(", and this Service asks for %d more", of.Added)
 	}
-	return one(v1beta1.ReasonNamespaceLimitReached, field.Invalid(path, value, fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonNamespaceLimitReached, field.Invalid(path, value, fmt.Sprintf(
 		"AddressPool %s gives at most %d %s to one namespace (spec.maxPerNamespace), and namespace %q has %d%s%s, or choose another pool",
-		lot.Pool.Name, of.limit, what, a.Service.Namespace, of.all, more, wayOut(leaving, "a Service that has one"))))
+		lot.Pool.Name, of.Limit, what, a.Service.Namespace, of.All, more, refusal.WayOut(leaving, "a Service that has one"))))
 }

@@ -11,6 +11,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 func TestAsksForAddresses(t *testing.T) {
@@ -55,11 +56,11 @@ func TestPendingProblems(t *testing.T) {
 			{v1beta1.ReasonAddressPoolNotFound}, {v1beta1.ReasonPortReserved}},
 	} {
 		for _, some := range reasons {
-			var problems Problems
+			var problems refusal.Problems
 			for _, reason := range some {
-				problems = append(problems, Problem{Reason: reason})
+				problems = append(problems, refusal.Problem{Reason: reason})
 			}
-			if problems.IsPending() != want {
+			if IsPending(problems) != want {
 				t.Errorf("%v: time may solve it: %v", some, !want)
 			}
 		}
@@ -68,10 +69,10 @@ func TestPendingProblems(t *testing.T) {
 
 func TestPortsOfProblems(t *testing.T) {
 	ports := []loadbalancer.Port{{Protocol: corev1.ProtocolTCP, Number: 80}, {Protocol: corev1.ProtocolUDP, Number: 80}}
-	problems := append(one(v1beta1.ReasonPortConflict, field.Invalid(loadbalancer.PortPath(1), 80, "is held")),
-		one(v1beta1.ReasonNoFreeAddress, field.Invalid(loadbalancer.TypePath, "", "none is left"))...)
+	problems := append(refusal.One(v1beta1.ReasonPortConflict, field.Invalid(loadbalancer.PortPath(1), 80, "is held")),
+		refusal.One(v1beta1.ReasonNoFreeAddress, field.Invalid(loadbalancer.TypePath, "", "none is left"))...)
 	want := map[loadbalancer.Port]string{ports[1]: v1beta1.ReasonPortConflict}
-	if diff := cmp.Diff(want, problems.Ports(ports)); diff != "" {
+	if diff := cmp.Diff(want, RefusedPorts(problems, ports)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,33 +9,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
-
-func TestShareExceeded(t *testing.T) {
-	for name, tc := range map[string]struct {
-		in   share
-		want bool
-	}{
-		"no limit":                                  {share{all: 1000, wanted: 1, added: 1}, false},
-		"the last":                                  {share{limit: 3, all: 2, wanted: 1, added: 1}, false},
-		"one more":                                  {share{limit: 3, all: 3, wanted: 1, added: 1}, true},
-		"several, of which the last is one more":    {share{limit: 3, all: 1, wanted: 3, added: 3}, true},
-		"nothing new, with less than there is":      {share{limit: 3, all: 9, own: 5, wanted: 4}, false},
-		"one for one":                               {share{limit: 3, all: 3, own: 1, wanted: 1, added: 1}, false},
-		"one for one, of more than the limit":       {share{limit: 3, all: 9, own: 4, wanted: 4, added: 1}, false},
-		"one for none, of more than the limit":      {share{limit: 3, all: 9, own: 4, wanted: 5, added: 1}, true},
-		"two for one":                               {share{limit: 3, all: 3, own: 1, wanted: 2, added: 2}, true},
-		"one for two, and there is room":            {share{limit: 3, all: 3, own: 2, wanted: 1, added: 1}, false},
-		"one for one, and what it left is held yet": {share{limit: 3, all: 4, own: 2, wanted: 1, added: 1}, true},
-		"the same, and there is room":               {share{limit: 9, all: 4, own: 2, wanted: 1, added: 1}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.in.exceeded(); got != tc.want {
-				t.Errorf("%+v: %v", tc.in, got)
-			}
-		})
-	}
-}
 
 // atMost limits the last rule of a class.
 func atMost(n int32) func(*v1beta1.StreamIngressClass) {
@@ -50,7 +25,7 @@ func TestPortsOfANamespace(t *testing.T) {
 	other, rival := claim.StreamHolder("shop", "other"), claim.StreamHolder("rival", "other")
 	used := claims(other, tcp(5001), udp(5002))
 	const reached = `class "public" gives at most 2 port(s) of 5000-5009 to one namespace (spec.allow[0].maxPerNamespace), and namespace "shop" has `
-	refusal := func(value, text string) []verdict {
+	refused := func(value, text string) []verdict {
 		return []verdict{{v1beta1.ReasonNamespaceLimitReached, "spec.listen: " + value + ": " + reached + text}}
 	}
 	running := map[string]*v1beta1.StreamIngress{"shop/other": sti(named("shop", "other"))}
@@ -64,17 +39,17 @@ func TestPortsOfANamespace(t *testing.T) {
 		want   []verdict
 	}{
 		"the second": {claims: claims(other, tcp(5001)), in: sti(listen(5000))},
-		"the third, of either protocol": {claims: used, stream: running, in: sti(listen(5000)), want: refusal("Invalid value: 5000",
+		"the third, of either protocol": {claims: used, stream: running, in: sti(listen(5000)), want: refused("Invalid value: 5000",
 			`2: delete a stream; free for namespace "shop" nearby: 5010, 5011, 5012; or leave listen out to be given a port`)},
-		"the third, and streams are gone": {claims: used, in: sti(listen(5000)), want: refusal("Invalid value: 5000",
+		"the third, and streams are gone": {claims: used, in: sti(listen(5000)), want: refused("Invalid value: 5000",
 			`2, of which 2 will be free again soon: try again then, or delete a stream; free for namespace "shop" nearby: 5010, 5011, 5012; or leave listen out to be given a port`)},
-		"a port that a later rule gives, too": {claims: used, stream: running, in: sti(listen(5006)), want: refusal("Invalid value: 5006",
+		"a port that a later rule gives, too": {claims: used, stream: running, in: sti(listen(5006)), want: refused("Invalid value: 5006",
 			`2: delete a stream; free for namespace "shop" nearby: 5010, 5011, 5012; or leave listen out to be given a port`)},
 		"a port that only a later rule gives":      {claims: used, in: sti(listen(5010))},
 		"the port that it has":                     {claims: both(used, claims(me, tcp(5003))), in: sti(listen(5003))},
 		"another port than it has":                 {claims: both(claims(other, tcp(5001)), claims(me, tcp(5003))), in: sti(listen(5004))},
 		"another than it has, of more than two":    {claims: both(used, claims(me, tcp(5003))), in: sti(listen(5004))},
-		"another than it has of another rule":      {claims: both(used, claims(me, tcp(5010))), stream: running, in: sti(listen(5000)), want: refusal("Invalid value: 5000", `2: delete a stream; free for namespace "shop" nearby: 5011, 5012, 5013; or leave listen out to be given a port`)},
+		"another than it has of another rule":      {claims: both(used, claims(me, tcp(5010))), stream: running, in: sti(listen(5000)), want: refused("Invalid value: 5000", `2: delete a stream; free for namespace "shop" nearby: 5011, 5012, 5013; or leave listen out to be given a port`)},
 		"what another namespace has":               {claims: claims(rival, tcp(5001), tcp(5002)), in: sti(listen(5000))},
 		"what another class has":                   {claims: claims(other, claim.Stream("internal", v1beta1.TCP, 5001), tcp(5001)), in: sti(listen(5000))},
 		"what a ConfigMap of the namespace has":    {claims: claims(claim.ConfigMapHolder("shop", "tcp"), tcp(5001), tcp(5002)), in: sti(listen(5000))},
@@ -83,7 +58,7 @@ func TestPortsOfANamespace(t *testing.T) {
 		"any port, and one rule is spent":          {claims: both(used, claims(rival, tcp(5010))), in: sti(), class: class("public", allow(5000, 5009, "data"), atMost(2), allow(5005, 5012, ""), autoAssign(5000, 5099)), free: []int32{5011, 5012}},
 		"any port, and one of the own rule is had": {claims: claims(other, tcp(5001)), in: sti(), class: class("public", allow(5000, 5002, "data"), atMost(2), autoAssign(5000, 5099)), free: []int32{5000, 5002}},
 		"any port, and all rules are spent": {claims: used, stream: running, in: sti(), class: class("public", allow(5000, 5009, "data"), atMost(2), autoAssign(5000, 5009)),
-			want: refusal("Required value", `2: delete a stream, or name a port that another rule gives`)},
+			want: refused("Required value", `2: delete a stream, or name a port that another rule gives`)},
 		"any port, all rules are spent, and no port is free": {claims: claims(other, tcp(5000), tcp(5001)), in: sti(), class: class("public", allow(5000, 5001, "data"), atMost(2), autoAssign(5000, 5001)),
 			want: []verdict{{v1beta1.ReasonNoFreePort, `spec.listen: Required value: the autoAssign range 5000-5001 of class "public" has no free TCP port left for namespace "shop"; name a port, or delete a stream`}}},
 	} {
@@ -96,7 +71,7 @@ func TestPortsOfANamespace(t *testing.T) {
 			}
 			w := &world{classes: []*v1beta1.StreamIngressClass{tc.class}, claims: tc.claims, streams: tc.stream, namespaces: map[string]labels.Set{"shop": tc.labels}}
 			var free []int32
-			judge(t, w, func(v View) (Problems, error) {
+			judge(t, w, func(v View) (refusal.Problems, error) {
 				req, p, err := Port(t.Context(), v, tc.in, tc.class)
 				if err == nil {
 					free = listed(req.Free)
@@ -128,7 +103,7 @@ func (w *world) behind(classes []*v1beta1.StreamIngressClass) *world {
 func TestAddressesOfANamespace(t *testing.T) {
 	const reached = `AddressPool a gives at most 1 address(es) to one namespace (spec.maxPerNamespace), and namespace "shop" has 1: ` +
 		`delete a Service that has one, or choose another pool`
-	one := func(changes ...poolChange) *v1beta1.AddressPool {
+	single := func(changes ...poolChange) *v1beta1.AddressPool {
 		return pool("a", "192.0.2.1-192.0.2.9", append(changes, upTo(1))...)
 	}
 	limited := func(field, value, text string) []verdict {
@@ -136,20 +111,20 @@ func TestAddressesOfANamespace(t *testing.T) {
 	}
 	pools := []*v1beta1.AddressPool{pool("a", "192.0.2.1,2001:db8::1", upTo(1))}
 	checkAll(t, map[string]allotted{
-		"the first":                          {in: edgeWith(one()), svc: asking(), want: []string{"a addr.192-0-2-1 drawn"}},
-		"the second":                         {in: edgeWith(one()).taken("x", at("192.0.2.1")), svc: asking(), why: limited("spec.type", "LoadBalancer", reached)},
-		"the second by name":                 {in: edgeWith(one()).taken("x", at("192.0.2.1")), svc: asking(forAddresses("192.0.2.7")), why: limited("metadata.annotations[nginx-stream.jeffthecoder.xyz/addresses]", "192.0.2.7", reached)},
-		"the second of a pool that it names": {in: edgeWith(one()).taken("x", at("192.0.2.1")), svc: asking(forPool("a")), why: limited("metadata.annotations[nginx-stream.jeffthecoder.xyz/address-pool]", "a", reached)},
-		"the second, and another pool has one": {in: edgeWith(one(first), pool("b", "198.51.100.1")).taken("x", at("192.0.2.1")),
+		"the first":                          {in: edgeWith(single()), svc: asking(), want: []string{"a addr.192-0-2-1 drawn"}},
+		"the second":                         {in: edgeWith(single()).taken("x", at("192.0.2.1")), svc: asking(), why: limited("spec.type", "LoadBalancer", reached)},
+		"the second by name":                 {in: edgeWith(single()).taken("x", at("192.0.2.1")), svc: asking(forAddresses("192.0.2.7")), why: limited("metadata.annotations[nginx-stream.jeffthecoder.xyz/addresses]", "192.0.2.7", reached)},
+		"the second of a pool that it names": {in: edgeWith(single()).taken("x", at("192.0.2.1")), svc: asking(forPool("a")), why: limited("metadata.annotations[nginx-stream.jeffthecoder.xyz/address-pool]", "a", reached)},
+		"the second, and another pool has one": {in: edgeWith(single(first), pool("b", "198.51.100.1")).taken("x", at("192.0.2.1")),
 			svc: asking(), want: []string{"b addr.198-51-100-1 drawn"}},
-		"the second, and another pool is full": {in: edgeWith(one(first), pool("b", "198.51.100.1")).taken("x", at("192.0.2.1"), at("198.51.100.1")), svc: asking(),
+		"the second, and another pool is full": {in: edgeWith(single(first), pool("b", "198.51.100.1")).taken("x", at("192.0.2.1"), at("198.51.100.1")), svc: asking(),
 			why: []verdict{{v1beta1.ReasonNoFreeAddress, `spec.type: Invalid value: "LoadBalancer": AddressPool b has no free address of IPv4 left`}}},
 		"the second, and there is none":         {in: edgeWith(pool("a", "192.0.2.1", upTo(1))).taken("x", at("192.0.2.1")), svc: asking(), why: limited("spec.type", "LoadBalancer", reached)},
-		"what it has":                           {in: edgeWith(one()).taken("x", at("192.0.2.1")), svc: asking(), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-2"}},
-		"another than it has":                   {in: edgeWith(one()), svc: asking(forAddresses("192.0.2.7")), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-7"}},
-		"addresses of another pool don't count": {in: edgeWith(one(), pool("b", "198.51.100.1")).taken("x", at("198.51.100.1")), svc: asking(), want: []string{"a addr.192-0-2-1 drawn"}},
-		"nor does the front of a proxy":         {in: edgeWith(one()).taken("x", at("192.0.2.1")).behind(frontOf("shop", "x")), svc: asking(), want: []string{"a addr.192-0-2-2 drawn"}},
-		"which gets more":                       {in: edgeWith(one()).taken("x", at("192.0.2.1")).behind(frontOf("shop", "web")), svc: asking(), want: []string{"a addr.192-0-2-2 drawn"}},
+		"what it has":                           {in: edgeWith(single()).taken("x", at("192.0.2.1")), svc: asking(), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-2"}},
+		"another than it has":                   {in: edgeWith(single()), svc: asking(forAddresses("192.0.2.7")), held: []claim.Coordinate{at("192.0.2.2")}, want: []string{"a addr.192-0-2-7"}},
+		"addresses of another pool don't count": {in: edgeWith(single(), pool("b", "198.51.100.1")).taken("x", at("198.51.100.1")), svc: asking(), want: []string{"a addr.192-0-2-1 drawn"}},
+		"nor does the front of a proxy":         {in: edgeWith(single()).taken("x", at("192.0.2.1")).behind(frontOf("shop", "x")), svc: asking(), want: []string{"a addr.192-0-2-2 drawn"}},
+		"which gets more":                       {in: edgeWith(single()).taken("x", at("192.0.2.1")).behind(frontOf("shop", "web")), svc: asking(), want: []string{"a addr.192-0-2-2 drawn"}},
 		"one of two families":                   {in: edgeWith(pools...), svc: asking(eitherFamily), want: []string{"a addr.192-0-2-1 drawn"}},
 		"one of two families that it must have": {in: edgeWith(pools...), svc: asking(bothFamilies), why: limited("spec.type", "LoadBalancer",
 			`AddressPool a gives at most 1 address(es) to one namespace (spec.maxPerNamespace), and namespace "shop" has 0, and this Service asks for 2 more: delete a Service that has one, or choose another pool`)},

@@ -10,6 +10,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -21,7 +22,7 @@ var (
 
 // ClassOf finds the class of a stream: the one it names; else the one that serves it already, so that a new default
 // class moves no port; else the default class.
-func ClassOf(ctx context.Context, v View, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, Problems, error) {
+func ClassOf(ctx context.Context, v View, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, refusal.Problems, error) {
 	name := s.Spec.ClassName
 	if name == "" {
 		name = s.Status.ClassName
@@ -46,11 +47,11 @@ func ClassOf(ctx context.Context, v View, s *v1beta1.StreamIngress) (*v1beta1.St
 	if err != nil {
 		return nil, nil, err
 	}
-	return nil, one(v1beta1.ReasonClassNotFound, detailed(field.NotFound(classPath, name),
+	return nil, refusal.One(v1beta1.ReasonClassNotFound, refusal.Detailed(field.NotFound(classPath, name),
 		"there is no StreamIngressClass of this name; "+names)), nil
 }
 
-func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, Problems, error) {
+func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, refusal.Problems, error) {
 	classes, err := v.Classes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -68,10 +69,10 @@ func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, Pro
 		return found[0], nil, nil
 	case 0:
 		names, err := classNames(ctx, v)
-		return nil, one(v1beta1.ReasonClassNotFound, field.Required(classPath,
+		return nil, refusal.One(v1beta1.ReasonClassNotFound, field.Required(classPath,
 			"no class is named, and no StreamIngressClass is annotated "+v1beta1.AnnotationDefaultClass+`: "true"; `+names)), err
 	default:
-		return nil, one(v1beta1.ReasonClassAmbiguous, field.Required(classPath,
+		return nil, refusal.One(v1beta1.ReasonClassAmbiguous, field.Required(classPath,
 			"no class is named, and several are marked as default: name one of "+strings.Join(names, ", "))), nil
 	}
 }
@@ -123,11 +124,11 @@ type Request struct {
 // Port decides whether the policy of the class gives a stream the port it asks for. It says nothing about who holds the
 // port: that is for the ledger to say. It is for streams that do not hold the port yet; one that does is never judged
 // again.
-func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, Problems, error) {
+func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, refusal.Problems, error) {
 	protocol := s.ProtocolOrDefault()
 	req := Request{Class: class}
 	if class.ConfigMap(protocol) == nil {
-		return req, one(v1beta1.ReasonProtocolNotSupported, field.Invalid(specPath.Child("protocol"), protocol,
+		return req, refusal.One(v1beta1.ReasonProtocolNotSupported, field.Invalid(specPath.Child("protocol"), protocol,
 			fmt.Sprintf("class %q has no %s ports: its %sConfigMap is not set", class.Name, protocol, strings.ToLower(string(protocol))))), nil
 	}
 	held, err := v.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
@@ -139,7 +140,7 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 	}
 	req.At = Wanted(s, class.Name, held)
 	if s.DeletionTimestamp != nil && !slices.Contains(held, req.At) {
-		return req, Problems{goes(listenPath)}, nil
+		return req, refusal.Problems{refusal.BeingDeleted(listenPath)}, nil
 	}
 	if s.Spec.Listen == nil {
 		if !req.At.IsZero() {
@@ -150,7 +151,7 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 	port := *s.Spec.Listen
 	if stream.Reserved(class, port) {
 		suggestion, err := suggest(ctx, v, s, req.At)
-		return req, one(v1beta1.ReasonPortReserved, field.Invalid(listenPath, port,
+		return req, refusal.One(v1beta1.ReasonPortReserved, field.Invalid(listenPath, port,
 			fmt.Sprintf("class %q reserves this port for itself; %s", class.Name, suggestion))), err
 	}
 	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
@@ -159,7 +160,7 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 	}
 	if !stream.Allowed(class, protocol, namespace, port) {
 		suggestion, err := suggest(ctx, v, s, req.At)
-		return req, one(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
+		return req, refusal.One(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
 			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggestion))), err
 	}
 	if !slices.Contains(held, req.At) {
@@ -177,10 +178,10 @@ func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.
 }
 
 // draw finds the ports from which a stream without listen may draw.
-func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (Request, Problems, error) {
+func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (Request, refusal.Problems, error) {
 	class := req.Class
 	if class.Spec.AutoAssign == nil {
-		return req, one(v1beta1.ReasonAutoAssignDisabled, field.Required(listenPath,
+		return req, refusal.One(v1beta1.ReasonAutoAssignDisabled, field.Required(listenPath,
 			fmt.Sprintf("class %q has no autoAssign range to draw a port from, so the port must be named", class.Name))), nil
 	}
 	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
@@ -224,10 +225,4 @@ func Redirects(before, after *v1beta1.StreamIngress) bool {
 		before.Spec.Upstream.Port != after.Spec.Upstream.Port ||
 		before.Outside() != after.Outside() ||
 		after.Outside() && before.Spec.Upstream.Host != after.Spec.Upstream.Host
-}
-
-// detailed adds a sentence to an error whose constructor takes none.
-func detailed(err *field.Error, detail string) *field.Error {
-	err.Detail = detail
-	return err
 }

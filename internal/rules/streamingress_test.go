@@ -8,6 +8,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -78,7 +79,7 @@ func TestClassOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var found *v1beta1.StreamIngressClass
-			judge(t, &tc.world, func(v View) (p Problems, err error) {
+			judge(t, &tc.world, func(v View) (p refusal.Problems, err error) {
 				c, p, err := ClassOf(t.Context(), v, tc.in)
 				if err == nil {
 					found = c
@@ -198,7 +199,7 @@ func TestPort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.world.classes = []*v1beta1.StreamIngressClass{tc.class}
 			var req Request
-			judge(t, &tc.world, func(v View) (Problems, error) {
+			judge(t, &tc.world, func(v View) (refusal.Problems, error) {
 				r, p, err := Port(t.Context(), v, tc.in, tc.class)
 				if err == nil {
 					req = r

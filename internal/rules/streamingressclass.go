@@ -9,18 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // Class decides what one class alone can get wrong beyond its schema.
-func Class(class *v1beta1.StreamIngressClass) Problems {
-	var problems Problems
+func Class(class *v1beta1.StreamIngressClass) refusal.Problems {
+	var problems refusal.Problems
 	for i, rule := range class.Spec.Allow {
 		if rule.NamespaceSelector == nil {
 			continue
 		}
 		if _, err := metav1.LabelSelectorAsSelector(rule.NamespaceSelector); err != nil {
 			path := specPath.Child("allow").Index(i).Child("namespaceSelector")
-			problems = append(problems, Problem{Reason: v1beta1.ReasonInvalid, Err: field.Invalid(path, "", err.Error())})
+			problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonInvalid, Err: field.Invalid(path, "", err.Error())})
 		}
 	}
 	return problems
@@ -30,12 +31,12 @@ func Class(class *v1beta1.StreamIngressClass) Problems {
 // classes this one has to give way; nil stands for all.
 func ClassTargets(
 	ctx context.Context, v View, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	classes, err := v.Classes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var problems Problems
+	var problems refusal.Problems
 	for i := range classes {
 		other := &classes[i]
 		if other.Name == class.Name || yields != nil && !yields(other) {
@@ -44,7 +45,7 @@ func ClassTargets(
 		theirs := targets(other)
 		for _, t := range targets(class) {
 			if slices.ContainsFunc(theirs, t.sameObject) {
-				problems = append(problems, Problem{Reason: v1beta1.ReasonTargetConflict, Err: &field.Error{
+				problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonTargetConflict, Err: &field.Error{
 					Type: field.ErrorTypeDuplicate, Field: specPath.Child(t.field).String(), BadValue: refText(&t.ref),
 					Detail: fmt.Sprintf("held by StreamIngressClass %s; two classes can't share it, their ports would collide", other.Name),
 				}})
@@ -76,13 +77,13 @@ func NewTargets(before, after *v1beta1.StreamIngressClass) *v1beta1.StreamIngres
 
 // ClassChange decides whether a change of a class would take the door away from streams that are behind it. served is
 // the number of streams that hold a port of the class.
-func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.Protocol]int) Problems {
-	var problems Problems
+func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.Protocol]int) refusal.Problems {
+	var problems refusal.Problems
 	keep := func(name string, was, is *v1beta1.ObjectReference, n int) {
 		if n == 0 || sameRef(was, is) {
 			return
 		}
-		problems = append(problems, Problem{Reason: v1beta1.ReasonClassInUse, Err: field.Forbidden(specPath.Child(name), fmt.Sprintf(
+		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonClassInUse, Err: field.Forbidden(specPath.Child(name), fmt.Sprintf(
 			"can't be changed from %s to %s while the class serves %d stream(s): create another class and move them there, or delete them first",
 			refText(was), refText(is), n))})
 	}
@@ -133,7 +134,7 @@ func refText(ref *v1beta1.ObjectReference) string {
 // other namespaces, or outside. streams are those of the class.
 func ClassConsent(
 	ctx context.Context, v View, before, after *v1beta1.StreamIngressClass, streams []v1beta1.StreamIngress,
-) (Problems, error) {
+) (refusal.Problems, error) {
 	if before.Spec.UpstreamNamespaces == after.Spec.UpstreamNamespaces && before.Spec.OutsideUpstreams == after.Spec.OutsideUpstreams {
 		return nil, nil
 	}
@@ -159,15 +160,15 @@ func ClassConsent(
 			outside = append(outside, name)
 		}
 	}
-	var problems Problems
+	var problems refusal.Problems
 	if len(inside) > 0 {
-		problems = one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("upstreamNamespaces"), fmt.Sprintf(
+		problems = refusal.One(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("upstreamNamespaces"), fmt.Sprintf(
 			"can't be changed from %s to %s while %d stream(s) send their traffic to namespaces that have not consented, the first is %s: "+
 				"have ReferenceGrants created there, or delete the streams first",
 			before.Spec.UpstreamNamespaces, after.Spec.UpstreamNamespaces, len(inside), slices.Min(inside))))
 	}
 	if len(outside) > 0 {
-		problems = append(problems, one(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("outsideUpstreams"), fmt.Sprintf(
+		problems = append(problems, refusal.One(v1beta1.ReasonClassInUse, field.Forbidden(specPath.Child("outsideUpstreams"), fmt.Sprintf(
 			"can't be changed to %s while %d stream(s) lead out of the cluster, the first is %s: delete them first",
 			after.Spec.OutsideUpstreams, len(outside), slices.Min(outside))))...)
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 func TestClass(t *testing.T) {
@@ -83,7 +84,7 @@ func TestClassTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}}
-			judge(t, w, func(v View) (Problems, error) { return ClassTargets(t.Context(), v, tc.in, tc.yields) }, tc.want...)
+			judge(t, w, func(v View) (refusal.Problems, error) { return ClassTargets(t.Context(), v, tc.in, tc.yields) }, tc.want...)
 		})
 	}
 }
@@ -164,7 +165,7 @@ func TestClassConsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{grants: map[string]bool{"b -> data/db": true}}
-			judge(t, w, func(v View) (Problems, error) {
+			judge(t, w, func(v View) (refusal.Problems, error) {
 				return ClassConsent(t.Context(), v, class("public", upstreams(tc.was)), class("public", upstreams(tc.is)), tc.streams)
 			}, tc.want...)
 		})
@@ -190,16 +191,20 @@ func TestClassDeniesOutsideUpstreams(t *testing.T) {
 		"namespaces are closed":                  {class("public"), class("public", upstreams(v1beta1.UpstreamSame)), []v1beta1.StreamIngress{leaving}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{}, func(v View) (Problems, error) {
+			judge(t, &world{}, func(v View) (refusal.Problems, error) {
 				return ClassConsent(t.Context(), v, tc.before, tc.after, tc.streams)
 			}, tc.want...)
 		})
 	}
-	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &leaving, class("public", denied)) },
+	judge(t, &world{}, func(v View) (refusal.Problems, error) {
+		return Consent(t.Context(), v, &leaving, class("public", denied))
+	},
 		verdict{v1beta1.ReasonRefNotPermitted, `spec.is_service: Invalid value: false: class "public" lets streams lead to Services only ` +
 			"(outsideUpstreams: Denied): name a Service, or a class that allows it"})
-	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &leaving, class("public")) })
-	judge(t, &world{}, func(v View) (Problems, error) { return Consent(t.Context(), v, &inside, class("public", denied)) })
+	judge(t, &world{}, func(v View) (refusal.Problems, error) { return Consent(t.Context(), v, &leaving, class("public")) })
+	judge(t, &world{}, func(v View) (refusal.Problems, error) {
+		return Consent(t.Context(), v, &inside, class("public", denied))
+	})
 }
 
 func TestErrorList(t *testing.T) {
@@ -211,7 +216,7 @@ func TestErrorList(t *testing.T) {
 	if len(errs) != 2 || errs[0] != problems[0].Err || errs[1] != problems[1].Err {
 		t.Errorf("got %v", errs)
 	}
-	if errs := Problems(nil).ErrorList(); len(errs) != 0 {
+	if errs := refusal.Problems(nil).ErrorList(); len(errs) != 0 {
 		t.Errorf("no problems are %v", errs)
 	}
 }

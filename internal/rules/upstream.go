@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // Consent decides whether a stream may send its traffic to the namespace that it names, and out of the cluster. Whether a Service
 // leads there is told only to who may lead to it: a refusal says nothing of what another namespace has.
-func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
+func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
 	if problems, err := enters(ctx, v, s, class); err != nil || len(problems) > 0 {
 		return problems, err
 	}
@@ -24,14 +25,14 @@ func Consent(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1bet
 }
 
 // enters decides whether a stream may send its traffic to the namespace that it names.
-func enters(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
+func enters(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
 	namespace := s.UpstreamNamespace()
 	if s.Outside() || namespace == s.Namespace || class.Spec.UpstreamNamespaces == v1beta1.UpstreamAll {
 		return nil, nil
 	}
 	path := specPath.Child("upstream", "namespace")
 	if class.Spec.UpstreamNamespaces == v1beta1.UpstreamSame {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace,
+		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace,
 			fmt.Sprintf("class %q lets streams send their traffic to their own namespace only (upstreamNamespaces: Same)", class.Name))), nil
 	}
 	service := upstreamOf(s)
@@ -39,14 +40,14 @@ func enters(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta
 	if err != nil || granted {
 		return nil, err
 	}
-	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace, fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(path, namespace, fmt.Sprintf(
 		"namespace %q has not consented: create a ReferenceGrant (gateway.networking.k8s.io) there, "+
 			"from group %s, kind StreamIngress, namespace %q, to kind Service, name %q",
 		namespace, v1beta1.GroupName, s.Namespace, service.Name))), nil
 }
 
 // leaves decides whether a stream may lead out of the cluster: to the host that it names, or by its Service.
-func leaves(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Problems, error) {
+func leaves(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
 	allowed := class.Spec.OutsideUpstreams == v1beta1.OutsideAllowed
 	switch {
 	case s.Outside():
@@ -59,21 +60,21 @@ func leaves(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta
 	if err != nil || why == "" {
 		return nil, err
 	}
-	return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
 		"Service %s leads out of the cluster, as %s; "+
 			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name another Service, or a class that allows it",
 		service, why, class.Name))), nil
 }
 
 // leavesTo decides whether a stream may lead to the host outside that it names.
-func leavesTo(v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, allowed bool) Problems {
+func leavesTo(v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, allowed bool) refusal.Problems {
 	if !allowed {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
+		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("is_service"), false, fmt.Sprintf(
 			"class %q lets streams lead to Services only (outsideUpstreams: Denied): name a Service, or a class that allows it", class.Name)))
 	}
 	host := s.Spec.Upstream.Host
 	if why := stream.OutsideHost(host, v.ClusterDomain()); why != "" {
-		return one(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), host, why))
+		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), host, why))
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func upstreamOf(s *v1beta1.StreamIngress) types.NamespacedName {
 
 // Upstream says what is missing behind a stream: the Service, or its port. Neither is a reason to refuse it, both may
 // be created later.
-func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, error) {
+func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (refusal.Problems, error) {
 	if s.Outside() {
 		return nil, nil
 	}
@@ -115,7 +116,7 @@ func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, 
 		if s.Spec.Upstream.Service == "" {
 			name = "host"
 		}
-		return one(v1beta1.ReasonBackendNotFound, detailed(field.NotFound(path.Child(name), key.Name),
+		return refusal.One(v1beta1.ReasonBackendNotFound, refusal.Detailed(field.NotFound(path.Child(name), key.Name),
 			fmt.Sprintf("there is no Service %s yet; the port answers once there is", key))), nil
 	}
 	port := s.Spec.Upstream.Port
@@ -137,6 +138,6 @@ func Upstream(ctx context.Context, v View, s *v1beta1.StreamIngress) (Problems, 
 	if port.Type == intstr.String {
 		value = port.StrVal
 	}
-	return one(v1beta1.ReasonBackendPortNotFound, detailed(field.NotFound(path.Child("port"), value),
+	return refusal.One(v1beta1.ReasonBackendPortNotFound, refusal.Detailed(field.NotFound(path.Child("port"), value),
 		fmt.Sprintf("Service %s has no such %s port yet, it has %s", key, s.ProtocolOrDefault(), strings.Join(ports, ", ")))), nil
 }

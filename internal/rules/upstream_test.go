@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 func TestConsent(t *testing.T) {
@@ -53,7 +54,7 @@ func TestConsent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{grants: tc.grants, services: has}, func(v View) (Problems, error) { return Consent(t.Context(), v, tc.in, tc.class) }, tc.want...)
+			judge(t, &world{grants: tc.grants, services: has}, func(v View) (refusal.Problems, error) { return Consent(t.Context(), v, tc.in, tc.class) }, tc.want...)
 		})
 	}
 }
@@ -83,7 +84,7 @@ func TestUpstream(t *testing.T) {
 			`spec.upstream.port: Not found: 80: Service shop/none has no such TCP port yet, it has none`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{services: has}, func(v View) (Problems, error) { return Upstream(t.Context(), v, tc.in) }, tc.want...)
+			judge(t, &world{services: has}, func(v View) (refusal.Problems, error) { return Upstream(t.Context(), v, tc.in) }, tc.want...)
 		})
 	}
 }

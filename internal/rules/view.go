@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -53,33 +52,4 @@ type Foreign struct {
 	Holder claim.Claimant
 	// Entry is the value of the ConfigMap key, empty for the port of a Service.
 	Entry string
-}
-
-// Problem is one thing that is wrong with an object.
-type Problem struct {
-	// Reason is the reason of the condition that tells it.
-	Reason string
-	// Err names the field, its value, and the reason in words.
-	Err *field.Error
-}
-
-// Problems are all things that are wrong with an object.
-type Problems []Problem
-
-// ErrorList is the problems as API machinery has them.
-func (p Problems) ErrorList() field.ErrorList {
-	errs := make(field.ErrorList, 0, len(p))
-	for _, problem := range p {
-		errs = append(errs, problem.Err)
-	}
-	return errs
-}
-
-func one(reason string, err *field.Error) Problems { return Problems{{Reason: reason, Err: err}} }
-
-// goes tells an object that is being deleted that it can't have what it asks for now. Finalizers let it live, and be
-// changed, for as long as its owner likes.
-func goes(path *field.Path) Problem {
-	return Problem{Reason: v1beta1.ReasonBeingDeleted, Err: field.Forbidden(path, "the object is being deleted: "+
-		"until it is gone it keeps what it has, and it is given nothing more; create another one")}
 }

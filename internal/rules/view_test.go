@@ -19,6 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -270,7 +271,7 @@ var db = &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
 // verdict is a problem as people read it.
 type verdict struct{ Reason, Text string }
 
-func verdicts(problems Problems) []verdict {
+func verdicts(problems refusal.Problems) []verdict {
 	var all []verdict
 	for _, p := range problems {
 		all = append(all, verdict{p.Reason, p.Err.Error()})
@@ -279,7 +280,7 @@ func verdicts(problems Problems) []verdict {
 }
 
 // judge runs a rule, compares its verdict, and then proves that it hides no error of any question it asks.
-func judge(t *testing.T, w *world, rule func(View) (Problems, error), want ...verdict) {
+func judge(t *testing.T, w *world, rule func(View) (refusal.Problems, error), want ...verdict) {
 	t.Helper()
 	got, err := rule(w)
 	if err != nil {

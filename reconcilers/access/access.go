@@ -7,19 +7,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // Access is what every reconciler reads and writes through.
 type Access struct {
-	View   *cluster.View
+	View   *kube.View
 	Ledger *claim.Ledger
 	// Writer writes; what is read comes from view, or from live, a few objects at a time, where a cache is not good enough.
 	Writer client.Client
 	Live   client.Reader
 	Events events.EventRecorder
 	// Kinds know whether an absent object was deleted or has vanished with its kind.
-	Kinds *cluster.Kinds
+	Kinds *kube.Kinds
 }
 
 // liveReads is how many objects, or pages of them, are read past the cache at a time. A tenant can make each object as large as
@@ -27,9 +27,9 @@ type Access struct {
 const liveReads = 8
 
 // New is the access that a manager gives, with a view that its cache fills.
-func New(mgr manager.Manager, view *cluster.View, ledger *claim.Ledger) Access {
+func New(mgr manager.Manager, view *kube.View, ledger *claim.Ledger) Access {
 	return Access{
-		View: view, Ledger: ledger, Writer: mgr.GetClient(), Live: cluster.InTurn(mgr.GetAPIReader(), liveReads),
-		Events: mgr.GetEventRecorder("portcullis"), Kinds: cluster.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
+		View: view, Ledger: ledger, Writer: mgr.GetClient(), Live: kube.InTurn(mgr.GetAPIReader(), liveReads),
+		Events: mgr.GetEventRecorder("portcullis"), Kinds: kube.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // atOnce is how many objects are read at once.
@@ -23,7 +23,7 @@ const atOnce = 500
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
 	var held heldByServices
-	for page, err := range cluster.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
+	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 		facts.AddPool(&pools.Items[i])
 		held.addresses = true // that may be given away
 	}
-	for page, err := range cluster.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce) {
+	for page, err := range kube.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			facts.AddStream(&page.Items[i])
 		}
 	}
-	for page, err := range cluster.Pages[networkingv1.IngressList](ctx, a.Live, atOnce) {
+	for page, err := range kube.Pages[networkingv1.IngressList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
 func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldByServices) error {
 	switch {
 	case held.addresses:
-		for page, err := range cluster.Pages[corev1.ServiceList](ctx, a.Live, atOnce) {
+		for page, err := range kube.Pages[corev1.ServiceList](ctx, a.Live, atOnce) {
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held h
 			}
 		}
 	case held.paths:
-		for page, err := range cluster.PagesOf(ctx, a.Live, serviceMetadata, atOnce) {
+		for page, err := range kube.PagesOf(ctx, a.Live, serviceMetadata, atOnce) {
 			if err != nil {
 				return err
 			}

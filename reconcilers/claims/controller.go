@@ -29,7 +29,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -38,7 +38,7 @@ import (
 type claimReconciler struct {
 	access.Access
 	// turns are those at Services of type LoadBalancer.
-	turns *cluster.Turns[types.NamespacedName]
+	turns *kube.Turns[types.NamespacedName]
 	// released is told which points were released.
 	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
@@ -48,7 +48,7 @@ type claimReconciler struct {
 // Options are what the reconcilers of claims work with besides their access.
 type Options struct {
 	// Turns are those at Services of type LoadBalancer: what one holds is not released while it is looked at.
-	Turns *cluster.Turns[types.NamespacedName]
+	Turns *kube.Turns[types.NamespacedName]
 	// Released is told which points were released.
 	Released func(claim.Coordinate)
 	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
@@ -175,7 +175,7 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 	if err != nil {
 		return 0, err
 	}
-	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, cluster.SlimReader{Reader: r.Live}, req.Holder, claims) })
+	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, kube.SlimReader{Reader: r.Live}, req.Holder, claims) })
 	waits, errs := make([]time.Duration, len(claims)), make([]error, len(claims))
 	group := errgroup.Group{}
 	group.SetLimit(releasesAtOnce)

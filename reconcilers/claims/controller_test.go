@@ -20,7 +20,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -366,5 +366,5 @@ func TestGoneBy(t *testing.T) {
 
 // claimTestOptions are those of a reconciler that is alone.
 func claimTestOptions() Options {
-	return Options{Turns: cluster.NewTurns[types.NamespacedName](), Released: func(claim.Coordinate) {}}
+	return Options{Turns: kube.NewTurns[types.NamespacedName](), Released: func(claim.Coordinate) {}}
 }

@@ -10,7 +10,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
@@ -30,8 +30,8 @@ func serving(name string, from, to int) *networkingv1.Ingress {
 func baseExposing(t *testing.T, objects ...client.Object) access.Access {
 	t.Helper()
 	c := accesstest.Cluster(t, objects...)
-	exposing := cluster.Exposing{MaxHTTPPoints: 4}
-	if err := cluster.AddExposureIndexes(t.Context(), accesstest.Indexer{ClientBuilder: c}, exposing); err != nil {
+	exposing := kube.Exposing{MaxHTTPPoints: 4}
+	if err := kube.AddExposureIndexes(t.Context(), accesstest.Indexer{ClientBuilder: c}, exposing); err != nil {
 		t.Fatal(err)
 	}
 	b := accesstest.With(t, c.Build())

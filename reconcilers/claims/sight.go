@@ -12,15 +12,15 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
 // sight is one look at a holder, for all of its claims.
 type sight struct {
-	view   *cluster.View
+	view   *kube.View
 	reader client.Reader
 	holder claim.Holder
 	// held are the points of its claims, in ascending order.
@@ -99,7 +99,7 @@ func (s *sight) readService(ctx context.Context) error {
 // readClasses finds the classes whose Service is one that is meant, and which others there are. They are read as the holder is: who
 // has admitted a stream may know of a change of its class that a cache does not show, and counts on what that gives the holder.
 func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
-	classes, err := cluster.ClassesOf(ctx, s.reader)
+	classes, err := kube.ClassesOf(ctx, s.reader)
 	s.known = sets.New[string]()
 	for i := range classes {
 		s.known.Insert(classes[i].Name)
@@ -132,7 +132,7 @@ func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting
 		return claim.Sighting{}, nil
 	}
 	seen := claim.Sighting{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
-	if class := cluster.ClassName(s.stream); class == "" || class == at.Class() {
+	if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
 		seen.Wants = rules.Wanted(s.stream, at.Class(), s.held) == at
 	}
 	return seen, nil

@@ -18,8 +18,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
@@ -91,7 +92,7 @@ type wish struct {
 }
 
 // judge meets the verdict that admission would give, and claims what the Service does not hold yet.
-func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, rules.Problems, error) {
+func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, refusal.Problems, error) {
 	e, problems := rules.Asks(r.View, svc)
 	if len(problems) > 0 {
 		return wish{}, problems, nil
@@ -113,7 +114,7 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 }
 
 // claimAll claims all points for a Service that is stored, or none as far as can be told before.
-func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (rules.Problems, error) {
+func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
 	problems, err := rules.HTTPConflicts(ctx, r.View, svc, points, r.Ledger.GraceLeft)
 	if err != nil || len(problems) > 0 {
 		return r.conflicts(svc, problems), err
@@ -154,9 +155,9 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 }
 
 // conflicts counts a conflict, once for each change of what there is to say.
-func (r *ingressReconciler) conflicts(svc *corev1.Service, problems rules.Problems) rules.Problems {
+func (r *ingressReconciler) conflicts(svc *corev1.Service, problems refusal.Problems) refusal.Problems {
 	if len(problems) > 0 && r.told.IsNews(svc, report.TopicIngress, report.Text(problems)) {
-		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
+		kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
 	}
 	return problems
 }

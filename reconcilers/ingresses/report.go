@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
-func (r *ingressReconciler) refuse(svc *corev1.Service, problems rules.Problems) {
+func (r *ingressReconciler) refuse(svc *corev1.Service, problems refusal.Problems) {
 	e, _ := rules.Asks(r.View, svc)
 	r.told.Note(svc, e.Class, report.StateRefused)
 	message := report.Text(problems)

@@ -17,7 +17,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
@@ -27,7 +27,7 @@ import (
 // what others have added to the spec, which an apply would leave.
 
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
-func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (rules.Problems, error) {
+func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (refusal.Problems, error) {
 	err := r.writeIngress(ctx, svc, w)
 	if err == nil {
 		err = r.writeCertificate(ctx, svc, w)
@@ -38,7 +38,7 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 	case errors.Is(err, write.ErrStale), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		return nil, write.ErrStale
 	case write.IsRefusal(err) && !apierrors.IsNotFound(err):
-		return rules.Problems{{Reason: v1beta1.ReasonIngressRefused,
+		return refusal.Problems{{Reason: v1beta1.ReasonIngressRefused,
 			Err: field.Invalid(exposure.AnnotationPath(), w.String(), err.Error())}}, nil
 	default:
 		return nil, err

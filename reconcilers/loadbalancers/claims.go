@@ -15,8 +15,9 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
@@ -28,7 +29,7 @@ var errUnlucky = errors.New("all addresses that looked free were taken meanwhile
 
 // allot decides what a Service is to have, and claims it: everything, or, with problems, nothing that it does not hold
 // already.
-func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
+func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, refusal.Problems, error) {
 	var made []*v1beta1.EdgeClaim
 	for range draws {
 		lots, problems, err := r.draw(ctx, b)
@@ -49,7 +50,7 @@ func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([
 }
 
 // draw decides what a Service is to have. What is drawn looks taken from then on, so that no other worker draws it.
-func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, rules.Problems, error) {
+func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, refusal.Problems, error) {
 	r.drawing.Lock()
 	defer r.drawing.Unlock()
 	lots, problems, err := rules.Allot(ctx, r.View, b, r.Ledger.GraceLeft)
@@ -83,7 +84,7 @@ func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Co
 // drawn, and that somebody else holds; then nothing of its lot is claimed.
 func (r *loadBalancerReconciler) claimLots(
 	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
-) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems rules.Problems, err error) {
+) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems refusal.Problems, err error) {
 	by := claimantOf(b)
 	for _, lot := range lots {
 		before := len(made)
@@ -94,7 +95,7 @@ func (r *loadBalancerReconciler) claimLots(
 					err := r.unclaim(ctx, b, made[before:])
 					return made[:before], at, nil, err
 				}
-				cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
+				kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
 				problems, err = rules.LoadBalancerConflict(ctx, r.View, b, lot, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
 				return made, claim.Coordinate{}, problems, err
 			}
@@ -154,7 +155,7 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 }
 
 // adopt makes a Service that another controller has served ask for the addresses that it has.
-func adopt(b *rules.Balance) rules.Problems {
+func adopt(b *rules.Balance) refusal.Problems {
 	var addresses []netip.Addr
 	for _, ingress := range b.Service.Status.LoadBalancer.Ingress {
 		ip, err := netip.ParseAddr(ingress.IP)
@@ -174,7 +175,7 @@ func adopt(b *rules.Balance) rules.Problems {
 	return nil
 }
 
-func notOurs(svc *corev1.Service) rules.Problems {
-	return rules.Problems{{Reason: v1beta1.ReasonForeignLoadBalancer,
+func notOurs(svc *corev1.Service) refusal.Problems {
+	return refusal.Problems{{Reason: v1beta1.ReasonForeignLoadBalancer,
 		Err: field.Invalid(loadbalancer.TypePath, string(svc.Spec.Type), "the addresses that it has are not one of each IP family")}}
 }

@@ -20,7 +20,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
@@ -185,7 +185,7 @@ func TestDrawnInVainIsFree(t *testing.T) {
 // TestConflictsAreOfWhatIsAskedFor counts what is asked for and held by somebody else, before the cache shows it. An address
 // that was drawn at the same time by two is no conflict.
 func TestConflictsAreOfWhatIsAskedFor(t *testing.T) {
-	counter := cluster.Conflicts.WithLabelValues(cluster.FromReconciler)
+	counter := kube.Conflicts.WithLabelValues(kube.FromReconciler)
 	theirs := claim.New(accesstest.AddressAt("192.0.2.0"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
 	for asks, want := range map[string]float64{"": 0, "192.0.2.0": 1} {
 		svc := unserved()

@@ -18,8 +18,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
@@ -37,7 +38,7 @@ type loadBalancerReconciler struct {
 	// balanced is what was told about the Services of type LoadBalancer.
 	balanced *report.Bulletin
 	// turns are those at such Services.
-	turns *cluster.Turns[types.NamespacedName]
+	turns *kube.Turns[types.NamespacedName]
 	// recent are the claims for them that were made here, and that the cache may not show yet.
 	recent *recentClaims
 	// waiting are the Services that have not all they ask for.
@@ -46,7 +47,7 @@ type loadBalancerReconciler struct {
 	drawing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *cluster.Turns[types.NamespacedName], recent *recentClaims) error {
+func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *kube.Turns[types.NamespacedName], recent *recentClaims) error {
 	r := &loadBalancerReconciler{Access: b, balanced: report.NewBulletin(), turns: turns, recent: recent, waiting: newWaiting()}
 	registerBalancerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
@@ -57,7 +58,7 @@ func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *cluster.Turn
 		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
 		Watches(&corev1.Node{}, r.onNode()).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).
-		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
@@ -107,7 +108,7 @@ type outcome struct {
 	// ingress is what its status is to say.
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
-	problems rules.Problems
+	problems refusal.Problems
 	// awaitsFamily: it is to have an address of another of its families, too, when one is free.
 	awaitsFamily bool
 	// foreign: another controller serves it, and its status is left alone.
@@ -163,14 +164,14 @@ func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Servi
 			return nil
 		}
 	}
-	if refused := o.problems.Ports(o.balance.Ports); len(refused) > 0 {
+	if refused := rules.RefusedPorts(o.problems, o.balance.Ports); len(refused) > 0 {
 		o.ingress = loadbalancer.Refused(o.balance.Ports, refused)
 	}
 	return nil
 }
 
 // balanceOf reads what a Service asks for, and what it holds.
-func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, rules.Problems, error) {
+func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, refusal.Problems, error) {
 	ask, problems := rules.AsksForAddresses(svc)
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
 	held, err := r.View.Held(ctx, holder)

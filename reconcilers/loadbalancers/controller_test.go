@@ -16,7 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -61,7 +61,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	}
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
-		Access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+		Access: b, balanced: report.NewBulletin(), turns: kube.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 		waiting: newWaiting(),
 	}
 }

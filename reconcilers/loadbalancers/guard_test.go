@@ -22,7 +22,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -57,7 +57,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			}, all, all)
 			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
-				Access: b, balanced: report.NewBulletin(), turns: cluster.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+				Access: b, balanced: report.NewBulletin(), turns: kube.NewTurns[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 				waiting: newWaiting(),
 			}
 			synctest.Test(t, func(t *testing.T) {

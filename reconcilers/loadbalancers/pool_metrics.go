@@ -3,7 +3,7 @@ package loadbalancers
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 var poolAddressesDesc = prometheus.NewDesc("portcullis_pool_addresses",
@@ -12,7 +12,7 @@ var poolAddressesDesc = prometheus.NewDesc("portcullis_pool_addresses",
 
 // poolCounts counts the addresses of the pools when it is scraped.
 type poolCounts struct {
-	view *cluster.View
+	view *kube.View
 }
 
 // Describe implements prometheus.Collector.

@@ -12,14 +12,14 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // poolStatus is what the status of a pool is to say. A pool that is not accepted has no addresses to give.
-func poolStatus(pool *v1beta1.AddressPool, verdict addresspool.Verdict, count cluster.PoolCount) v1beta1.AddressPoolStatus {
+func poolStatus(pool *v1beta1.AddressPool, verdict addresspool.Verdict, count kube.PoolCount) v1beta1.AddressPoolStatus {
 	next := *pool.Status.DeepCopy()
 	next.ObservedGeneration = pool.Generation
 	next.Total, next.Assigned, next.Free = nil, nil, nil
@@ -44,9 +44,9 @@ func sameVerdict(a, b v1beta1.AddressPoolStatus) bool {
 }
 
 // count counts the addresses of a pool.
-func (r *poolReconciler) count(v addresspool.Verdict) cluster.PoolCount {
+func (r *poolReconciler) count(v addresspool.Verdict) kube.PoolCount {
 	if !v.Accepted() {
-		return cluster.PoolCount{}
+		return kube.PoolCount{}
 	}
 	return r.View.CountPool(v.Pool)
 }

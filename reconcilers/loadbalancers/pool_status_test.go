@@ -9,7 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 func TestLevels(t *testing.T) {
@@ -58,17 +58,17 @@ func TestPoolStatus(t *testing.T) {
 	pool.Spec.Addresses = []string{"192.0.2.0/24"}
 	book := addresspool.NewBook([]*v1beta1.AddressPool{pool})
 	verdict, _ := book.Verdict("a")
-	status := poolStatus(pool, verdict, cluster.PoolCount{Known: true, Total: 256, Assigned: 250})
+	status := poolStatus(pool, verdict, kube.PoolCount{Known: true, Total: 256, Assigned: 250})
 	if *status.Total != 256 || *status.Assigned != 250 || *status.Free != 6 || status.ObservedGeneration != 3 {
 		t.Errorf("got %+v", status)
 	}
 	pool.Status = status
-	more := poolStatus(pool, verdict, cluster.PoolCount{Known: true, Total: 256, Assigned: 251})
+	more := poolStatus(pool, verdict, kube.PoolCount{Known: true, Total: 256, Assigned: 251})
 	if sameStatus(status, more) || !sameVerdict(status, more) {
 		t.Error("a count is not told from a verdict")
 	}
 	pool.Spec.Addresses = []string{"192.0.2.0/33"}
-	refused := poolStatus(pool, book.Judge(pool), cluster.PoolCount{})
+	refused := poolStatus(pool, book.Judge(pool), kube.PoolCount{})
 	if c := refused.Conditions[0]; c.Status != "False" || c.Reason != v1beta1.ReasonInvalid || refused.Total != nil || sameVerdict(status, refused) {
 		t.Errorf("got %+v", refused)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
@@ -18,6 +18,6 @@ func TestPoolWordsFit(t *testing.T) {
 	pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
 	accesstest.MustFit(t, pool, func(a access.Access, obj client.Object) error {
 		verdict := addresspool.Verdict{Flaws: accesstest.Problem(v1beta1.ReasonInvalid, accesstest.LongText).ErrorList()}
-		return (&poolReconciler{Access: a}).report(t.Context(), obj.(*v1beta1.AddressPool), poolStatus(obj.(*v1beta1.AddressPool), verdict, cluster.PoolCount{}))
+		return (&poolReconciler{Access: a}).report(t.Context(), obj.(*v1beta1.AddressPool), poolStatus(obj.(*v1beta1.AddressPool), verdict, kube.PoolCount{}))
 	})
 }

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
 // Setup adds the reconcilers of Services of type LoadBalancer and of pools to the manager. It returns what is to be
 // told which points were released. Whoever releases what such a Service holds takes turns with them.
 func Setup(
-	mgr manager.Manager, a access.Access, turns *cluster.Turns[types.NamespacedName],
+	mgr manager.Manager, a access.Access, turns *kube.Turns[types.NamespacedName],
 ) (released func(claim.Coordinate), err error) {
 	recent := newRecentClaims(clock.RealClock{})
 	return recent.remove, errors.Join(setupPool(mgr, a), setupLoadBalancer(mgr, a, turns, recent))

@@ -17,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -31,7 +32,7 @@ const (
 // ingressOf is what the status of a Service is to say when it has lots.
 func (r *loadBalancerReconciler) ingressOf(
 	ctx context.Context, svc *corev1.Service, b *rules.Balance, lots []loadbalancer.Lot,
-) ([]corev1.LoadBalancerIngress, rules.Problems, error) {
+) ([]corev1.LoadBalancerIngress, refusal.Problems, error) {
 	var addresses []netip.Addr
 	mode := corev1.LoadBalancerIPModeVIP
 	for _, lot := range lots {
@@ -56,13 +57,13 @@ func (r *loadBalancerReconciler) ingressOf(
 	return loadbalancer.Served(addresses, mode, b.Ports), nil, nil
 }
 
-func noNode(svc *corev1.Service, pool *addresspool.Pool) rules.Problems {
+func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
 	text := fmt.Sprintf("no node of AddressPool %s takes traffic: none is ready, has an address of the families of the Service, "+
 		"and is not excluded by the label %s", pool.Name, corev1.LabelNodeExcludeBalancers)
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		text += ", and, as externalTrafficPolicy is Local, has an endpoint that is ready"
 	}
-	return rules.Problems{{Reason: v1beta1.ReasonNoReadyNode, Err: field.Invalid(loadbalancer.TypePath, string(svc.Spec.Type), text)}}
+	return refusal.Problems{{Reason: v1beta1.ReasonNoReadyNode, Err: field.Invalid(loadbalancer.TypePath, string(svc.Spec.Type), text)}}
 }
 
 // publish writes the status of a Service, if it says anything else, and tells what has changed.
@@ -168,7 +169,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	case o.foreign:
 		state, reason = stateForeign, v1beta1.ReasonForeignLoadBalancer
 		news = "another controller has given it its addresses, and they are left alone: " + news
-	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && o.problems.IsPending():
+	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && rules.IsPending(o.problems):
 		state = statePending
 	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0:
 		state = report.StateRefused
@@ -192,7 +193,7 @@ func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, 
 }
 
 // textOf is what problems say. What is wrong with no field in particular is told without one.
-func textOf(problems rules.Problems) string {
+func textOf(problems refusal.Problems) string {
 	parts := make([]string, 0, len(problems))
 	for _, p := range problems {
 		if p.Err.Field == loadbalancer.TypePath.String() {

@@ -12,7 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
@@ -37,7 +37,7 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 					stored, seen = append(stored, claim.New(held, by)), append(seen, claim.New(held, by))
 				}
 				r := balancers(t, stored, seen)
-				r.Kinds = cluster.NewKinds(live, logr.Discard())
+				r.Kinds = kube.NewKinds(live, logr.Discard())
 				reconciler := watch.Guarded(r.View, r.Kinds, reconcile.TypedReconciler[reconcile.Request](r))
 				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 				if err != nil || want == served && result.RequeueAfter != watch.UninstalledRetry {
@@ -80,7 +80,7 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, []client.Object{
 				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
 			})
-			r.Kinds = cluster.NewKinds(tc.live, logr.Discard())
+			r.Kinds = kube.NewKinds(tc.live, logr.Discard())
 			reconciler := watch.Guarded(r.View, r.Kinds, reconcile.TypedReconciler[reconcile.Request](r))
 			if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 				t.Fatal(err)

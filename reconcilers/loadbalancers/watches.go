@@ -18,7 +18,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -133,7 +133,7 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			if cluster.TakesTraffic(before) != cluster.TakesTraffic(after) ||
+			if kube.TakesTraffic(before) != kube.TakesTraffic(after) ||
 				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
 				!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
 				look(ctx, q)

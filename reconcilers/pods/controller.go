@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -29,7 +29,7 @@ import (
 
 // reconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
 type reconciler struct {
-	view   *cluster.View
+	view   *kube.View
 	writer client.Client
 	mode   podtoip.Mode
 	recent *recentChanges
@@ -38,8 +38,8 @@ type reconciler struct {
 
 // Options are what the reconciler of Pods works with.
 type Options struct {
-	View  *cluster.View
-	Kinds *cluster.Kinds
+	View  *kube.View
+	Kinds *kube.Kinds
 	// Live reads past the cache.
 	Live client.Reader
 	// Mode says which Pods get PodToIPs.
@@ -60,7 +60,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		Watches(&corev1.Pod{}, r.onPod()).
 		Watches(&v1beta1.PodToIP{}, onPodToIP())
 	if o.Mode == podtoip.Labeled {
-		build.Watches(cluster.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
+		build.Watches(kube.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
 	}
 	return build.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 16,

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -18,7 +18,7 @@ import (
 func (r *reconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
-			pod := cluster.PodOf(e.Object)
+			pod := kube.PodOf(e.Object)
 			if e.IsInInitialList {
 				r.story.found(pod)
 			} else {
@@ -29,14 +29,14 @@ func (r *reconciler) onPod() handler.EventHandler {
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			before, after := cluster.PodOf(e.ObjectOld), cluster.PodOf(e.ObjectNew)
+			before, after := kube.PodOf(e.ObjectOld), kube.PodOf(e.ObjectNew)
 			r.story.tell(podtoip.Story(before, after))
 			if podtoip.Concerns(before, after) {
 				q.Add(watch.ForObject(after))
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) {
-			r.story.tell(podtoip.Story(cluster.PodOf(e.Object), nil))
+			r.story.tell(podtoip.Story(kube.PodOf(e.Object), nil))
 			q.Add(watch.ForObject(e.Object))
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // How long texts may be, in bytes. The API server refuses a status or an event with a longer one as a whole.
@@ -54,9 +54,9 @@ func ConditionChanged(to events.EventRecorder, obj client.Object, c metav1.Condi
 }
 
 // Failed is a condition that is not met because of problems.
-func Failed(problems rules.Problems) metav1.Condition {
+func Failed(problems refusal.Problems) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: problems[0].Reason, Message: Text(problems)}
 }
 
 // Text says all problems in one line.
-func Text(problems rules.Problems) string { return problems.ErrorList().ToAggregate().Error() }
+func Text(problems refusal.Problems) string { return problems.ErrorList().ToAggregate().Error() }

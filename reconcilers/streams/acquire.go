@@ -6,7 +6,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -15,7 +16,7 @@ import (
 // deleted by hand, or the port it lost to somebody else is free again. It meets the verdict that admission would give.
 func (r *streamReconciler) acquire(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant,
-) (claim.Coordinate, rules.Problems, error) {
+) (claim.Coordinate, refusal.Problems, error) {
 	req, problems, err := rules.Port(ctx, r.View, si, class)
 	if err != nil || len(problems) > 0 {
 		return claim.Coordinate{}, problems, err
@@ -28,7 +29,7 @@ func (r *streamReconciler) acquire(
 	}
 	_, err = r.Ledger.Claim(ctx, by, nil, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
-		cluster.Conflicts.WithLabelValues(cluster.FromReconciler).Inc()
+		kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
 		problems, err = rules.Conflict(ctx, r.View, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
 		return claim.Coordinate{}, problems, err
 	}
@@ -39,7 +40,7 @@ func (r *streamReconciler) acquire(
 // cache does not show yet count.
 func (r *streamReconciler) draw(
 	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
-) (claim.Coordinate, rules.Problems, error) {
+) (claim.Coordinate, refusal.Problems, error) {
 	held, err := r.View.HeldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err

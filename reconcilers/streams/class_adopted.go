@@ -14,7 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -116,14 +116,14 @@ func (r *classReconciler) settleIn(
 	if err != nil {
 		return err
 	}
-	mine := cm != nil && class != nil && cluster.Names(class, cm)
+	mine := cm != nil && class != nil && kube.Names(class, cm)
 	if !mine {
 		for i := range adoptions {
 			adoptions[i].leaves = true
 		}
 	}
 	var s settlement
-	if cm == nil || !mine && slices.ContainsFunc(classes, func(other v1beta1.StreamIngressClass) bool { return cluster.Names(&other, cm) }) {
+	if cm == nil || !mine && slices.ContainsFunc(classes, func(other v1beta1.StreamIngressClass) bool { return kube.Names(&other, cm) }) {
 		s.forget = slices.DeleteFunc(adoptions, func(a adoption) bool { return !a.left })
 	} else {
 		standing, err := r.View.Entries(cm)

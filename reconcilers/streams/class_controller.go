@@ -22,7 +22,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -60,7 +61,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough),
 			builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
-			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
+			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
@@ -220,7 +221,7 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 
 // targetConflict finds what another class writes to already. Admission lets no second class in; of two that got past
 // it, the one that was created first writes.
-func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.StreamIngressClass) (rules.Problems, error) {
+func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
 	return rules.ClassTargets(ctx, r.View, class, func(other *v1beta1.StreamIngressClass) bool {
 		if !other.CreationTimestamp.Equal(&class.CreationTimestamp) {
 			return other.CreationTimestamp.Before(&class.CreationTimestamp)

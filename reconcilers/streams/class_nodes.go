@@ -9,6 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -78,7 +79,7 @@ func (r *classReconciler) claimOnNodes(
 }
 
 // takenOnNodes tells of a port of a proxy on the nodes that a Service has there.
-func takenOnNodes(problems rules.Problems) string {
+func takenOnNodes(problems refusal.Problems) string {
 	return problems[0].Err.Detail + ": what comes for the port there does not reach the proxy; choose another, or have that one give it up"
 }
 

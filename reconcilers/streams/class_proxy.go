@@ -100,9 +100,9 @@ func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []str
 	return group.Wait()
 }
 
-// circumstances are what others decide about the Service of a class. When that changes, the API server may grant what it
+// fingerprint is what others decide about the Service of a class. When that changes, the API server may grant what it
 // has refused.
-func circumstances(p *proxy) string {
+func fingerprint(p *proxy) string {
 	spec := p.service.Spec
 	spec.Ports = nil
 	for _, key := range slices.SortedFunc(maps.Keys(p.front.Foreign), stream.ComparePorts) {

@@ -33,9 +33,9 @@ func TestServiceWith(t *testing.T) {
 	}
 }
 
-// TestCircumstances changes a Service in one way after the other. What others decide makes new circumstances, what we
+// TestFingerprint changes a Service in one way after the other. What others decide makes another fingerprint, what we
 // have opened does not.
-func TestCircumstances(t *testing.T) {
+func TestFingerprint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service, *stream.Front)
 		new    bool
@@ -54,10 +54,10 @@ func TestCircumstances(t *testing.T) {
 				class, _, svc := accesstest.Public()
 				p := &proxy{class: class, service: svc, front: stream.Front{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
 				change(p.service, &p.front)
-				return circumstances(p)
+				return fingerprint(p)
 			}
 			if got := at(tc.change) != at(func(*corev1.Service, *stream.Front) {}); got != tc.new {
-				t.Errorf("the circumstances are new: %v", got)
+				t.Errorf("the fingerprint is another: %v", got)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ import (
 type serviceReconciler struct {
 	base
 	pacer     *pacer
-	probe     *refusals
+	probe     *rejectedPorts
 	nodePorts *nodePortRange
 	entered   *entered
 	reports   *classReports
@@ -38,7 +38,7 @@ const openers = 4
 
 func newServiceReconciler(b base, reports *classReports) *serviceReconciler {
 	return &serviceReconciler{
-		base: b, pacer: newPacer(clock.RealClock{}), probe: newRefusals(clock.RealClock{}), nodePorts: newNodePortRange(),
+		base: b, pacer: newPacer(clock.RealClock{}), probe: newRejectedPorts(clock.RealClock{}), nodePorts: newNodePortRange(),
 		entered: newEntered(), reports: reports,
 	}
 }
@@ -109,7 +109,7 @@ func (r *serviceReconciler) program(
 	if err := r.noteClass(ctx, p, plan.Standing); err != nil {
 		return report, err
 	}
-	refused, missing := r.probe.recall(class.Name, circumstances(p), plan)
+	refused, missing := r.probe.recall(class.Name, fingerprint(p), plan)
 	p.refuse(&report, refused)
 	plan.Missing = missing
 	for _, port := range plan.Limit(stream.MaxServicePorts - len(p.front.Foreign)) {
@@ -168,7 +168,7 @@ func (r *serviceReconciler) open(ctx context.Context, p *proxy, plan stream.Port
 		return err
 	}
 	version := p.service.ResourceVersion
-	search := newSearch(room, func(ports []stream.PortKey) error {
+	bisect := newBisect(room, func(ports []stream.PortKey) error {
 		apply := serviceWith(p.class.Name, p.service, ports).WithResourceVersion(version)
 		if err := r.Writer.Apply(ctx, apply, write.AsOwner...); err != nil {
 			return err
@@ -176,9 +176,9 @@ func (r *serviceReconciler) open(ctx context.Context, p *proxy, plan stream.Port
 		report.wrote, version = true, *apply.ResourceVersion
 		return nil
 	})
-	search.claim = func(ports []stream.PortKey) ([]stream.PortKey, error) { return r.claimFront(ctx, p, ports, report) }
-	err = search.run(plan, force)
-	learn(search)
+	bisect.claim = func(ports []stream.PortKey) ([]stream.PortKey, error) { return r.claimFront(ctx, p, ports, report) }
+	err = bisect.run(plan, force)
+	learn(bisect)
 	var closing *closingError
 	switch {
 	case errors.As(err, &closing):
@@ -189,17 +189,17 @@ func (r *serviceReconciler) open(ctx context.Context, p *proxy, plan stream.Port
 	case err != nil:
 		return fmt.Errorf("applying %s: %w", p, err)
 	}
-	r.probe.remember(p.class.Name, search)
-	p.refuse(report, search.refused)
+	r.probe.remember(p.class.Name, bisect)
+	p.refuse(report, bisect.refused)
 	return nil
 }
 
-// room estimates how many ports may be opened on a Service before node ports run out. What a search finds out makes the next
+// room estimates how many ports may be opened on a Service before node ports run out. What a bisect finds out makes the next
 // estimate better.
-func (r *serviceReconciler) room(ctx context.Context, svc *corev1.Service) (room int, learn func(*search), err error) {
+func (r *serviceReconciler) room(ctx context.Context, svc *corev1.Service) (room int, learn func(*bisect), err error) {
 	if !takesNodePorts(svc) {
-		return unlimited, func(*search) {}, nil
+		return unlimited, func(*bisect) {}, nil
 	}
 	used, err := r.View.NodePorts(ctx)
-	return r.nodePorts.free(used), func(s *search) { r.nodePorts.learn(used, s) }, err
+	return r.nodePorts.free(used), func(s *bisect) { r.nodePorts.learn(used, s) }, err
 }

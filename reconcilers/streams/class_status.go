@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -92,7 +92,7 @@ func (b base) reportClass(ctx context.Context, class *v1beta1.StreamIngressClass
 }
 
 // reportConflict says that another class writes where this one would.
-func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems rules.Problems) error {
+func (r *classReconciler) reportConflict(ctx context.Context, class *v1beta1.StreamIngressClass, problems refusal.Problems) error {
 	return r.writeStatus(ctx, class, nil,
 		metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse,
 			Reason: v1beta1.ReasonTargetConflict, Message: report.Text(problems)},

@@ -15,7 +15,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -42,8 +43,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough),
 			builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
-			builder.WithPredicates(watch.Becomes(cluster.IsOwnSlice))).
-		Watches(cluster.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
+			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
@@ -111,7 +112,7 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 // goes when that is withdrawn. While there is no class, all stays as it is.
 func (r *streamReconciler) resolve(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
-) (rules.Problems, error) {
+) (refusal.Problems, error) {
 	if class == nil {
 		return rules.Upstream(ctx, r.View, si)
 	}
@@ -130,7 +131,7 @@ func (r *streamReconciler) resolve(
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
 func (r *streamReconciler) claim(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
-) (claim.Coordinate, rules.Problems, error) {
+) (claim.Coordinate, refusal.Problems, error) {
 	holder := claim.StreamHolder(si.Namespace, si.Name)
 	held, err := r.View.Held(ctx, holder)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -47,7 +47,7 @@ func setupFormer(mgr manager.Manager, b base) error {
 	look := handler.TypedEnqueueRequestsFromMapFunc(requestForFormer)
 	logger := mgr.GetLogger().WithValues("controller", "formertarget")
 	return builder.TypedControllerManagedBy[formerRequest](mgr).Named("formertarget").
-		Watches(cluster.ConfigMapObject(), look, builder.OnlyMetadata).
+		Watches(kube.ConfigMapObject(), look, builder.OnlyMetadata).
 		Watches(&corev1.Service{}, look).
 		Watches(&v1beta1.StreamIngressClass{}, handler.TypedEnqueueRequestsFromMapFunc(r.labeled),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -63,7 +63,7 @@ func setupFormer(mgr manager.Manager, b base) error {
 
 // requestForFormer asks for a look at an object that may be one to let go of: anybody can have made it look so.
 func requestForFormer(_ context.Context, obj client.Object) []formerRequest {
-	if obj.GetLabels()[v1beta1.LabelClass] == "" || !cluster.Applied(obj) {
+	if obj.GetLabels()[v1beta1.LabelClass] == "" || !kube.Applied(obj) {
 		return nil
 	}
 	_, isService := obj.(*corev1.Service)
@@ -93,7 +93,7 @@ func (r *formerReconciler) labeled(ctx context.Context, class client.Object) []f
 
 // Reconcile lets go of one object, if no class names it.
 func (r *formerReconciler) Reconcile(ctx context.Context, req formerRequest) (reconcile.Result, error) {
-	var obj client.Object = cluster.ConfigMapObject()
+	var obj client.Object = kube.ConfigMapObject()
 	if req.Service {
 		obj = &corev1.Service{}
 	}

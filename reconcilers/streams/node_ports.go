@@ -27,8 +27,8 @@ func (r *nodePortRange) free(used int) int {
 	return r.size - used
 }
 
-// learn makes use of what a search has found out, before which so many were used.
-func (r *nodePortRange) learn(used int, s *search) {
+// learn makes use of what a bisect has found out, before which so many were used.
+func (r *nodePortRange) learn(used int, s *bisect) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := used - s.stale + s.opened

@@ -10,22 +10,22 @@ import (
 func TestNodePortsAreEstimated(t *testing.T) {
 	const full = "Internal error occurred: failed to allocate a nodePort: range is full"
 	for name, tc := range map[string]struct {
-		search search
+		bisect bisect
 		want   int // that are free when 150 are used
 	}{
-		"all that was tried fits":           {search{opened: 50}, defaultNodePorts - 150},
-		"none is left":                      {search{full: full}, 100 - 150},
-		"none is left after some":           {search{opened: 60, full: full}, 160 - 150},
-		"none is left, and some went":       {search{opened: 10, stale: 10, full: full}, 100 - 150},
-		"there are more than there seem":    {search{opened: defaultNodePorts}, unlimited - 150},
-		"there is no room for other things": {search{full: "exceeded quota"}, defaultNodePorts - 150},
+		"all that was tried fits":           {bisect{opened: 50}, defaultNodePorts - 150},
+		"none is left":                      {bisect{full: full}, 100 - 150},
+		"none is left after some":           {bisect{opened: 60, full: full}, 160 - 150},
+		"none is left, and some went":       {bisect{opened: 10, stale: 10, full: full}, 100 - 150},
+		"there are more than there seem":    {bisect{opened: defaultNodePorts}, unlimited - 150},
+		"there is no room for other things": {bisect{full: "exceeded quota"}, defaultNodePorts - 150},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newNodePortRange()
 			if free := r.free(100); free != defaultNodePorts-100 {
 				t.Errorf("%d are free by default", free)
 			}
-			r.learn(100, &tc.search)
+			r.learn(100, &tc.bisect)
 			if got := r.free(150); got != tc.want {
 				t.Errorf("%d are free, want %d", got, tc.want)
 			}

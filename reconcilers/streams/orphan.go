@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -37,7 +37,7 @@ func setupOrphan(mgr manager.Manager, b base) error {
 // isOrphaned says whether an EndpointSlice is one of ours, which all have a stream that controls them, and has none. Tenants
 // can't write its owners.
 func isOrphaned(slice client.Object) bool {
-	return cluster.IsOwnSlice(slice) && metav1.GetControllerOfNoCopy(slice) == nil
+	return kube.IsOwnSlice(slice) && metav1.GetControllerOfNoCopy(slice) == nil
 }
 
 // Reconcile deletes one EndpointSlice, if it is orphaned. A stream of the same name makes its own.

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -74,7 +75,7 @@ func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngres
 
 // outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
 // them when the upstream is inside.
-func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (rules.Problems, error) {
+func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (refusal.Problems, error) {
 	if !si.Outside() {
 		return nil, r.inside(ctx, si)
 	}
@@ -93,7 +94,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 		slice = nil
 	}
 	path := field.NewPath("spec", "upstream", "host")
-	taken := rules.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
+	taken := refusal.Problems{{Reason: v1beta1.ReasonBackendNameTaken, Err: field.Invalid(path, si.Spec.Upstream.Host, fmt.Sprintf(
 		"the upstream needs a Service %s of its own, and one of that name exists that belongs to somebody else; "+
 			"rename the StreamIngress or delete that Service", key))}}
 	if svc != nil && !metav1.IsControlledBy(svc, si) {
@@ -107,7 +108,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 	case err == nil || !write.IsRefusal(err):
 		return nil, err
 	default:
-		return rules.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
+		return refusal.Problems{{Reason: v1beta1.ReasonBackendRefused, Err: field.Invalid(path, si.Spec.Upstream.Host, err.Error())}}, nil
 	}
 }
 
@@ -274,7 +275,7 @@ func outsideService(si *v1beta1.StreamIngress, isAddress bool) *corev1ac.Service
 func outsideSlice(si *v1beta1.StreamIngress, addressType discoveryv1.AddressType) *discoveryv1ac.EndpointSliceApplyConfiguration {
 	name := v1beta1.OutsideServiceName(si.Name)
 	return discoveryv1ac.EndpointSlice(name, si.Namespace).WithOwnerReferences(ownedBy(si)).
-		WithLabels(map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: cluster.EndpointSliceManager}).
+		WithLabels(map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: kube.EndpointSliceManager}).
 		WithAddressType(addressType).
 		WithEndpoints(discoveryv1ac.Endpoint().WithAddresses(si.Spec.Upstream.Host).
 			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true))).

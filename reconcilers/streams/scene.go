@@ -9,7 +9,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -79,7 +79,7 @@ func (b base) grantedStreams(
 		if si == nil {
 			continue
 		}
-		if name := cluster.ClassName(si); name != "" && name != s.class.Name {
+		if name := kube.ClassName(si); name != "" && name != s.class.Name {
 			continue
 		}
 		at := rules.Wanted(si, s.class.Name, points)

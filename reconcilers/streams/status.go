@@ -14,6 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
@@ -25,9 +26,9 @@ type verdict struct {
 	class *v1beta1.StreamIngressClass
 	// at is the point that the stream holds; zero when refusal says why it holds none.
 	at      claim.Coordinate
-	refusal rules.Problems
+	refusal refusal.Problems
 	// resolved is what is wrong with the upstream.
-	resolved rules.Problems
+	resolved refusal.Problems
 	// programmed is the condition of that type, unless the stream is refused.
 	programmed metav1.Condition
 	addresses  []string

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // TestConditions has the three conditions of a stream, in full, for each verdict that there can be.
@@ -135,7 +135,7 @@ func TestProgrammed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change    func(*v1beta1.StreamIngressClass, *corev1.ConfigMap, *corev1.Service)
 		si        *v1beta1.StreamIngress
-		resolved  rules.Problems
+		resolved  refusal.Problems
 		want      metav1.Condition
 		addresses []string
 	}{

@@ -14,7 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -57,7 +57,7 @@ func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int
 
 // streamsTo lists the streams whose upstream is a Service.
 func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1.StreamIngress {
-	return b.streams(ctx, cluster.IndexUpstream, service.Namespace+"/"+service.Name)
+	return b.streams(ctx, kube.IndexUpstream, service.Namespace+"/"+service.Name)
 }
 
 func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
@@ -70,7 +70,7 @@ func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
 
 // streamsOfClass finds the streams that a class serves, and those that name none.
 func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(requestsFor(r.streams(ctx, cluster.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, cluster.IndexClass, ""))...)
+	return append(requestsFor(r.streams(ctx, kube.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, kube.IndexClass, ""))...)
 }
 
 // streamsIn finds the streams of a namespace.

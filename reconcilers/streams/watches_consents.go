@@ -14,7 +14,7 @@ import (
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -37,7 +37,7 @@ func whenConsented(
 
 // Start implements source.SyncingSource.
 func (s *consents) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.View.OnConsents(func(changed []cluster.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
+	s.View.OnConsents(func(changed []kube.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
 	return nil
 }
 
@@ -53,9 +53,9 @@ func (s *consents) WaitForSync(ctx context.Context) error {
 }
 
 // streamsBy lists the streams that count on some consents.
-func (b base) streamsBy(ctx context.Context, given []cluster.Consent) (counting []v1beta1.StreamIngress) {
+func (b base) streamsBy(ctx context.Context, given []kube.Consent) (counting []v1beta1.StreamIngress) {
 	for _, c := range given { // one for all Services of a namespace has the name that the index has for it
-		counting = append(counting, b.streams(ctx, cluster.IndexUpstream, c.To.Namespace+"/"+c.To.Name, client.InNamespace(c.From))...)
+		counting = append(counting, b.streams(ctx, kube.IndexUpstream, c.To.Namespace+"/"+c.To.Name, client.InNamespace(c.From))...)
 	}
 	return counting
 }

@@ -15,7 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -36,7 +36,7 @@ func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIng
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
 	}
-	return slices.DeleteFunc(classes, func(class v1beta1.StreamIngressClass) bool { return !cluster.Names(&class, obj) })
+	return slices.DeleteFunc(classes, func(class v1beta1.StreamIngressClass) bool { return !kube.Names(&class, obj) })
 }
 
 // onConfigMap looks at the streams whose entries changed.
@@ -89,7 +89,7 @@ func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class str
 func (r *streamReconciler) onFront() handler.EventHandler {
 	all := func(ctx context.Context, q watch.Queue, obj client.Object) {
 		for _, class := range r.naming(ctx, obj) {
-			watch.Add(q, requestsFor(r.streams(ctx, cluster.IndexClass, class.Name)))
+			watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
 		}
 	}
 	return handler.Funcs{

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -52,7 +52,7 @@ func (r *classReconciler) classesThrough(ctx context.Context, si client.Object) 
 func (r *classReconciler) classesServing(ctx context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
 	found := map[string]bool{}
 	for i := range streams {
-		found[cluster.ClassName(&streams[i])] = true
+		found[kube.ClassName(&streams[i])] = true
 	}
 	if found[""] {
 		return r.everyClass(ctx)

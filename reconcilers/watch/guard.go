@@ -7,7 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // UninstalledRetry is how long everything is left as it is before it is asked again whether Portcullis is being
@@ -23,13 +23,13 @@ const UninstalledRetry = 10 * time.Second
 // While Portcullis is being uninstalled, it rests: what fails then, as kinds and roles are gone, is no error.
 type guard[request comparable] struct {
 	reconcile.TypedReconciler[request]
-	view  *cluster.View
-	kinds *cluster.Kinds
+	view  *kube.View
+	kinds *kube.Kinds
 }
 
 // Guarded has a reconciler rest as guard says.
 func Guarded[request comparable](
-	view *cluster.View, kinds *cluster.Kinds, r reconcile.TypedReconciler[request],
+	view *kube.View, kinds *kube.Kinds, r reconcile.TypedReconciler[request],
 ) reconcile.TypedReconciler[request] {
 	return guard[request]{r, view, kinds}
 }
@@ -43,7 +43,7 @@ func (r guard[request]) Reconcile(ctx context.Context, req request) (reconcile.R
 	if err == nil || ctx.Err() != nil {
 		return result, err
 	}
-	var uninstalling *cluster.UninstallingError
+	var uninstalling *kube.UninstallingError
 	if _, why := r.kinds.Check(ctx); errors.As(why, &uninstalling) {
 		return reconcile.Result{RequeueAfter: UninstalledRetry}, nil
 	}

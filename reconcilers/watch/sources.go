@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // OnPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
 // what it is about, and nothing would look again.
-func OnPools(view *cluster.View, find func(context.Context) []reconcile.Request) source.Source {
+func OnPools(view *kube.View, find func(context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, q Queue) error {
 		view.OnPoolsChanged(func() { Add(q, find(ctx)) })
 		return nil
@@ -27,7 +27,7 @@ func OnPools(view *cluster.View, find func(context.Context) []reconcile.Request)
 // on those concerns no class. What is there at the start is told before it matters, as whatever depends on it is looked at
 // then.
 func OnTarget[kind client.Object, request comparable](
-	view *cluster.View, h handler.TypedEventHandler[client.Object, request], ifAll ...predicate.Predicate,
+	view *kube.View, h handler.TypedEventHandler[client.Object, request], ifAll ...predicate.Predicate,
 ) source.TypedSource[request] {
 	concerned := predicate.And(ifAll...)
 	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {

@@ -20,7 +20,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
@@ -68,7 +68,7 @@ func Cluster(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := cluster.AddIndexes(t.Context(), Indexer{b}); err != nil {
+	if err := kube.AddIndexes(t.Context(), Indexer{b}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -92,13 +92,13 @@ func On(t testing.TB, seen, stored client.Client) (access.Access, *informertest.
 // Told is what reconcilers need, with informers of the test.
 func Told(t testing.TB, informers *informertest.FakeInformers, seen, stored client.Client) access.Access {
 	t.Helper()
-	v, err := cluster.NewView(t.Context(), cached{informers, seen}, stored)
+	v, err := kube.NewView(t.Context(), cached{informers, seen}, stored)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return access.Access{
-		View: v, Ledger: cluster.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), Writer: stored, Live: stored,
-		Events: events.NewFakeRecorder(10), Kinds: cluster.NewKinds(AllKinds{}, logr.Discard()),
+		View: v, Ledger: kube.NewLedger(stored, stored, v, claim.Ledger{Grace: claim.DefaultGrace}), Writer: stored, Live: stored,
+		Events: events.NewFakeRecorder(10), Kinds: kube.NewKinds(AllKinds{}, logr.Discard()),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // PointOfPostgres is the point that Postgres asks for on the class of Public.
@@ -44,8 +44,8 @@ func OfClass(class string) func(*v1beta1.StreamIngress) {
 var Noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // Problem is a problem with a spec.
-func Problem(reason, text string) rules.Problems {
-	return rules.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
+func Problem(reason, text string) refusal.Problems {
+	return refusal.Problems{{Reason: reason, Err: field.Forbidden(field.NewPath("spec"), text)}}
 }
 
 // Condition is a condition of a type.

@@ -17,7 +17,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -26,7 +26,7 @@ import (
 func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
 	const rounds = 60
 	w := shared(t)
-	ledger := cluster.NewLedger(w.Client, w.Client, nil, claim.Ledger{Grace: claim.DefaultGrace}) // a replica that has seen nothing yet
+	ledger := kube.NewLedger(w.Client, w.Client, nil, claim.Ledger{Grace: claim.DefaultGrace}) // a replica that has seen nothing yet
 	var whole, ports, neither int
 	for round := range rounds {
 		ip := netip.AddrFrom4([4]byte{198, 18, 0, byte(round)})

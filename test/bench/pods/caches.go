@@ -12,14 +12,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"jeffthecoder.xyz/portcullis/internal/cluster"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // CachedBytes is the memory that one Pod takes in the cache of the manager, and in a plain one. All Pods are read into
 // both.
 func (p *Population) CachedBytes(ctx context.Context, config *rest.Config) (slim, plain float64, err error) {
-	options := cluster.CacheOptions()
+	options := kube.CacheOptions()
 	if slim, err = p.fill(ctx, config, options); err != nil {
 		return 0, 0, err
 	}

@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// The indexes of the cache.
+const (
+	// IndexHolder finds EdgeClaims by their holder in one line.
+	IndexHolder = "spec.heldBy"
+	// IndexServed finds the EdgeClaims that Services have for proxies: by the scope of the ports of the proxy's class, and by the
+	// name of the claim on that port there.
+	IndexServed = "served"
+	// IndexScope finds EdgeClaims by their scope.
+	IndexScope = "spec.scope"
+	// IndexClass finds StreamIngresses by the class that they name, or that serves them; "" for those with neither.
+	IndexClass = "class"
+	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service, and by its namespace/.
+	IndexUpstream = "upstream"
+	// IndexOutside finds StreamIngresses whose upstream is outside the cluster by the name of the Service that they have for it.
+	IndexOutside = "outside"
+	// IndexListen finds StreamIngresses by the protocol and the neighborhood of the port that they ask for or have been
+	// given. It is read by StreamsAt.
+	IndexListen = "listen"
+)
+
+// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
+const EndpointSliceManager = "portcullis." + v1beta1.GroupName
+
+// IsOwnSlice says whether an EndpointSlice is one that Portcullis has made. Tenants can't write its labels.
+func IsOwnSlice(slice client.Object) bool {
+	return slice.GetLabels()[discoveryv1.LabelManagedBy] == EndpointSliceManager
+}
+
+// CacheOptions say what is cached of each kind: what is read, and no more of it than can mean something, as metadata.go
+// explains. What classes name is not held here, but by targets; of ConfigMaps, only the metadata of those that bear the label
+// of a class is. Cached objects are shared and must not be changed. Nor may one be written back whole: what was left out would
+// be lost.
+func CacheOptions() cache.Options {
+	shared := true
+	labeled, err := labels.NewRequirement(v1beta1.LabelClass, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	return cache.Options{
+		DefaultUnsafeDisableDeepCopy: &shared,
+		DefaultTransform:             slim,
+		ByObject: map[client.Object]cache.ByObject{
+			ConfigMapObject():            {Label: labels.NewSelector().Add(*labeled)},
+			&corev1.Service{}:            {Transform: slimService},
+			&discoveryv1.EndpointSlice{}: {Transform: slimEndpointSlice},
+			&corev1.Node{}:               {Transform: slimNode},
+			&v1beta1.StreamIngress{}:     {Transform: slimStream},
+			&v1beta1.EdgeClaim{}:         {Transform: slimClaim},
+			&corev1.Pod{}:                {Transform: slimPod},
+			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
+			&networkingv1.Ingress{}:      {Transform: slimIngress},
+		},
+	}
+}
+
+// AddIndexes adds the indexes to a cache.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	type index struct {
+		of    client.Object
+		name  string
+		value client.IndexerFunc
+	}
+	for _, i := range []index{
+		{&v1beta1.EdgeClaim{}, IndexHolder, func(o client.Object) []string {
+			return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()}
+		}},
+		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
+		{&v1beta1.EdgeClaim{}, IndexServed, func(o client.Object) []string { return servedKeys(o.(*v1beta1.EdgeClaim)) }},
+		{&v1beta1.EdgeClaim{}, IndexShare, func(o client.Object) []string { return shareKeys(o.(*v1beta1.EdgeClaim)) }},
+		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
+		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
+			s := o.(*v1beta1.StreamIngress)
+			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
+		}},
+		{&v1beta1.StreamIngress{}, IndexOutside, func(o client.Object) []string {
+			s := o.(*v1beta1.StreamIngress)
+			if !s.Outside() {
+				return nil
+			}
+			return []string{v1beta1.OutsideServiceName(s.Name)}
+		}},
+		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listenKeys(o.(*v1beta1.StreamIngress)) }},
+	} {
+		if err := indexer.IndexField(ctx, i.of, i.name, i.value); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
+		}
+	}
+	return nil
+}
+
+// fill starts to cache everything that decisions are made from, so that the first request finds it there: on replicas
+// that do not lead, nothing else would ask for it before. It returns where that is kept; synced says whether all of it is there.
+func fill(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, err error) {
+	var informers []cache.Informer
+	kept = stores{}
+	for _, obj := range []client.Object{
+		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
+		&corev1.Service{}, NamespaceObject(), &discoveryv1.EndpointSlice{}, &networkingv1.Ingress{}, &networkingv1.IngressClass{},
+		&v1beta1.AddressPool{},
+	} {
+		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, nil, fmt.Errorf("caching %T: %w", obj, err)
+		}
+		informers = append(informers, informer)
+		if indexed, ok := informer.(toolscache.SharedIndexInformer); ok && indexed.GetStore() != nil { // fakes have none
+			if kept[reflect.TypeOf(obj)] != nil {
+				return nil, nil, fmt.Errorf("two kinds are cached as %T", obj)
+			}
+			kept[reflect.TypeOf(obj)] = indexed
+		}
+	}
+	return kept, func() bool {
+		return !slices.ContainsFunc(informers, func(i cache.Informer) bool { return !i.HasSynced() })
+	}, nil
+}
+
+// ClassName is the class that a stream names, or that serves it; empty for a new stream of the default class.
+func ClassName(s *v1beta1.StreamIngress) string {
+	if s.Spec.ClassName != "" {
+		return s.Spec.ClassName
+	}
+	return s.Status.ClassName
+}
+
+// neighbors is how many ports have one key in IndexListen: a key of its own for each port takes more memory than the
+// streams there do.
+const neighbors = 16
+
+func listenKey(protocol v1beta1.Protocol, port int32) string {
+	if port == 0 {
+		return string(protocol) // waits to be given one
+	}
+	return fmt.Sprintf("%s/%d", protocol, port/neighbors)
+}
+
+// listens are the ports that a stream asks for or has been given; 0 says that it waits to be given one.
+func listens(s *v1beta1.StreamIngress) []int32 {
+	if s.Spec.Listen == nil {
+		return []int32{s.Status.Listen}
+	}
+	ports := []int32{*s.Spec.Listen}
+	if had := s.Status.Listen; had != 0 && had != *s.Spec.Listen {
+		ports = append(ports, had)
+	}
+	return ports
+}
+
+func listenKeys(s *v1beta1.StreamIngress) []string {
+	var keys []string
+	for _, port := range listens(s) {
+		keys = append(keys, listenKey(s.ProtocolOrDefault(), port))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// StreamsAt lists the streams of any class that ask for a port or have been given it; port 0 stands for those that wait to
+// be given one.
+func (v *View) StreamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error) {
+	var list v1beta1.StreamIngressList
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexListen: listenKey(protocol, port)})
+	return slices.DeleteFunc(list.Items, func(s v1beta1.StreamIngress) bool { return !slices.Contains(listens(&s), port) }), err
+}

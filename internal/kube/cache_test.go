@@ -1,0 +1,204 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// cached is a cache of what is in a client, with informers whose events a test makes.
+type cached struct {
+	*informertest.FakeInformers
+	client client.Client
+}
+
+var _ cache.Cache = cached{}
+
+func (c cached) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if _, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		obj = &corev1.Namespace{} // the fake knows typed objects only
+	}
+	return c.FakeInformers.GetInformer(ctx, obj, opts...)
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.client.Get(ctx, key, obj, opts...)
+}
+
+func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.client.List(ctx, list, opts...)
+}
+
+func scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1beta1.AddToScheme, gatewayv1beta1.Install,
+	} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// clientOf is a client of an API server with these objects, and the indexes of the cache.
+func clientOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
+	b := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithReturnManagedFields()
+	if err := AddIndexes(t.Context(), indexer(func(obj client.Object, name string, value client.IndexerFunc) {
+		b.WithIndex(obj, name, value)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// viewOf is a view of a cache with these objects.
+func viewOf(t testing.TB, objects ...client.Object) *View {
+	t.Helper()
+	c := clientOf(t, objects...).Build()
+	v, err := NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// indexer is told of every index.
+type indexer func(obj client.Object, name string, value client.IndexerFunc)
+
+func (i indexer) IndexField(_ context.Context, obj client.Object, name string, value client.IndexerFunc) error {
+	i(obj, name, value)
+	return nil
+}
+
+// TestIndexes looks up each index for an object, and notices an index without a row.
+func TestIndexes(t *testing.T) {
+	indexes := map[string]client.IndexerFunc{}
+	if err := AddIndexes(t.Context(), indexer(func(obj client.Object, name string, value client.IndexerFunc) {
+		indexes[fmt.Sprintf("%T %s", obj, name)] = value
+	})); err != nil {
+		t.Fatal(err)
+	}
+	stream := func(change func(*v1beta1.StreamIngress)) *v1beta1.StreamIngress {
+		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "postgres"}}
+		s.Spec.Upstream.Service = "db"
+		change(s)
+		return s
+	}
+	held := claim.New(claim.Stream("public", v1beta1.TCP, 80), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres")})
+	const streams, claims = "*v1beta1.StreamIngress ", "*v1beta1.EdgeClaim "
+	used := map[string]bool{}
+	for name, tc := range map[string]struct {
+		index string
+		obj   client.Object
+		want  []string
+	}{
+		"the holder of a claim": {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
+		"the share of a claim":  {claims + IndexShare, held, []string{"stream/public shop"}},
+		"the share of one on a port": {claims + IndexShare, claim.New(portAt("192.0.2.1", tcp80), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}),
+			[]string{"addr shop"}},
+		"no share of one on a path":     {claims + IndexShare, claim.New(claim.HTTP("example.com", "/"), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}), nil},
+		"the scope of a claim":          {claims + IndexScope, held, []string{"stream/public"}},
+		"the class that a stream names": {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Status.ClassName = "a", "b" }), []string{"a"}},
+		"the class that serves it":      {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Status.ClassName = "b" }), []string{"b"}},
+		"no class":                      {streams + IndexClass, stream(func(*v1beta1.StreamIngress) {}), []string{""}},
+		"its own namespace's Service":   {streams + IndexUpstream, stream(func(*v1beta1.StreamIngress) {}), []string{"shop/db", "shop/"}},
+		"another namespace's Service":   {streams + IndexUpstream, stream(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "data" }), []string{"data/db", "data/"}},
+		"no Service of its own":         {streams + IndexOutside, stream(func(*v1beta1.StreamIngress) {}), nil},
+		"the Service it has to lead out": {streams + IndexOutside, stream(func(s *v1beta1.StreamIngress) { s.Spec.IsService = new(false) }),
+			[]string{"sti-postgres"}},
+		"the port it names": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(int32(80)) }), []string{"TCP/5"}},
+		"the class that an address serves": {claims + IndexServed, claim.New(portAt("192.0.2.1", tcp80),
+			claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), ClassName: "public"}), []string{"stream/public", "stream.public.tcp.80"}},
+		"no class that a port of one serves": {claims + IndexServed, held, nil},
+		"the port it names and has": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 80 }),
+			[]string{"TCP/5"}},
+		"the port it names and the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 96 }),
+			[]string{"TCP/5", "TCP/6"}},
+		"the port it names beside the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 81 }),
+			[]string{"TCP/5"}},
+		"the UDP port it was given":  {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/3"}},
+		"the port that it waits for": {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used[tc.index] = true
+			value, ok := indexes[tc.index]
+			if !ok {
+				t.Fatalf("no index %s", tc.index)
+			}
+			if diff := cmp.Diff(tc.want, value(tc.obj)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for index := range indexes {
+		if !used[index] {
+			t.Errorf("no row for index %s", index)
+		}
+	}
+}
+
+// TestStreamsAt finds the streams of one port, and none of its neighbors.
+func TestStreamsAt(t *testing.T) {
+	at := func(name string, protocol v1beta1.Protocol, asks *int32, has int32) *v1beta1.StreamIngress {
+		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		s.Spec.Protocol, s.Spec.Listen, s.Status.Listen = protocol, asks, has
+		return s
+	}
+	v := viewOf(t,
+		at("asks", v1beta1.TCP, new(int32(80)), 0), at("has", v1beta1.TCP, nil, 80), at("both", v1beta1.TCP, new(int32(80)), 80),
+		at("leaves", v1beta1.TCP, new(int32(81)), 80), at("next", v1beta1.TCP, new(int32(81)), 81), at("udp", v1beta1.UDP, new(int32(80)), 80),
+		at("waits", v1beta1.TCP, nil, 0))
+	for port, want := range map[int32][]string{
+		80: {"asks", "both", "has", "leaves"}, 81: {"leaves", "next"}, 82: nil, 0: {"waits"},
+	} {
+		streams, err := v.StreamsAt(t.Context(), v1beta1.TCP, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range streams {
+			got = append(got, streams[i].Name)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("port %d: %s", port, diff)
+		}
+	}
+}
+
+func TestCacheOptionsLeaveOutWhatNobodyReads(t *testing.T) {
+	options := CacheOptions()
+	if options.DefaultUnsafeDisableDeepCopy == nil || !*options.DefaultUnsafeDisableDeepCopy {
+		t.Error("every read copies")
+	}
+	for obj, by := range options.ByObject {
+		if obj.GetObjectKind().GroupVersionKind().Kind != configMapKind {
+			continue
+		}
+		if by.Label == nil || !by.Label.Matches(labels.Set{v1beta1.LabelClass: "public"}) || by.Label.Matches(labels.Set(nil)) {
+			t.Errorf("%T: caches %s", obj, by.Label)
+		}
+		return
+	}
+	t.Error("all ConfigMaps are cached")
+}

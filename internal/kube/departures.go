@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+// remembered is how long a departure is remembered at least. It matters to claims in their grace only.
+const remembered = 5 * time.Minute
+
+// departures remember the StreamIngresses, and the Services that ask for an Ingress or an address, that were seen stored
+// and then deleted. A name that is created anew while the claim of its former life is still there would else look like two
+// creations in flight at once.
+type departures struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	// since is when the first UID of recent came. When it is old, recent becomes past, and what was past is forgotten.
+	since        time.Time
+	recent, past map[types.UID]bool
+}
+
+// newDepartures makes departures that follow a cache.
+func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
+	d := &departures{clock: clock.RealClock{}}
+	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}} {
+		if _, err := follow(ctx, c, obj, toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.replaced, DeleteFunc: d.deleted}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// replaced notices that an object was deleted and created anew between two looks of the cache.
+func (d *departures) replaced(before, after any) {
+	was, ok := before.(client.Object)
+	is, okay := after.(client.Object)
+	if ok && okay && was.GetUID() != is.GetUID() {
+		d.deleted(was)
+	}
+}
+
+func (d *departures) deleted(obj any) {
+	switch o := objectOf(obj).(type) {
+	case *v1beta1.StreamIngress:
+		d.add(o.UID)
+	case *corev1.Service:
+		if _, asked := exposure.Asked(o); asked || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			d.add(o.UID)
+		}
+	}
+}
+
+func (d *departures) add(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.clock.Now(); now.Sub(d.since) > remembered {
+		d.since, d.recent, d.past = now, map[types.UID]bool{}, d.recent
+	}
+	d.recent[uid] = true
+}
+
+func (d *departures) has(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.recent[uid] || d.past[uid]
+}
+
+// Departed says whether a StreamIngress, or a Service that asked for an Ingress or an address, of that UID was seen stored, and then
+// deleted, a moment ago.
+func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.has(uid) }
+
+// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
+// the Services that ask for an Ingress or an address are known.
+func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
+	by.Generation = 0
+	return v.Stored(ctx, by)
+}
+
+// Stored says whether an object was seen stored at the claimant's generation or a later one: it is in the cache, or was until
+// a moment ago. What a Service without a UID is promised is kept for it: a class names it (rules.Front), and it does not exist.
+func (v *View) Stored(ctx context.Context, by claim.Claimant) bool {
+	if by.UID == "" {
+		return by.IsService()
+	}
+	if v.departures.has(by.UID) {
+		return true
+	}
+	switch {
+	case by.IsStream():
+		s, err := v.Stream(ctx, by.Key())
+		return err == nil && s != nil && s.UID == by.UID && s.Generation >= by.Generation
+	case by.IsService():
+		svc, err := v.Service(ctx, by.Key())
+		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
+	default:
+		return false
+	}
+}

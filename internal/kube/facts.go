@@ -1,0 +1,146 @@
+package kube
+
+import (
+	"context"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule first asks it, and its
+// answer is the same for the rest of the decision. All are answered by one reader, so that nobody mixes what a cache holds
+// with what is stored now.
+//
+// A rule asks straight on: the first error of the cluster sticks, every question after it is answered with nothing, and
+// Decide returns the error in place of what the rule made of that.
+type Facts struct {
+	ctx  context.Context //nolint:containedctx // facts live as long as the decision, and rules know of no context
+	from Reader
+	err  error
+
+	claims     answers[string, *v1beta1.EdgeClaim]
+	services   answers[types.NamespacedName, *corev1.Service]
+	namespaces answers[string, labels.Set]
+	held       answers[claim.Holder, []claim.Coordinate]
+}
+
+// Reader answers the questions of facts: a View from the cache, Fresh also past it.
+type Reader interface {
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	ClaimsOfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
+	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
+	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
+	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
+	Fronts(ctx context.Context) ([]types.NamespacedName, error)
+	ReservedNodePorts() loadbalancer.PortRanges
+}
+
+// Decide has a rule decide by facts. An error is the first that the cluster gave for an answer; what the rule returned is
+// of no worth then, and dropped.
+func Decide[T any](ctx context.Context, from Reader, rule func(*Facts) T) (T, error) {
+	f := &Facts{ctx: ctx, from: from}
+	decided := rule(f)
+	if f.err != nil {
+		var none T
+		return none, f.err
+	}
+	return decided, nil
+}
+
+// answers are those that were given in a decision, by the question. They are few, so that looking them through costs less
+// than a map does; those beyond mostAnswers are not kept.
+type answers[K comparable, V any] []reply[K, V]
+
+type reply[K comparable, V any] struct {
+	question K
+	answer   V
+}
+
+const mostAnswers = 8
+
+// of is the answer to a question: the one that was given before, or the one of ask.
+func (a *answers[K, V]) of(f *Facts, question K, ask func(context.Context, K) (V, error)) V {
+	for i := range *a {
+		if (*a)[i].question == question {
+			return (*a)[i].answer
+		}
+	}
+	answer := once(f, func(ctx context.Context) (V, error) { return ask(ctx, question) })
+	if f.err == nil && len(*a) < mostAnswers {
+		*a = append(*a, reply[K, V]{question, answer})
+	}
+	return answer
+}
+
+// once puts a question that is asked once in a decision, nothing after an error.
+func once[V any](f *Facts, ask func(context.Context) (V, error)) V {
+	var none V
+	if f.err != nil {
+		return none
+	}
+	answer, err := ask(f.ctx)
+	if err != nil {
+		f.err = err
+		return none
+	}
+	return answer
+}
+
+// Claim is the claim of a name, nil for none.
+func (f *Facts) Claim(name string) *v1beta1.EdgeClaim { return f.claims.of(f, name, f.from.Claim) }
+
+// Service is a Service, nil for none.
+func (f *Facts) Service(key types.NamespacedName) *corev1.Service {
+	return f.services.of(f, key, f.from.Service)
+}
+
+// NamespaceLabels are the labels of a namespace.
+func (f *Facts) NamespaceLabels(name string) labels.Set {
+	return f.namespaces.of(f, name, f.from.NamespaceLabels)
+}
+
+// Held are the points that a holder has claims on, in ascending order.
+func (f *Facts) Held(by claim.Holder) []claim.Coordinate { return f.held.of(f, by, f.from.Held) }
+
+// ClaimsOfNamespace are the claims in a family of scopes that the objects of a namespace have; see claim.ScopeFamily. HTTP is
+// none of these families.
+func (f *Facts) ClaimsOfNamespace(namespace, family string) []*v1beta1.EdgeClaim {
+	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
+		return f.from.ClaimsOfNamespace(ctx, namespace, family)
+	})
+}
+
+// ClaimedPorts are the claims on ports of an address.
+func (f *Facts) ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim {
+	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.from.ClaimedPorts(ctx, ip) })
+}
+
+// NodePortClaims are the claims on ports of the nodes.
+func (f *Facts) NodePortClaims() []*v1beta1.EdgeClaim { return once(f, f.from.NodePortClaims) }
+
+// ClassesOnNodes are the classes without a Service, whose proxies are on the network of the nodes.
+func (f *Facts) ClassesOnNodes() []v1beta1.StreamIngressClass {
+	return once(f, f.from.ClassesOnNodes)
+}
+
+// Fronts are the Services that classes name. What is opened on those is for all, and they are an administrator's choice:
+// limits for one Service, or one namespace, are not meant for them.
+func (f *Facts) Fronts() []types.NamespacedName { return once(f, f.from.Fronts) }
+
+// ReservedNodePorts are the ports of the nodes that no Service gets.
+func (f *Facts) ReservedNodePorts() loadbalancer.PortRanges { return f.from.ReservedNodePorts() }
+
+var (
+	_ Reader                 = &View{}
+	_ Reader                 = Fresh{}
+	_ loadbalancer.NodeFacts = &Facts{}
+)

@@ -1,0 +1,146 @@
+package kube
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// ConfigMap reads a ConfigMap of a class, nil when there is none: as it is watched, or live while it is not.
+func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
+	if watched := v.targets.get(Target{configMaps, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.ConfigMap), nil
+	}
+	cm := &corev1.ConfigMap{}
+	if err := v.live.Get(ctx, keyOf(ref), cm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cm, nil
+}
+
+// Front reads the Service of a class, nil when there is none: as it is watched, or as the cache of all Services has it, which
+// leaves out the managed fields, while it is not.
+func (v *View) Front(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.Service), nil
+	}
+	return v.Service(ctx, keyOf(ref))
+}
+
+// ProxyService reads the Service of a class with its managed fields, nil when there is none: as it is watched, or live while
+// it is not.
+func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+		return watched.(*corev1.Service), nil
+	}
+	svc, err := v.Service(ctx, keyOf(ref))
+	if err != nil || svc == nil {
+		return nil, err
+	}
+	svc = &corev1.Service{}
+	if err := v.live.Get(ctx, keyOf(ref), svc); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return svc, nil
+}
+
+// Foreign implements rules.View.
+func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (rules.Foreign, bool, error) {
+	if ref := class.ConfigMap(port.Protocol); ref != nil {
+		cm, err := v.ConfigMap(ctx, *ref)
+		if err != nil {
+			return rules.Foreign{}, false, err
+		}
+		if cm != nil {
+			f, ok, err := v.foreignEntry(*ref, cm, port.Port)
+			if ok || err != nil {
+				return f, ok, err
+			}
+		}
+	}
+	if class.Spec.Service == nil {
+		return rules.Foreign{}, false, nil
+	}
+	return v.foreignPort(ctx, *class.Spec.Service, port)
+}
+
+func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (rules.Foreign, bool, error) {
+	if _, there := cm.Data[stream.Key(port)]; !there {
+		return rules.Foreign{}, false, nil
+	}
+	standing, err := v.Entries(cm)
+	if err != nil {
+		return rules.Foreign{}, false, err
+	}
+	entry, foreign := standing.Foreign[port]
+	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
+}
+
+func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (rules.Foreign, bool, error) {
+	svc, err := v.ProxyService(ctx, ref)
+	if err != nil || svc == nil {
+		return rules.Foreign{}, false, err
+	}
+	front, err := v.Ports(svc)
+	if err != nil {
+		return rules.Foreign{}, false, err
+	}
+	_, foreign := front.Foreign[port]
+	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref.Namespace, ref.Name), svc.UID)}, foreign, nil
+}
+
+func stored(h claim.Holder, uid types.UID) claim.Claimant { return claim.Claimant{Holder: h, UID: uid} }
+
+func keyOf(ref v1beta1.ObjectReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// observations keep what was read from the managed fields of an object until the object changes: reading them takes
+// time that grows with the number of entries, and several callers want the same answer.
+type observations[T any] struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]observation[T]
+}
+
+type observation[T any] struct {
+	uid     types.UID
+	version string
+	value   T
+}
+
+// of reads an object, unless it is the version that was read last.
+func (o *observations[T]) of(obj metav1.Object, read func() (T, error)) (T, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if last, ok := o.last[key]; ok && last.uid == obj.GetUID() && last.version == obj.GetResourceVersion() {
+		return last.value, nil
+	}
+	value, err := read()
+	if err == nil {
+		if o.last == nil {
+			o.last = map[types.NamespacedName]observation[T]{}
+		}
+		o.last[key] = observation[T]{uid: obj.GetUID(), version: obj.GetResourceVersion(), value: value}
+	}
+	return value, err
+}
+
+// Entries reads what stands in a ConfigMap.
+func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
+	return v.entries.of(cm, func() (stream.Standing, error) { return stream.Entries(cm) })
+}
+
+// Ports reads what stands on a Service, which must have its managed fields: see ProxyService.
+func (v *View) Ports(svc *corev1.Service) (stream.Front, error) {
+	return v.ports.of(svc, func() (stream.Front, error) { return stream.Ports(svc) })
+}

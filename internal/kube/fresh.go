@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Fresh is a view for admission: what the cache does not have, and a stream would be refused for, it looks for live. A
+// manifest may hold a namespace, a class or a consent, and right behind it the stream that needs it; the cache learns of
+// them a moment later.
+type Fresh struct {
+	*View
+}
+
+// Class implements rules.View.
+func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
+	class, err := f.View.Class(ctx, name)
+	if class != nil || err != nil {
+		return class, err
+	}
+	class = &v1beta1.StreamIngressClass{}
+	if found, err := f.getLive(ctx, name, class); !found {
+		return nil, err
+	}
+	return class, nil
+}
+
+// getLive reads an object of no namespace past the cache into obj; found is false when there is none. Users write the name:
+// one that no object can have is not asked for, as the client takes some of those for a mistake of ours.
+func (f Fresh) getLive(ctx context.Context, name string, obj client.Object) (found bool, err error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return false, nil
+	}
+	err = f.live.Get(ctx, types.NamespacedName{Name: name}, obj)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// Classes implements rules.View. It looks live while there is no default class.
+func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	classes, err := f.View.Classes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		if classes[i].IsDefault() {
+			return classes, nil
+		}
+	}
+	return ClassesOf(ctx, f.live)
+}
+
+// NamespaceLabels implements rules.View.
+func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	labels, found, err := f.namespace(ctx, name)
+	if found || err != nil {
+		return labels, err
+	}
+	ns := NamespaceObject()
+	if found, err := f.getLive(ctx, name, ns); !found {
+		return nil, err
+	}
+	return ns.Labels, nil
+}
+
+// Granted implements rules.View.
+func (f Fresh) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
+	granted, err := f.View.Granted(ctx, from, service)
+	if granted || err != nil {
+		return granted, err
+	}
+	return f.grants.granted(ctx, f.live, from, service)
+}

@@ -1,0 +1,189 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+)
+
+// IndexService finds EndpointSlices by the namespace/name of their Service.
+const IndexService = "service"
+
+// readyNode is what is kept of the conditions of a node that is ready. All cached nodes share it.
+var readyNode = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+
+// slimNode keeps of a node what decides whether it takes traffic: its labels, its addresses, and whether it is ready.
+// Most changes of a node, its heartbeats, leave no trace.
+func slimNode(obj any) (any, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	slim := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
+			DeletionTimestamp: node.DeletionTimestamp,
+		},
+		Status: corev1.NodeStatus{Addresses: node.Status.Addresses},
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			slim.Status.Conditions = readyNode
+		}
+	}
+	return slim, nil
+}
+
+// slimEndpointSlice keeps of an EndpointSlice on which nodes there are endpoints that are ready, and of our own what it says.
+func slimEndpointSlice(obj any) (any, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return obj, nil
+	}
+	slim := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion,
+		Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
+	}}
+	share(&slim.Namespace)
+	if IsOwnSlice(slice) {
+		slimOwnSlice(slim, slice)
+		return slim, nil
+	}
+	seen := map[string]bool{}
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		if e.NodeName == nil || seen[*e.NodeName] || e.Conditions.Ready != nil && !*e.Conditions.Ready {
+			continue
+		}
+		seen[*e.NodeName] = true
+		share(e.NodeName)
+		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
+	}
+	return slim, nil
+}
+
+// slimOwnSlice keeps of an EndpointSlice with the label of ours what is compared with what it should say: one endpoint with one
+// address, and one port. Anybody can set a label, so of more only the second is kept.
+func slimOwnSlice(slim, slice *discoveryv1.EndpointSlice) {
+	slim.Labels[discoveryv1.LabelManagedBy] = EndpointSliceManager
+	slim.OwnerReferences, slim.AddressType = controllerOf(&slice.ObjectMeta), slice.AddressType
+	for _, e := range slice.Endpoints[:min(2, len(slice.Endpoints))] {
+		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{
+			NodeName: e.NodeName, Conditions: e.Conditions, Addresses: slices.Clone(e.Addresses[:min(2, len(e.Addresses))]),
+		})
+	}
+	for _, p := range slice.Ports[:min(2, len(slice.Ports))] {
+		slim.Ports = append(slim.Ports, discoveryv1.EndpointPort{Port: p.Port, Protocol: p.Protocol})
+	}
+}
+
+// addNodeIndexes adds the index of EndpointSlices to a cache.
+func addNodeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, IndexService, func(o client.Object) []string {
+		return []string{o.GetNamespace() + "/" + o.GetLabels()[discoveryv1.LabelServiceName]}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing EndpointSlices by %s: %w", IndexService, err)
+	}
+	return nil
+}
+
+// NodeAddresses are the addresses of the nodes of a pool that take the traffic of a Service, of its families, in
+// ascending order. Those are nodes that are ready and stay; for a Service with externalTrafficPolicy Local, which keeps
+// traffic on the node that it reaches, only nodes with an endpoint of it.
+func (v *View) NodeAddresses(ctx context.Context, pool *addresspool.Pool, svc *corev1.Service) ([]netip.Addr, error) {
+	var nodes corev1.NodeList
+	if err := v.Reader.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	local, err := v.localNodes(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []netip.Addr
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !TakesTraffic(node) || !pool.Nodes.Matches(labels.Set(node.Labels)) || local != nil && !local[node.Name] {
+			continue
+		}
+		addresses = append(addresses, addressesOf(node, nodeAddressType(pool), svc.Spec.IPFamilies)...)
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return slices.Compact(addresses), nil
+}
+
+// IsNodeAddress says whether a node that takes traffic has an address, of whichever type.
+func (v *View) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
+	var nodes corev1.NodeList
+	if err := v.Reader.List(ctx, &nodes); err != nil {
+		return false, err
+	}
+	families := []corev1.IPFamily{addresspool.FamilyOf(ip)}
+	return slices.ContainsFunc(nodes.Items, func(node corev1.Node) bool {
+		return TakesTraffic(&node) && (slices.Contains(addressesOf(&node, corev1.NodeInternalIP, families), ip) ||
+			slices.Contains(addressesOf(&node, corev1.NodeExternalIP, families), ip))
+	}), nil
+}
+
+// localNodes are the nodes that have an endpoint of a Service, nil if that does not matter.
+func (v *View) localNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
+	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil, nil
+	}
+	var endpoints discoveryv1.EndpointSliceList
+	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+	if err := v.Reader.List(ctx, &endpoints, client.MatchingFields{IndexService: key.String()}); err != nil {
+		return nil, err
+	}
+	local := map[string]bool{}
+	for i := range endpoints.Items {
+		for _, e := range endpoints.Items[i].Endpoints {
+			if e.NodeName != nil && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				local[*e.NodeName] = true
+			}
+		}
+	}
+	return local, nil
+}
+
+// TakesTraffic says whether traffic from outside may be sent to a node.
+func TakesTraffic(node *corev1.Node) bool {
+	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; excluded || node.DeletionTimestamp != nil {
+		return false
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func nodeAddressType(pool *addresspool.Pool) corev1.NodeAddressType {
+	if pool.Spec.NodeAddressType == v1beta1.NodeExternalIP {
+		return corev1.NodeExternalIP
+	}
+	return corev1.NodeInternalIP
+}
+
+func addressesOf(node *corev1.Node, kind corev1.NodeAddressType, families []corev1.IPFamily) []netip.Addr {
+	var addresses []netip.Addr
+	for _, a := range node.Status.Addresses {
+		ip, err := netip.ParseAddr(a.Address)
+		if err != nil || a.Type != kind {
+			continue
+		}
+		if ip = ip.Unmap(); slices.Contains(families, addresspool.FamilyOf(ip)) {
+			addresses = append(addresses, ip)
+		}
+	}
+	return addresses
+}

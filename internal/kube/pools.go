@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// poolBook keeps the pools of the cluster as they are read. It follows the cache of AddressPools, and reads them anew only
+// when a spec has changed: their status changes all the time, and each Service needs them.
+type poolBook struct {
+	registration toolscache.ResourceEventHandlerRegistration
+
+	mu    sync.Mutex
+	known map[string]*v1beta1.AddressPool
+	// book is nil when it has to be made anew.
+	book *addresspool.Book
+	// watchers are called when the book has changed.
+	watchers []func()
+}
+
+func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
+	p := &poolBook{known: map[string]*v1beta1.AddressPool{}}
+	var err error
+	p.registration, err = follow(ctx, c, &v1beta1.AddressPool{}, toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { p.set(obj, true) },
+		UpdateFunc: func(_, obj any) { p.set(obj, true) },
+		DeleteFunc: func(obj any) { p.set(obj, false) },
+	})
+	return p, err
+}
+
+func (p *poolBook) synced() bool { return p.registration.HasSynced() }
+
+func (p *poolBook) set(obj any, there bool) {
+	pool, ok := objectOf(obj).(*v1beta1.AddressPool)
+	if !ok {
+		return
+	}
+	for _, changed := range p.enter(pool, there) {
+		changed()
+	}
+}
+
+// enter notes a pool, or that it is gone. It returns whom to tell that the book has changed.
+func (p *poolBook) enter(pool *v1beta1.AddressPool, there bool) []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.known[pool.Name]
+	switch {
+	case !there:
+		delete(p.known, pool.Name)
+	case was != nil && was.UID == pool.UID && was.Generation == pool.Generation:
+		return nil
+	default:
+		p.known[pool.Name] = pool
+	}
+	p.book = nil
+	return slices.Clone(p.watchers)
+}
+
+// OnPoolsChanged has a function called whenever the pools have changed. An event of the cache may come before the view
+// shows what it is about.
+func (v *View) OnPoolsChanged(changed func()) {
+	v.pools.mu.Lock()
+	defer v.pools.mu.Unlock()
+	v.pools.watchers = append(v.pools.watchers, changed)
+}
+
+func (p *poolBook) read() *addresspool.Book {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.book == nil {
+		p.book = addresspool.NewBook(slices.Collect(maps.Values(p.known)))
+	}
+	return p.book
+}
+
+// Pools are the pools of the cluster as the cache has them. Only their specs are up to date.
+func (v *View) Pools() *addresspool.Book { return v.pools.read() }
+
+// LivePools are the pools of the cluster as they are stored now.
+func (v *View) LivePools(ctx context.Context) (*addresspool.Book, error) {
+	var list v1beta1.AddressPoolList
+	if err := v.live.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	pools := make([]*v1beta1.AddressPool, 0, len(list.Items))
+	for i := range list.Items {
+		pools = append(pools, &list.Items[i])
+	}
+	return addresspool.NewBook(pools), nil
+}
+
+// AddressPool reads a pool, accepted or not, nil when there is none.
+func (v *View) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	return read[v1beta1.AddressPool](ctx, v, types.NamespacedName{Name: name})
+}
+
+// FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for
+// it, ok is false when there is none.
+func (v *View) FreeAddress(
+	pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate,
+) (ip netip.Addr, ok bool) {
+	ip, ok = v.Addresses.FreePorts(pool.Set, family, nil)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	var ports []stream.PortKey
+	for _, at := range points(ip) {
+		if at.Port() == 0 {
+			return v.Addresses.Free(pool.Set, family)
+		}
+		ports = append(ports, portOf(at))
+	}
+	return v.Addresses.FreePorts(pool.Set, family, ports)
+}
+
+// AddressPool implements rules.LoadBalancerView: what the cache does not have is looked for live.
+func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	pool, err := f.View.AddressPool(ctx, name)
+	if pool != nil || err != nil {
+		return pool, err
+	}
+	pool = &v1beta1.AddressPool{}
+	if found, err := f.getLive(ctx, name, pool); !found {
+		return nil, err
+	}
+	return pool, nil
+}
+
+// AddressClaims implements rules.AddressPoolView.
+func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
+	var claims []*v1beta1.EdgeClaim
+	for _, at := range v.Addresses.ClaimedIn(in...) {
+		c, err := v.Claim(ctx, at.Name())
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			claims = append(claims, c)
+		}
+	}
+	return claims, nil
+}
+
+// NodePortClaims implements rules.AddressPoolView.
+func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
+	return v.claimsIn(ctx, claim.NodeScope)
+}
+
+// IsStored says whether a Service is stored now.
+func (v *View) IsStored(ctx context.Context, service types.NamespacedName) (bool, error) {
+	err := v.live.Get(ctx, service, &corev1.Service{})
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// PoolCount is how many addresses a pool has, and how many of them are assigned.
+type PoolCount struct {
+	// Known: the source of the pool has addresses that can be counted.
+	Known           bool
+	Total, Assigned int64
+}
+
+// CountPool counts the addresses of a pool.
+func (v *View) CountPool(pool *addresspool.Pool) PoolCount {
+	if pool.SourceOrDefault() != v1beta1.SourceAddresses {
+		return PoolCount{}
+	}
+	_, _, total := pool.Set.Size()
+	return PoolCount{Known: true, Total: total, Assigned: v.Addresses.Assigned(pool.Set)}
+}

@@ -1,0 +1,249 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// slim leaves of an object of a kind without a transform of its own what somebody reads. Some of these kinds may be installed
+// later, so that the cache can't be told of them by name.
+func slim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		slimPartial(o)
+	case *cmv1.Certificate:
+		slimCertificate(o)
+	case *gatewayv1beta1.ReferenceGrant:
+		slimGrant(o)
+	case metav1.Object: // an administrator's
+		o.SetManagedFields(nil)
+		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
+	}
+	return obj, nil
+}
+
+// SlimReader reads past the cache, and keeps of a stream, a Service or an Ingress what the cache does: a look at one may last, and
+// any number of tenants can make theirs large.
+type SlimReader struct {
+	client.Reader
+}
+
+// Get implements client.Reader.
+func (r SlimReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, obj, options...)
+	for _, slim := range []toolscache.TransformFunc{slimStream, slimService, slimIngress} {
+		_, _ = slim(obj) // of another kind is left as it is
+	}
+	return err
+}
+
+// slimPartial leaves of the metadata of a namespace its labels, and of a ConfigMap that bears the label of a class, which any
+// tenant can write, whether Portcullis has applied to it.
+func slimPartial(o *metav1.PartialObjectMetadata) {
+	before := o.ObjectMeta
+	slimMeta(&o.ObjectMeta)
+	if o.Kind == configMapKind {
+		o.Labels, o.ManagedFields = labelOfClass(before.Labels), applied(&before)
+		return
+	}
+	o.Labels = before.Labels
+}
+
+const configMapKind = "ConfigMap"
+
+// slimService leaves of a Service what an Ingress, an address or a stream of it is judged by. Its managed fields are those of
+// targets to keep, if a class names it.
+func slimService(obj any) (any, error) {
+	svc, ok := obj.(*corev1.Service)
+	if !ok {
+		return obj, nil
+	}
+	before := svc.ObjectMeta
+	slimMeta(&svc.ObjectMeta)
+	if svc.Labels = labelOfClass(before.Labels); svc.Labels != nil {
+		svc.ManagedFields = applied(&before)
+	}
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		svc.Labels = someLabels(before.Labels)
+	}
+	s := &svc.Spec
+	svc.Spec = corev1.ServiceSpec{
+		Type: s.Type, Ports: s.Ports, Selector: oneOf(s.Selector), ExternalName: s.ExternalName,
+		ClusterIP: s.ClusterIP, ClusterIPs: s.ClusterIPs, IPFamilies: s.IPFamilies, IPFamilyPolicy: s.IPFamilyPolicy,
+		LoadBalancerClass: s.LoadBalancerClass, LoadBalancerIP: cut(s.LoadBalancerIP, loadbalancer.MaxLength),
+		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
+	}
+	svc.Status = corev1.ServiceStatus{LoadBalancer: svc.Status.LoadBalancer}
+	share(&s.Type)
+	for i := range s.IPFamilies {
+		share(&s.IPFamilies[i])
+	}
+	for i := range s.Ports {
+		s.Ports[i].AppProtocol = nil
+		share(&s.Ports[i].Name)
+		share(&s.Ports[i].Protocol)
+	}
+	return svc, nil
+}
+
+// oneOf leaves of a selector whether there is one.
+func oneOf(selector map[string]string) map[string]string {
+	for key, value := range selector {
+		return map[string]string{key: value}
+	}
+	return nil
+}
+
+// slimStream leaves out what nobody reads of a StreamIngress, and shares what many of them have in common.
+func slimStream(obj any) (any, error) {
+	s, ok := obj.(*v1beta1.StreamIngress)
+	if !ok {
+		return obj, nil
+	}
+	slimMeta(&s.ObjectMeta)
+	shareMeta(&s.TypeMeta, &s.ObjectMeta)
+	share(&s.Spec.ClassName)
+	share(&s.Spec.Protocol)
+	share(&s.Spec.Upstream.Namespace)
+	share(&s.Spec.Upstream.Service)
+	share(&s.Status.ClassName)
+	for i := range s.Status.Addresses {
+		share(&s.Status.Addresses[i])
+	}
+	for i := range s.Status.Conditions {
+		c := &s.Status.Conditions[i]
+		share(&c.Type)
+		share(&c.Status)
+		share(&c.Reason)
+	}
+	return s, nil
+}
+
+// slimClaim leaves out what nobody reads of an EdgeClaim, and shares what many of them have in common. Nobody but Portcullis
+// writes them, and it writes them whole, so that all other metadata stays.
+func slimClaim(obj any) (any, error) {
+	c, ok := obj.(*v1beta1.EdgeClaim)
+	if !ok {
+		return obj, nil
+	}
+	c.ManagedFields = nil
+	shareMeta(&c.TypeMeta, &c.ObjectMeta)
+	share(&c.Spec.Scope)
+	share(&c.Spec.ClassName)
+	share(&c.Spec.Holder.Group)
+	share(&c.Spec.Holder.Kind)
+	share(&c.Spec.Holder.Namespace)
+	return c, nil
+}
+
+// slimIngress leaves of an Ingress what it serves, packed, and of one that may be made for a Service also where that leads to,
+// which is compared with what it should say.
+func slimIngress(obj any) (any, error) {
+	ing, ok := obj.(*networkingv1.Ingress)
+	if !ok {
+		return obj, nil
+	}
+	slimMeta(&ing.ObjectMeta)
+	ing.Status = networkingv1.IngressStatus{}
+	_, marked := ing.Annotations[v1beta1.AnnotationMadeFor]
+	mayBeMade := marked || len(ing.OwnerReferences) > 0
+	if ing.Spec.DefaultBackend != nil {
+		ing.Spec.DefaultBackend = &networkingv1.IngressBackend{}
+	}
+	switch {
+	case !mayBeMade:
+		ing.Spec.TLS = nil
+	case !mayBeAsked(ing.Spec.TLS):
+		ing.Spec.TLS = []networkingv1.IngressTLS{{}}
+	}
+	if exposure.Pack(ing) {
+		return ing, nil
+	}
+	for i := range ing.Spec.Rules {
+		share(&ing.Spec.Rules[i].Host)
+		if ing.Spec.Rules[i].HTTP == nil {
+			continue
+		}
+		for j := range ing.Spec.Rules[i].HTTP.Paths {
+			slimBackend(&ing.Spec.Rules[i].HTTP.Paths[j].Backend, mayBeMade)
+		}
+	}
+	return ing, nil
+}
+
+// slimBackend drops where a path leads to, or, of one that is to be compared, what is never asked for.
+func slimBackend(b *networkingv1.IngressBackend, compared bool) {
+	if !compared {
+		*b = networkingv1.IngressBackend{}
+	}
+	if b.Resource != nil {
+		b.Resource = &corev1.TypedLocalObjectReference{}
+	}
+}
+
+// mayBeAsked says whether an annotation may ask for what an Ingress says of TLS. What says nothing counts, too: an empty entry takes
+// ten times the memory that it takes in etcd.
+func mayBeAsked(tls []networkingv1.IngressTLS) bool {
+	switch len(tls) {
+	case 0:
+		return true
+	case 1:
+		return len(tls[0].SecretName) <= maxName && areFewHosts(tls[0].Hosts)
+	default:
+		return false
+	}
+}
+
+// areFewHosts says whether an annotation may name so many hosts, of such lengths.
+func areFewHosts(hosts []string) bool {
+	return len(hosts) <= exposure.MaxHosts && !slices.ContainsFunc(hosts, func(host string) bool { return len(host) > maxName })
+}
+
+// slimCertificate leaves of a Certificate what Portcullis writes into one, and how it is doing.
+func slimCertificate(o *cmv1.Certificate) {
+	slimMeta(&o.ObjectMeta)
+	spec := cmv1.CertificateSpec{SecretName: cut(o.Spec.SecretName, maxName), DNSNames: o.Spec.DNSNames, IssuerRef: cmmeta.IssuerReference{
+		Group: cut(o.Spec.IssuerRef.Group, maxName), Kind: cut(o.Spec.IssuerRef.Kind, maxName), Name: cut(o.Spec.IssuerRef.Name, maxName),
+	}}
+	if !areFewHosts(spec.DNSNames) {
+		spec.DNSNames = []string{""} // no annotation asks for that
+	}
+	var conditions []cmv1.CertificateCondition
+	for _, c := range o.Status.Conditions {
+		if c.Type == cmv1.CertificateConditionReady || c.Type == cmv1.CertificateConditionIssuing {
+			c.Reason, c.Message = cut(c.Reason, maxName), cut(c.Message, maxMessage)
+			conditions = append(conditions, c)
+		}
+	}
+	o.Spec, o.Status = spec, cmv1.CertificateStatus{Conditions: conditions}
+}
+
+// maxMessage is how much is kept of what cert-manager says, in bytes: an event has room for no more.
+const maxMessage = 1024
+
+// slimGrant leaves of a ReferenceGrant what it says of StreamIngresses and Services.
+func slimGrant(o *gatewayv1beta1.ReferenceGrant) {
+	slimMeta(&o.ObjectMeta)
+	o.Spec.From = slices.DeleteFunc(o.Spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool { return !fromStreams(f) })
+	o.Spec.To = slices.DeleteFunc(o.Spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool { return !toServices(t) })
+	for i := range o.Spec.From {
+		share(&o.Spec.From[i].Group)
+		share(&o.Spec.From[i].Kind)
+	}
+	for i := range o.Spec.To {
+		share(&o.Spec.To[i].Kind)
+	}
+}

@@ -1,0 +1,74 @@
+package kube
+
+import (
+	"context"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stores are the informers of what decisions are made from, by the type of the objects that they keep. An object that is read
+// from one by its name is the cached one itself. The client of the cache copies it, and makes an error of each one that is not
+// there: a decision reads some ten objects, of which half are not.
+type stores map[reflect.Type]toolscache.SharedIndexInformer
+
+// namespaceType is the type of namespaces there: of nothing else, mere metadata are in a store, and fill lets no two kinds have
+// one type.
+var namespaceType = reflect.TypeFor[*metav1.PartialObjectMetadata]()
+
+// find looks an object of a type up; known is false for types that have no store, and while all of the store has not been read.
+func (s stores) find(kind reflect.Type, key types.NamespacedName) (obj any, known bool, err error) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false, nil
+	}
+	obj, _, err = store.GetStore().GetByKey(toolscache.ObjectName(key).String())
+	return obj, true, err
+}
+
+// under lists the objects of a type that an index of the cache has under a value, as the client of the cache does for
+// client.MatchingFields; known is false as for find, and where there is no such index. The client's own way builds selectors and
+// lists around what is mostly nothing.
+func (s stores) under(kind reflect.Type, index, value string) (objs []any, known bool) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false
+	}
+	objs, err := store.GetIndexer().ByIndex(fieldIndex+index, allNamespaces+value)
+	return objs, err == nil
+}
+
+// list lists all objects of a type; known is false as for find.
+func (s stores) list(kind reflect.Type) (objs []any, known bool) {
+	store, kept := s[kind]
+	if !kept || !store.HasSynced() {
+		return nil, false
+	}
+	return store.GetStore().List(), true
+}
+
+// What controller-runtime calls an index of a field, and a value there for the objects of all namespaces. TestStoresUnder holds it
+// to that.
+const (
+	fieldIndex    = "field:"
+	allNamespaces = "__all_namespaces/"
+)
+
+// read reads one object, nil when there is none: from its store, or like all others while there is no store.
+func read[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, v *View, key types.NamespacedName) (P, error) {
+	if kept, known, err := v.stores.find(reflect.TypeFor[P](), key); known {
+		obj, _ := kept.(P)
+		return obj, err
+	}
+	obj := P(new(T))
+	if found, err := v.get(ctx, key, obj); !found {
+		return nil, err
+	}
+	return obj, nil
+}
