@@ -33,11 +33,11 @@ type Options struct {
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
-	turns := kube.NewTurns[types.NamespacedName]()
-	released, err := loadbalancers.Setup(mgr, a, turns)
+	services := kube.NewKeyMutex[types.NamespacedName]()
+	released, err := loadbalancers.Setup(mgr, a, services)
 	return errors.Join(err,
 		streams.Setup(mgr, a),
 		ingresses.Setup(mgr, a),
-		claims.Setup(mgr, a, claims.Options{Turns: turns, Released: released, AuditInterval: o.AuditInterval}),
+		claims.Setup(mgr, a, claims.Options{Services: services, Released: released, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

@@ -24,22 +24,22 @@ const (
 // many grants as it likes. So a namespace looks once at a time, and all of them take turns, page by page: whoever needs one page
 // waits for no more than one of each other namespace.
 type grantLooks struct {
-	askers *Turns[string]
+	askers *KeyMutex[string]
 	reads  *semaphore.Weighted
 }
 
 func newGrantLooks() grantLooks {
-	return grantLooks{askers: NewTurns[string](), reads: semaphore.NewWeighted(grantReads)}
+	return grantLooks{askers: NewKeyMutex[string](), reads: semaphore.NewWeighted(grantReads)}
 }
 
 // granted says whether a ReferenceGrant that is stored now lets StreamIngresses of a namespace point to a Service. It reads no
 // further than to the first that does. An error is that of ctx, or of the API server.
 func (l grantLooks) granted(ctx context.Context, live client.Reader, from string, service types.NamespacedName) (bool, error) {
-	end, err := l.askers.Take(ctx, from)
+	unlock, err := l.askers.Lock(ctx, from)
 	if err != nil {
 		return false, fmt.Errorf("waiting to read ReferenceGrants of namespace %s: %w", service.Namespace, err)
 	}
-	defer end()
+	defer unlock()
 	inTurn := readerInTurn{live, l.reads}
 	for page, err := range Pages[gatewayv1beta1.ReferenceGrantList](ctx, inTurn, grantsAtOnce, client.InNamespace(service.Namespace)) {
 		switch {

@@ -138,8 +138,8 @@ func TestGrantsAreReadInTurn(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if len(looks.askers.busy) > 0 {
-			t.Errorf("it still remembers %v", looks.askers.busy)
+		if len(looks.askers.keys) > 0 {
+			t.Errorf("it still remembers %v", looks.askers.keys)
 		}
 	})
 }

@@ -37,8 +37,8 @@ import (
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
 	access.Access
-	// turns are those at Services of type LoadBalancer.
-	turns *kube.Turns[types.NamespacedName]
+	// services locks each Service of type LoadBalancer.
+	services *kube.KeyMutex[types.NamespacedName]
 	// released is told which points were released.
 	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
@@ -47,8 +47,8 @@ type claimReconciler struct {
 
 // Options are what the reconcilers of claims work with besides their access.
 type Options struct {
-	// Turns are those at Services of type LoadBalancer: what one holds is not released while it is looked at.
-	Turns *kube.Turns[types.NamespacedName]
+	// Services locks each Service of type LoadBalancer: what one holds is not released while it is looked at.
+	Services *kube.KeyMutex[types.NamespacedName]
 	// Released is told which points were released.
 	Released func(claim.Coordinate)
 	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
@@ -56,7 +56,7 @@ type Options struct {
 }
 
 func newClaimReconciler(b access.Access, o Options) *claimReconciler {
-	return &claimReconciler{b, o.Turns, o.Released, semaphore.NewWeighted(releaseWrites)}
+	return &claimReconciler{b, o.Services, o.Released, semaphore.NewWeighted(releaseWrites)}
 }
 
 // claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
@@ -124,7 +124,7 @@ const (
 )
 
 // Reconcile releases those claims of a holder that are to be released. Addresses are given and taken away by one worker at a
-// time, and only claims on them wait for that turn.
+// time, and only claims on them wait for that lock.
 func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
 	addresses, others, err := r.claimsOf(ctx, req.Holder)
 	if err != nil {
@@ -132,8 +132,8 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	}
 	again, err := r.release(ctx, req, others)
 	if len(addresses) > 0 {
-		next, inTurn := r.releaseAddresses(ctx, req)
-		again, err = soonest(again, next), errors.Join(err, inTurn)
+		next, errAddresses := r.releaseAddresses(ctx, req)
+		again, err = soonest(again, next), errors.Join(err, errAddresses)
 	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
@@ -151,13 +151,13 @@ func (r *claimReconciler) claimsOf(ctx context.Context, holder claim.Holder) (ad
 	return addresses, others, err
 }
 
-// releaseAddresses releases claims on addresses, as release does, in turn. They are read in turn, too.
+// releaseAddresses releases claims on addresses, as release does, while their Service is locked. They are read under the lock, too.
 func (r *claimReconciler) releaseAddresses(ctx context.Context, req claimRequest) (again time.Duration, err error) {
-	end, err := r.turns.Take(ctx, req.Holder.Key())
+	unlock, err := r.services.Lock(ctx, req.Holder.Key())
 	if err != nil {
 		return 0, err
 	}
-	defer end()
+	defer unlock()
 	addresses, _, err := r.claimsOf(ctx, req.Holder)
 	if err != nil {
 		return 0, err

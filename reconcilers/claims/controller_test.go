@@ -324,7 +324,7 @@ func TestReleasesOfAll(t *testing.T) {
 func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClaimReconciler(accesstest.Of(t, append(pathsOf(web, 2), accesstest.Claimed(accesstest.AddressAt("192.0.2.1"), web, "u", 1, time.Time{}))...), claimTestOptions())
-		end, err := r.turns.Take(t.Context(), web.Key())
+		unlock, err := r.services.Lock(t.Context(), web.Key())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +337,7 @@ func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
 			t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
 		}
-		end()
+		unlock()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -366,5 +366,5 @@ func TestGoneBy(t *testing.T) {
 
 // claimTestOptions are those of a reconciler that is alone.
 func claimTestOptions() Options {
-	return Options{Turns: kube.NewTurns[types.NamespacedName](), Released: func(claim.Coordinate) {}}
+	return Options{Services: kube.NewKeyMutex[types.NamespacedName](), Released: func(claim.Coordinate) {}}
 }

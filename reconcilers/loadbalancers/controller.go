@@ -37,8 +37,8 @@ type loadBalancerReconciler struct {
 	access.Access
 	// balanced is what was told about the Services of type LoadBalancer.
 	balanced *report.Bulletin
-	// turns are those at such Services.
-	turns *kube.Turns[types.NamespacedName]
+	// services locks each of them.
+	services *kube.KeyMutex[types.NamespacedName]
 	// recent are the claims for them that were made here, and that the cache may not show yet.
 	recent *recentClaims
 	// waiting are the Services that have not all they ask for.
@@ -47,8 +47,8 @@ type loadBalancerReconciler struct {
 	drawing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *kube.Turns[types.NamespacedName], recent *recentClaims) error {
-	r := &loadBalancerReconciler{Access: b, balanced: report.NewBulletin(), turns: turns, recent: recent, waiting: newWaiting()}
+func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], recent *recentClaims) error {
+	r := &loadBalancerReconciler{Access: b, balanced: report.NewBulletin(), services: services, recent: recent, waiting: newWaiting()}
 	registerBalancerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
@@ -71,11 +71,11 @@ func setupLoadBalancer(mgr manager.Manager, b access.Access, turns *kube.Turns[t
 
 // Reconcile gives one Service its addresses, and says so in its status.
 func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	end, err := r.turns.Take(ctx, req.NamespacedName)
+	unlock, err := r.services.Lock(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	defer end()
+	defer unlock()
 	svc, err := r.View.Service(ctx, req.NamespacedName)
 	switch {
 	case err != nil:

@@ -14,10 +14,10 @@ import (
 )
 
 // Setup adds the reconcilers of Services of type LoadBalancer and of pools to the manager. It returns what is to be
-// told which points were released. Whoever releases what such a Service holds takes turns with them.
+// told which points were released. Whoever releases what such a Service holds locks it first.
 func Setup(
-	mgr manager.Manager, a access.Access, turns *kube.Turns[types.NamespacedName],
+	mgr manager.Manager, a access.Access, services *kube.KeyMutex[types.NamespacedName],
 ) (released func(claim.Coordinate), err error) {
 	recent := newRecentClaims(clock.RealClock{})
-	return recent.remove, errors.Join(setupPool(mgr, a), setupLoadBalancer(mgr, a, turns, recent))
+	return recent.remove, errors.Join(setupPool(mgr, a), setupLoadBalancer(mgr, a, services, recent))
 }
