@@ -1,9 +1,9 @@
 // Package addresspool knows which addresses a pool has, and finds one that is free.
 //
 // Nothing here enumerates addresses. A pool is a Set, a sorted list of disjoint ranges; what is in use is a Taken, a
-// balanced tree of disjoint ranges that grow together where they meet. The lowest free address of a range is then either
-// its first one, or the one behind the range in use that covers it, so that it is found in logarithmic time in a /8 or a
-// /64 as in a /24.
+// sorted list of disjoint ranges that grow together where they meet. The lowest free address of a range is then either
+// its first one, or the one behind the range in use that covers it, so that a binary search finds it in a /8 or a /64 as in
+// a /24.
 package addresspool
 
 import (

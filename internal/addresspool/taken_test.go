@@ -2,7 +2,6 @@ package addresspool
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -80,35 +79,40 @@ func compare(t *testing.T, taken *Taken, model map[netip.Addr]bool, from, to net
 			runs++
 		}
 	}
-	if got := nodes(taken.root); got != runs {
+	if got := len(taken.ranges); got != runs {
 		t.Fatalf("%d ranges, want %d", got, runs)
 	}
 }
 
-func nodes(n *node) int {
-	if n == nil {
-		return 0
-	}
-	return nodes(n.left) + 1 + nodes(n.right)
-}
-
-func depth(n *node) int {
-	if n == nil {
-		return 0
-	}
-	return 1 + max(depth(n.left), depth(n.right))
-}
-
-func TestTakenStaysBalanced(t *testing.T) {
-	taken := &Taken{}
-	at := ip("10.0.0.0")
+// TestTakenHasManyRanges takes addresses of which no two touch, from the first to the last, and from the last to the first.
+func TestTakenHasManyRanges(t *testing.T) {
 	const n = 1 << 14
-	for range n { // the worst order for a tree, and no two addresses touch
-		taken.Add(at)
-		at = at.Next().Next()
+	up := make([]netip.Addr, 0, n)
+	for at := ip("10.0.0.0"); len(up) < n; at = at.Next().Next() {
+		up = append(up, at)
 	}
-	if got := depth(taken.root); got > 5*int(math.Log2(n)) {
-		t.Errorf("%d ranges are %d deep", n, got)
+	down := slices.Clone(up)
+	slices.Reverse(down)
+	for name, order := range map[string][]netip.Addr{"upward": up, "downward": down} {
+		t.Run(name, func(t *testing.T) {
+			taken := &Taken{}
+			for _, at := range order {
+				if !taken.Add(at) {
+					t.Fatalf("%s is taken already", at)
+				}
+			}
+			if len(taken.ranges) != n || taken.Len() != n || !slices.IsSortedFunc(taken.ranges, func(a, b Range) int { return a.From.Compare(b.From) }) {
+				t.Errorf("%d addresses in %d ranges, sorted or not; want %d", taken.Len(), len(taken.ranges), n)
+			}
+			for _, at := range up {
+				if !taken.Has(at) || taken.Has(at.Next()) {
+					t.Fatalf("has %s: %v, has the one behind it: %v", at, taken.Has(at), taken.Has(at.Next()))
+				}
+			}
+			if got := slices.Collect(taken.In(Range{From: up[0], To: up[n-1]})); !slices.Equal(got, up) {
+				t.Errorf("it lists %d addresses, want %d", len(got), n)
+			}
+		})
 	}
 }
 
@@ -176,7 +180,7 @@ func randomSet(t *testing.T, random *rand.Rand) Set {
 }
 
 // BenchmarkFirstFree takes one address and gives back another in a pool of which much is in use, in one piece, in single
-// addresses, or at random. It should take the same time in every pool.
+// addresses, or at random. It should take about the same time in every pool.
 func BenchmarkFirstFree(b *testing.B) {
 	for _, pool := range []string{"10.0.0.0/8", "10.1.2.0/24", "2001:db8::/64", "256 ranges"} {
 		for _, inUse := range []int{200, 10000} {
