@@ -17,6 +17,10 @@ const firstPage = 50
 // Pages reads the objects of a kind past the cache, at most size at a time: fewer, where they are so large that the answer would
 // be (see LimitAnswers). A page is the caller's until it asks for the next; whoever keeps nothing of it needs memory for one.
 // After an error there are no more.
+//
+// client-go's pager (k8s.io/client-go/tools/pager) can't take its place: it reads the next page while the caller has the last one, even
+// with a PageBufferSize of 0, so that there are two in memory and one is read in vain where the caller stops early; and it hands
+// over single objects, or all of them at once.
 func Pages[T any, L interface {
 	*T
 	client.ObjectList
