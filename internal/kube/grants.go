@@ -40,8 +40,8 @@ func (l grantLooks) granted(ctx context.Context, live client.Reader, from string
 		return false, fmt.Errorf("waiting to read ReferenceGrants of namespace %s: %w", service.Namespace, err)
 	}
 	defer unlock()
-	inTurn := readerInTurn{live, l.reads}
-	for page, err := range Pages[gatewayv1beta1.ReferenceGrantList](ctx, inTurn, grantsAtOnce, client.InNamespace(service.Namespace)) {
+	reader := limitedReader{live, l.reads}
+	for page, err := range Pages[gatewayv1beta1.ReferenceGrantList](ctx, reader, grantsAtOnce, client.InNamespace(service.Namespace)) {
 		switch {
 		case meta.IsNoMatchError(err):
 			return false, nil

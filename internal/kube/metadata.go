@@ -42,7 +42,7 @@ func slimMeta(m *metav1.ObjectMeta) {
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
 		Annotations: knownAnnotations(m.Annotations), OwnerReferences: controllerOf(m),
 	}
-	share(&m.Namespace)
+	intern(&m.Namespace)
 }
 
 // knownAnnotations are those that somebody reads, nil for none.

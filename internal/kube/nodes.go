@@ -55,7 +55,7 @@ func slimEndpointSlice(obj any) (any, error) {
 		Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion,
 		Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
 	}}
-	share(&slim.Namespace)
+	intern(&slim.Namespace)
 	if IsOwnSlice(slice) {
 		slimOwnSlice(slim, slice)
 		return slim, nil
@@ -67,7 +67,7 @@ func slimEndpointSlice(obj any) (any, error) {
 			continue
 		}
 		seen[*e.NodeName] = true
-		share(e.NodeName)
+		intern(e.NodeName)
 		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
 	}
 	return slim, nil

@@ -58,10 +58,10 @@ func slimPod(obj any) (any, error) {
 		nodeName: pod.Spec.NodeName, hostNetwork: pod.Spec.HostNetwork,
 		phase: pod.Status.Phase, reason: pod.Status.Reason, ips: pod.Status.PodIPs,
 	}
-	share(&slim.Namespace)
-	share(&slim.nodeName)
-	share(&slim.phase)
-	share(&slim.reason)
+	intern(&slim.Namespace)
+	intern(&slim.nodeName)
+	intern(&slim.phase)
+	intern(&slim.reason)
 	if len(slim.ips) == 0 && pod.Status.PodIP != "" {
 		slim.ips = []corev1.PodIP{{IP: pod.Status.PodIP}}
 	}

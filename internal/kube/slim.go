@@ -87,14 +87,14 @@ func slimService(obj any) (any, error) {
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
 	}
 	svc.Status = corev1.ServiceStatus{LoadBalancer: svc.Status.LoadBalancer}
-	share(&s.Type)
+	intern(&s.Type)
 	for i := range s.IPFamilies {
-		share(&s.IPFamilies[i])
+		intern(&s.IPFamilies[i])
 	}
 	for i := range s.Ports {
 		s.Ports[i].AppProtocol = nil
-		share(&s.Ports[i].Name)
-		share(&s.Ports[i].Protocol)
+		intern(&s.Ports[i].Name)
+		intern(&s.Ports[i].Protocol)
 	}
 	return svc, nil
 }
@@ -114,20 +114,20 @@ func slimStream(obj any) (any, error) {
 		return obj, nil
 	}
 	slimMeta(&s.ObjectMeta)
-	shareMeta(&s.TypeMeta, &s.ObjectMeta)
-	share(&s.Spec.ClassName)
-	share(&s.Spec.Protocol)
-	share(&s.Spec.Upstream.Namespace)
-	share(&s.Spec.Upstream.Service)
-	share(&s.Status.ClassName)
+	internMeta(&s.TypeMeta, &s.ObjectMeta)
+	intern(&s.Spec.ClassName)
+	intern(&s.Spec.Protocol)
+	intern(&s.Spec.Upstream.Namespace)
+	intern(&s.Spec.Upstream.Service)
+	intern(&s.Status.ClassName)
 	for i := range s.Status.Addresses {
-		share(&s.Status.Addresses[i])
+		intern(&s.Status.Addresses[i])
 	}
 	for i := range s.Status.Conditions {
 		c := &s.Status.Conditions[i]
-		share(&c.Type)
-		share(&c.Status)
-		share(&c.Reason)
+		intern(&c.Type)
+		intern(&c.Status)
+		intern(&c.Reason)
 	}
 	return s, nil
 }
@@ -140,12 +140,12 @@ func slimClaim(obj any) (any, error) {
 		return obj, nil
 	}
 	c.ManagedFields = nil
-	shareMeta(&c.TypeMeta, &c.ObjectMeta)
-	share(&c.Spec.Scope)
-	share(&c.Spec.ClassName)
-	share(&c.Spec.Holder.Group)
-	share(&c.Spec.Holder.Kind)
-	share(&c.Spec.Holder.Namespace)
+	internMeta(&c.TypeMeta, &c.ObjectMeta)
+	intern(&c.Spec.Scope)
+	intern(&c.Spec.ClassName)
+	intern(&c.Spec.Holder.Group)
+	intern(&c.Spec.Holder.Kind)
+	intern(&c.Spec.Holder.Namespace)
 	return c, nil
 }
 
@@ -173,7 +173,7 @@ func slimIngress(obj any) (any, error) {
 		return ing, nil
 	}
 	for i := range ing.Spec.Rules {
-		share(&ing.Spec.Rules[i].Host)
+		intern(&ing.Spec.Rules[i].Host)
 		if ing.Spec.Rules[i].HTTP == nil {
 			continue
 		}
@@ -240,10 +240,10 @@ func slimGrant(o *gatewayv1beta1.ReferenceGrant) {
 	o.Spec.From = slices.DeleteFunc(o.Spec.From, func(f gatewayv1beta1.ReferenceGrantFrom) bool { return !fromStreams(f) })
 	o.Spec.To = slices.DeleteFunc(o.Spec.To, func(t gatewayv1beta1.ReferenceGrantTo) bool { return !toServices(t) })
 	for i := range o.Spec.From {
-		share(&o.Spec.From[i].Group)
-		share(&o.Spec.From[i].Kind)
+		intern(&o.Spec.From[i].Group)
+		intern(&o.Spec.From[i].Kind)
 	}
 	for i := range o.Spec.To {
-		share(&o.Spec.To[i].Kind)
+		intern(&o.Spec.To[i].Kind)
 	}
 }

@@ -53,7 +53,7 @@ type View struct {
 	domain    string
 }
 
-// tenantReads is how many objects of tenants are read past the cache at a time, for requests. Reconcilers have turns of their
+// tenantReads is how many objects of tenants are read past the cache at a time, for requests. Reconcilers have a limit of their
 // own: whoever floods the one keeps nothing in the other waiting.
 const tenantReads = 8
 
@@ -90,7 +90,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	return &View{
 		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
-		tenants: InTurn(live, tenantReads), consents: newConsentBook(cached), grants: newGrantLooks(), stores: kept, warm: warm,
+		tenants: LimitInFlight(live, tenantReads), consents: newConsentBook(cached), grants: newGrantLooks(), stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil
 }

@@ -29,7 +29,7 @@ const liveReads = 8
 // New is the access that a manager gives, with a view that its cache fills.
 func New(mgr manager.Manager, view *kube.View, ledger *claim.Ledger) Access {
 	return Access{
-		View: view, Ledger: ledger, Writer: mgr.GetClient(), Live: kube.InTurn(mgr.GetAPIReader(), liveReads),
+		View: view, Ledger: ledger, Writer: mgr.GetClient(), Live: kube.LimitInFlight(mgr.GetAPIReader(), liveReads),
 		Events: mgr.GetEventRecorder("portcullis"), Kinds: kube.NewKinds(mgr.GetAPIReader(), mgr.GetLogger().WithName("kinds")),
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestObjectsOfTenantsAreReadInTurn floods the view with requests that each need an object past the cache.
-func TestObjectsOfTenantsAreReadInTurn(t *testing.T) {
+// TestReadsOfTenantsInFlightAreLimited floods the view with requests that each need an object past the cache.
+func TestReadsOfTenantsInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, most atomic.Int64
 		next := make(chan bool)
@@ -32,7 +32,7 @@ func TestObjectsOfTenantsAreReadInTurn(t *testing.T) {
 				}
 			},
 		}).Build()
-		v := &View{tenants: InTurn(live, tenantReads)}
+		v := &View{tenants: LimitInFlight(live, tenantReads)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var found, late atomic.Int64
 		for range 5 * tenantReads {
