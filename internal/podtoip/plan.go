@@ -1,4 +1,4 @@
-// Package podtoip decides which PodToIP a Pod has, and what there is to tell about a Pod.
+// Package podtoip decides which PodToIP a Pod has, and which transitions a Pod goes through.
 package podtoip
 
 import (
@@ -84,7 +84,7 @@ func (c Change) Equal(other Change) bool {
 	return c.Apply == nil || Same(*c.Apply, *other.Apply)
 }
 
-// Plan computes what to do about the PodToIP of one name. standing is the one that is there, and pod the Pod of that
+// Plan computes what to do about the PodToIP of one name. current is the one that is there, and pod the Pod of that
 // name; nil for none. covered says whether the Pods of the namespace get PodToIPs.
 //
 //	                            the Pod is to have one           it is not
@@ -95,22 +95,22 @@ func (c Change) Equal(other Change) bool {
 //
 // A former Pod's PodToIP is never turned into that of its successor, so that AGE is how long a Pod has had its IP, and
 // the garbage collector, which may be deleting it just now, hits nothing that is in use.
-func Plan(standing *v1beta1.PodToIP, pod *corev1.Pod, covered bool) Change {
+func Plan(current *v1beta1.PodToIP, pod *corev1.Pod, covered bool) Change {
 	spec, wanted := Wanted(pod)
 	wanted = wanted && covered
 	switch {
-	case standing != nil && standing.DeletionTimestamp != nil, standing == nil && !wanted:
+	case current != nil && current.DeletionTimestamp != nil, current == nil && !wanted:
 		return Change{}
 	case !wanted:
-		return Change{Delete: standing.UID}
-	case standing == nil:
+		return Change{Delete: current.UID}
+	case current == nil:
 		return Change{Apply: &spec, Owner: pod.UID}
 	}
-	own, former := owners(standing, pod.UID)
+	own, former := owners(current, pod.UID)
 	switch {
 	case former && !own:
-		return Change{Delete: standing.UID, Apply: &spec, Owner: pod.UID}
-	case own && Same(standing.Spec, spec):
+		return Change{Delete: current.UID, Apply: &spec, Owner: pod.UID}
+	case own && Same(current.Spec, spec):
 		return Change{}
 	default:
 		return Change{Apply: &spec, Owner: pod.UID}

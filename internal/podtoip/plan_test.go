@@ -153,37 +153,37 @@ func TestPlan(t *testing.T) {
 	twoIPs := edited(func(s *spec) { s.PodAddresses = []string{s.PodAddress, "fd00::1"} })
 	vanishing := entry(func(p *v1beta1.PodToIP) { p.DeletionTimestamp = &metav1.Time{} })
 	for name, c := range map[string]struct {
-		standing *v1beta1.PodToIP
-		pod      *corev1.Pod
-		bare     bool // the namespace is not covered
-		want     Change
+		current *v1beta1.PodToIP
+		pod     *corev1.Pod
+		bare    bool // the namespace is not covered
+		want    Change
 	}{
 		"nothing there":                     {},
 		"a Pod without an IP":               {pod: running()},
 		"a new Pod":                         {pod: pod, want: apply},
 		"a new Pod, not covered":            {pod: pod, bare: true},
-		"all is well":                       {standing: entry(), pod: pod},
-		"the namespace is not covered":      {standing: entry(), pod: pod, bare: true, want: remove},
-		"the Pod has vanished":              {standing: entry(), want: remove},
-		"the Pod terminates":                {standing: entry(), pod: running(ips("10.0.3.7"), terminating), want: remove},
-		"the Pod has finished":              {standing: entry(), pod: running(ips("10.0.3.7"), phase(corev1.PodSucceeded)), want: remove},
-		"the Pod has lost its IP":           {standing: entry(), pod: running(), want: remove},
-		"the Pod has another IP":            {standing: entry(), pod: moved, want: Change{Apply: wanted(moved), Owner: "one"}},
-		"made by hand for nobody":           {standing: entry(owner()), want: remove},
-		"its IP was edited":                 {standing: edited(func(s *spec) { s.PodAddress = "10.0.0.1" }), pod: pod, want: apply},
-		"its IPs were edited":               {standing: twoIPs, pod: pod, want: apply},
-		"its node was edited":               {standing: edited(func(s *spec) { s.NodeName = "" }), pod: pod, want: apply},
-		"its host network was edited":       {standing: edited(func(s *spec) { s.HostNetwork = true }), pod: pod, want: apply},
-		"its owner was taken out":           {standing: entry(owner()), pod: pod, want: apply},
-		"another owner was put in":          {standing: entry(owner("one", "other")), pod: pod},
-		"it is about to vanish":             {standing: vanishing, pod: successor},
-		"a successor without an IP":         {standing: entry(), pod: running(uid("two")), want: remove},
-		"a successor with another IP":       {standing: entry(), pod: successor, want: replace(successor)},
-		"a successor with the same IP":      {standing: entry(), pod: sameIP, want: replace(sameIP)},
-		"a successor in a namespace let go": {standing: entry(), pod: successor, bare: true, want: remove},
+		"all is well":                       {current: entry(), pod: pod},
+		"the namespace is not covered":      {current: entry(), pod: pod, bare: true, want: remove},
+		"the Pod has vanished":              {current: entry(), want: remove},
+		"the Pod terminates":                {current: entry(), pod: running(ips("10.0.3.7"), terminating), want: remove},
+		"the Pod has finished":              {current: entry(), pod: running(ips("10.0.3.7"), phase(corev1.PodSucceeded)), want: remove},
+		"the Pod has lost its IP":           {current: entry(), pod: running(), want: remove},
+		"the Pod has another IP":            {current: entry(), pod: moved, want: Change{Apply: wanted(moved), Owner: "one"}},
+		"made by hand for nobody":           {current: entry(owner()), want: remove},
+		"its IP was edited":                 {current: edited(func(s *spec) { s.PodAddress = "10.0.0.1" }), pod: pod, want: apply},
+		"its IPs were edited":               {current: twoIPs, pod: pod, want: apply},
+		"its node was edited":               {current: edited(func(s *spec) { s.NodeName = "" }), pod: pod, want: apply},
+		"its host network was edited":       {current: edited(func(s *spec) { s.HostNetwork = true }), pod: pod, want: apply},
+		"its owner was taken out":           {current: entry(owner()), pod: pod, want: apply},
+		"another owner was put in":          {current: entry(owner("one", "other")), pod: pod},
+		"it is about to vanish":             {current: vanishing, pod: successor},
+		"a successor without an IP":         {current: entry(), pod: running(uid("two")), want: remove},
+		"a successor with another IP":       {current: entry(), pod: successor, want: replace(successor)},
+		"a successor with the same IP":      {current: entry(), pod: sameIP, want: replace(sameIP)},
+		"a successor in a namespace let go": {current: entry(), pod: successor, bare: true, want: remove},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Plan(c.standing, c.pod, !c.bare)
+			got := Plan(c.current, c.pod, !c.bare)
 			if diff := cmp.Diff(c.want, got); diff != "" || !got.Equal(c.want) {
 				t.Errorf("Plan (-want +got):\n%s", diff)
 			}

@@ -1,4 +1,4 @@
-// Package pods keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
+// Package pods keeps the PodToIP of each Pod, and records in the log and in metrics what happens to Pods.
 package pods
 
 import (
@@ -27,13 +27,13 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
-// reconciler keeps the PodToIP of each Pod, and tells in the log and in metrics what happens to Pods.
+// reconciler keeps the PodToIP of each Pod, and records in the log and in metrics what happens to Pods.
 type reconciler struct {
-	view   *kube.View
-	writer client.Client
-	mode   podtoip.Mode
-	recent *recentChanges
-	story  story
+	view        *kube.View
+	writer      client.Client
+	mode        podtoip.Mode
+	recent      *recentChanges
+	transitions transitionLog
 }
 
 // Options are what the reconciler of Pods works with.
@@ -54,7 +54,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	}
 	r := &reconciler{
 		view: o.View, writer: mgr.GetClient(), mode: o.Mode, recent: newRecentChanges(clock.RealClock{}),
-		story: story{log: mgr.GetLogger().WithName("pods")},
+		transitions: transitionLog{log: mgr.GetLogger().WithName("pods")},
 	}
 	build := builder.ControllerManagedBy(mgr).Named("pod").
 		Watches(&corev1.Pod{}, r.onPod()).
@@ -84,7 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	standing, err := r.view.PodToIP(ctx, req.NamespacedName)
+	current, err := r.view.PodToIP(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -92,8 +92,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	change := podtoip.Plan(standing, pod, covered)
-	if wait := r.recent.begin(req.NamespacedName, versionOf(standing), change); wait > 0 {
+	change := podtoip.Plan(current, pod, covered)
+	if wait := r.recent.begin(req.NamespacedName, versionOf(current), change); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.carryOut(ctx, req.NamespacedName, change); err != nil {
@@ -148,7 +148,7 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, cha
 	return nil
 }
 
-// removePodToIP deletes a PodToIP. When another one of its name stands there by now, that one stays.
+// removePodToIP deletes a PodToIP. When there is another one of its name by now, that one stays.
 func removePodToIP(ctx context.Context, c client.Client, p client.Object) error {
 	err := write.Remove(ctx, c, p)
 	if apierrors.IsConflict(err) {

@@ -10,11 +10,11 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
-// showsWithin is how long the cache may take to show a change before the change is made again.
-const showsWithin = 10 * time.Second
+// cacheTimeout is how long the cache may take to show a change before the change is made again.
+const cacheTimeout = 10 * time.Second
 
-// recentChanges remembers the changes that the cache does not show yet, so that none of them is made twice: a Pod
-// changes twice within the moment that a write needs to come back. What it remembers may be lost.
+// recentChanges keeps the changes that the cache does not show yet, so that none of them is made twice: a Pod often changes
+// again before the watch has brought the last write back. It may be lost: then a change is made twice.
 type recentChanges struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -32,9 +32,9 @@ func newRecentChanges(c clock.PassiveClock) *recentChanges {
 	return &recentChanges{clock: c, made: map[types.NamespacedName]madeChange{}}
 }
 
-// begin remembers a change that is about to be made. seen is the version of the PodToIP in the cache, "" when there is
-// none. If the same change was made a moment ago, and the cache is as it was then, it says how long to wait for the
-// cache; else 0. That the cache moves on is not taken from events: they may tell of what was before the change.
+// begin records a change that is about to be made, and returns 0. seen is the version of the PodToIP in the cache, "" when there
+// is none. If the same change was made less than cacheTimeout ago, and the cache is as it was then, it returns how long to
+// wait for the cache instead. It compares versions and not events, which may be those of changes before.
 func (r *recentChanges) begin(key types.NamespacedName, seen string, change podtoip.Change) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *recentChanges) begin(key types.NamespacedName, seen string, change podt
 	}
 	now := r.clock.Now()
 	if made, ok := r.made[key]; ok && made.seen == seen && made.Equal(change) {
-		if left := showsWithin - now.Sub(made.at); left > 0 {
+		if left := cacheTimeout - now.Sub(made.at); left > 0 {
 			return left
 		}
 	}
@@ -52,7 +52,7 @@ func (r *recentChanges) begin(key types.NamespacedName, seen string, change podt
 	return 0
 }
 
-// forget says that a change was not made.
+// forget drops a change that was not made after all.
 func (r *recentChanges) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ func TestRecentChanges(t *testing.T) {
 	step("the same one, before the cache shows it", web, "1", remove, 7*time.Second)
 	step("the same one of another name", db, "1", remove, 0)
 	step("another one", web, "1", other, 0)
-	step("that one again", web, "1", other, showsWithin)
+	step("that one again", web, "1", other, cacheTimeout)
 	step("that one, after news in the cache", web, "2", other, 0)
 	r.forget(web)
 	step("that one, after it failed", web, "2", other, 0)

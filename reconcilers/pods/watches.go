@@ -14,15 +14,15 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// onPod tells what happens to Pods, and looks at those whose PodToIP may have to change.
+// onPod records what happens to Pods, and looks at those whose PodToIP may have to change.
 func (r *reconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
 			pod := kube.PodOf(e.Object)
 			if e.IsInInitialList {
-				r.story.found(pod)
+				r.transitions.found(pod)
 			} else {
-				r.story.tell(podtoip.Story(nil, pod))
+				r.transitions.record(podtoip.Transitions(nil, pod))
 			}
 			if _, wanted := podtoip.Wanted(pod); wanted {
 				q.Add(watch.ForObject(pod))
@@ -30,13 +30,13 @@ func (r *reconciler) onPod() handler.EventHandler {
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := kube.PodOf(e.ObjectOld), kube.PodOf(e.ObjectNew)
-			r.story.tell(podtoip.Story(before, after))
+			r.transitions.record(podtoip.Transitions(before, after))
 			if podtoip.Concerns(before, after) {
 				q.Add(watch.ForObject(after))
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) {
-			r.story.tell(podtoip.Story(kube.PodOf(e.Object), nil))
+			r.transitions.record(podtoip.Transitions(kube.PodOf(e.Object), nil))
 			q.Add(watch.ForObject(e.Object))
 		},
 	}

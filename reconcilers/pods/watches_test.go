@@ -25,7 +25,7 @@ func asked(t *testing.T, handle func(q watch.Queue)) int {
 
 func TestPodEventsAskForALook(t *testing.T) {
 	r := &reconciler{}
-	pod, bare, ended, readied := storyPod(), storyPod(), storyPod(), storyPod()
+	pod, bare, ended, readied := podOnNode(), podOnNode(), podOnNode(), podOnNode()
 	bare.Status.PodIPs = nil
 	ended.DeletionTimestamp = &metav1.Time{}
 	readied.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}

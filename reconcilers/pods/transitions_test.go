@@ -28,7 +28,7 @@ func logged(t *testing.T, verbosity int) (logr.Logger, *[]map[string]any) {
 	}, funcr.Options{Verbosity: verbosity}), lines
 }
 
-func storyPod() *corev1.Pod {
+func podOnNode() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = "shop", "web-0", "one"
 	pod.Spec.NodeName = "node-a"
@@ -36,16 +36,16 @@ func storyPod() *corev1.Pod {
 	return pod
 }
 
-func TestStoryIsLoggedAndCounted(t *testing.T) {
+func TestTransitionsAreLoggedAndCounted(t *testing.T) {
 	log, lines := logged(t, 0)
 	before := counterOf(t, podtoip.IPChanged)
-	evicted := storyPod()
+	evicted := podOnNode()
 	evicted.Spec.HostNetwork = true
 	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
-	s := story{log: log}
-	s.found(storyPod())
-	s.tell([]podtoip.Event{
-		{Kind: podtoip.IPChanged, Pod: storyPod(), Former: []string{"10.0.3.7"}},
+	l := transitionLog{log: log}
+	l.found(podOnNode())
+	l.record([]podtoip.Transition{
+		{Kind: podtoip.IPChanged, Pod: podOnNode(), Former: []string{"10.0.3.7"}},
 		{Kind: podtoip.Completed, Pod: evicted},
 	})
 	want := []map[string]any{
@@ -67,7 +67,7 @@ func TestStoryIsLoggedAndCounted(t *testing.T) {
 
 func TestFoundPodsAreLoggedOnRequest(t *testing.T) {
 	log, lines := logged(t, 1)
-	story{log: log}.found(storyPod())
+	transitionLog{log: log}.found(podOnNode())
 	if len(*lines) != 1 || (*lines)[0]["event"] != "found" {
 		t.Errorf("log: %v", *lines)
 	}

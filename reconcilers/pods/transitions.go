@@ -44,36 +44,36 @@ func registerMetrics() {
 	})
 }
 
-// story logs and counts what happens to Pods. Informers hand it each difference once, and those of one Pod in order.
-type story struct {
+// transitionLog logs and counts what happens to Pods. Informers hand it each difference once, and those of one Pod in order.
+type transitionLog struct {
 	log logr.Logger
 }
 
-// found tells of a Pod that was there before anybody watched. As that is no news, it is only logged when more is asked
-// for: a large cluster has tens of thousands.
-func (s story) found(pod *corev1.Pod) {
+// found records a Pod that was there before anybody watched. It is logged with verbosity 1 only: a large cluster has tens of
+// thousands.
+func (l transitionLog) found(pod *corev1.Pod) {
 	podEvents.WithLabelValues(string(podtoip.Found)).Inc()
-	if log := s.log.V(1); log.Enabled() {
-		logEvent(log, podtoip.Event{Kind: podtoip.Found, Pod: pod})
+	if log := l.log.V(1); log.Enabled() {
+		logTransition(log, podtoip.Transition{Kind: podtoip.Found, Pod: pod})
 	}
 }
 
-// tell tells what happened to a Pod.
-func (s story) tell(events []podtoip.Event) {
-	for _, e := range events {
-		podEvents.WithLabelValues(string(e.Kind)).Inc()
-		logEvent(s.log, e)
+// record records what happened to a Pod.
+func (l transitionLog) record(transitions []podtoip.Transition) {
+	for _, t := range transitions {
+		podEvents.WithLabelValues(string(t.Kind)).Inc()
+		logTransition(l.log, t)
 	}
 }
 
-// logEvent logs one event. The message names the Pod: the logger drops most of those that are repeated word by word within
+// logTransition logs one transition. The message names the Pod: the logger drops most of those that are repeated word by word within
 // a second, and of a burst of Pods each one counts.
-func logEvent(log logr.Logger, e podtoip.Event) {
-	pod := e.Pod
+func logTransition(log logr.Logger, t podtoip.Transition) {
+	pod := t.Pod
 	name := pod.Namespace + "/" + pod.Name
-	values := []any{"event", e.Kind, "pod", name, "uid", pod.UID, "node", pod.Spec.NodeName, "ips", podtoip.Addresses(pod)}
-	if len(e.Former) > 0 {
-		values = append(values, "formerIPs", e.Former)
+	values := []any{"event", t.Kind, "pod", name, "uid", pod.UID, "node", pod.Spec.NodeName, "ips", podtoip.Addresses(pod)}
+	if len(t.Former) > 0 {
+		values = append(values, "formerIPs", t.Former)
 	}
 	if pod.Spec.HostNetwork {
 		values = append(values, "hostNetwork", true)
@@ -81,5 +81,5 @@ func logEvent(log logr.Logger, e podtoip.Event) {
 	if podtoip.Finished(pod) {
 		values = append(values, "phase", pod.Status.Phase, "reason", pod.Status.Reason)
 	}
-	log.Info("pod "+name+" "+e.Kind.Verb(), values...)
+	log.Info("pod "+name+" "+t.Kind.Verb(), values...)
 }

@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tell is a story in short: its kinds, each with the IPs before, where they changed.
-func tell(events []Event) string {
-	words := make([]string, 0, len(events))
-	for _, e := range events {
+// inShort are the kinds of transitions, each with the IPs before, where they changed.
+func inShort(transitions []Transition) string {
+	words := make([]string, 0, len(transitions))
+	for _, e := range transitions {
 		word := string(e.Kind)
 		if len(e.Former) > 0 {
 			word += "(" + strings.Join(e.Former, ",") + ")"
@@ -21,7 +21,7 @@ func tell(events []Event) string {
 	return strings.Join(words, " ")
 }
 
-func TestStory(t *testing.T) {
+func TestTransitions(t *testing.T) {
 	pending := running(node(""), phase(corev1.PodPending))
 	serving := running(ips("10.0.3.7"), ready(corev1.ConditionTrue))
 	done := running(ips("10.0.3.7"), ready(corev1.ConditionFalse), phase(corev1.PodSucceeded))
@@ -50,16 +50,16 @@ func TestStory(t *testing.T) {
 		"replaced, seen late":          {serving, running(uid("two"), ips("10.0.3.7")), "gone added scheduled ip_assigned"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tell(Story(c.before, c.after)); got != c.want {
+			if got := inShort(Transitions(c.before, c.after)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestStoryNamesThePodOfEachEvent(t *testing.T) {
+func TestEachTransitionNamesItsPod(t *testing.T) {
 	former, successor := running(ips("10.0.3.7")), running(uid("two"), ips("10.0.3.8"))
-	for _, e := range Story(former, successor) {
+	for _, e := range Transitions(former, successor) {
 		if want := map[bool]*corev1.Pod{true: former, false: successor}[e.Kind == Gone]; e.Pod != want {
 			t.Errorf("%s is told of the Pod %s, want %s", e.Kind, e.Pod.UID, want.UID)
 		}

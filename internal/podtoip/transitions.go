@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kind is one kind of event in the life of a Pod.
+// Kind is one kind of transition in the life of a Pod.
 type Kind string
 
-// The events of a Pod's life, in the order in which they come.
+// The transitions of a Pod's life, in the order in which they come.
 const (
 	// Found: the Pod was there already when Portcullis began to watch.
 	Found Kind = "found"
@@ -23,19 +23,19 @@ const (
 	IPChanged Kind = "ip_changed"
 	// IPLost: the Pod lives on without its IP.
 	IPLost Kind = "ip_lost"
-	// Ready: the Pod serves.
+	// Ready: the Pod is ready.
 	Ready Kind = "ready"
-	// NotReady: the Pod has stopped to serve, and lives on.
+	// NotReady: the Pod is ready no longer, and lives on.
 	NotReady Kind = "not_ready"
 	// Terminating: the Pod was told to end.
 	Terminating Kind = "terminating"
 	// Completed: the Pod has run to its end, was evicted, or failed.
 	Completed Kind = "completed"
-	// Gone: the Pod is no more.
+	// Gone: the Pod was deleted.
 	Gone Kind = "gone"
 )
 
-// Kinds are all kinds of events.
+// Kinds are all kinds of transitions.
 var Kinds = []Kind{Found, Added, Scheduled, IPAssigned, IPChanged, IPLost, Ready, NotReady, Terminating, Completed, Gone}
 
 // verbs say each kind in words.
@@ -48,48 +48,48 @@ var verbs = map[Kind]string{
 // Verb says in words what happened to the Pod.
 func (k Kind) Verb() string { return verbs[k] }
 
-// Event is one event in the life of a Pod.
-type Event struct {
+// Transition is one change in the life of a Pod.
+type Transition struct {
 	Kind Kind
-	// Pod is the Pod as it was after the event, or at its end.
+	// Pod is the Pod as it was after the transition, or at its end.
 	Pod *corev1.Pod
 	// Former are the IPs that it had before, where they changed.
 	Former []string
 }
 
-// Story tells what happened between two versions of a Pod, in order. before is nil for a new Pod, after is nil for one
-// that is gone. When after is another Pod of the same name, its whole story follows the end of the former one.
-func Story(before, after *corev1.Pod) []Event {
+// Transitions are what happened between two versions of a Pod, in order. before is nil for a new Pod, after is nil for one
+// that is gone. When after is another Pod of the same name, all of its transitions follow the end of the former one.
+func Transitions(before, after *corev1.Pod) []Transition {
 	switch {
 	case before == nil:
-		return append([]Event{{Kind: Added, Pod: after}}, changes(&corev1.Pod{}, after)...)
+		return append([]Transition{{Kind: Added, Pod: after}}, changes(&corev1.Pod{}, after)...)
 	case after == nil:
-		return []Event{{Kind: Gone, Pod: before}}
+		return []Transition{{Kind: Gone, Pod: before}}
 	case before.UID != after.UID:
-		return append(Story(before, nil), Story(nil, after)...)
+		return append(Transitions(before, nil), Transitions(nil, after)...)
 	default:
 		return changes(before, after)
 	}
 }
 
-// changes tells what happened to a Pod that lives on.
-func changes(before, after *corev1.Pod) []Event {
-	var events []Event
-	tell := func(happened bool, kind Kind) {
+// changes are the transitions of a Pod that lives on.
+func changes(before, after *corev1.Pod) []Transition {
+	var transitions []Transition
+	add := func(happened bool, kind Kind) {
 		if happened {
-			events = append(events, Event{Kind: kind, Pod: after})
+			transitions = append(transitions, Transition{Kind: kind, Pod: after})
 		}
 	}
-	tell(before.Spec.NodeName != after.Spec.NodeName, Scheduled)
+	add(before.Spec.NodeName != after.Spec.NodeName, Scheduled)
 	if had, has := Addresses(before), Addresses(after); !slices.Equal(had, has) {
-		events = append(events, Event{Kind: ipKind(had, has), Pod: after, Former: had})
+		transitions = append(transitions, Transition{Kind: ipKind(had, has), Pod: after, Former: had})
 	}
-	tell(!isReady(before) && isReady(after), Ready)
+	add(!isReady(before) && isReady(after), Ready)
 	// That a Pod which ends is not ready any more goes without saying.
-	tell(isReady(before) && !isReady(after) && !Finished(after) && after.DeletionTimestamp == nil, NotReady)
-	tell(before.DeletionTimestamp == nil && after.DeletionTimestamp != nil, Terminating)
-	tell(!Finished(before) && Finished(after), Completed)
-	return events
+	add(isReady(before) && !isReady(after) && !Finished(after) && after.DeletionTimestamp == nil, NotReady)
+	add(before.DeletionTimestamp == nil && after.DeletionTimestamp != nil, Terminating)
+	add(!Finished(before) && Finished(after), Completed)
+	return transitions
 }
 
 func ipKind(had, has []string) Kind {
