@@ -31,14 +31,14 @@ import (
 // ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
 type ingressReconciler struct {
 	access.Access
-	// told is what was told about the Services that ask for an Ingress.
-	told *report.Bulletin
+	// reported is what was last reported about the Services that ask for an Ingress.
+	reported *report.ReportedState
 }
 
 // Setup adds the reconciler of annotated Services to the manager.
 func Setup(mgr manager.Manager, b access.Access) error {
-	r := &ingressReconciler{Access: b, told: report.NewBulletin()}
-	registerIngressMetrics(r.told)
+	r := &ingressReconciler{Access: b, reported: report.NewReportedState()}
+	registerIngressMetrics(r.reported)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
@@ -156,7 +156,7 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 
 // conflicts counts a conflict, once for each change of what there is to say.
 func (r *ingressReconciler) conflicts(svc *corev1.Service, problems refusal.Problems) refusal.Problems {
-	if len(problems) > 0 && r.told.IsNews(svc, report.TopicIngress, report.Text(problems)) {
+	if len(problems) > 0 && r.reported.Differs(svc, report.TopicIngress, report.Text(problems)) {
 		kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
 	}
 	return problems

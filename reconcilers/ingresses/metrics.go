@@ -18,19 +18,19 @@ var (
 )
 
 // registerIngressMetrics registers the metrics of the Services that ask for an Ingress.
-func registerIngressMetrics(told *report.Bulletin) {
-	registerIngressesOnce.Do(func() { metrics.Registry.MustRegister(ingressCounts{told}) })
+func registerIngressMetrics(reported *report.ReportedState) {
+	registerIngressesOnce.Do(func() { metrics.Registry.MustRegister(ingressCounts{reported}) })
 }
 
-// ingressCounts counts the Services that ask for an Ingress by what was told about them.
-type ingressCounts struct{ told *report.Bulletin }
+// ingressCounts counts the Services that ask for an Ingress by what was last reported about them.
+type ingressCounts struct{ reported *report.ReportedState }
 
 // Describe implements prometheus.Collector.
 func (ingressCounts) Describe(descs chan<- *prometheus.Desc) { descs <- ingressesDesc }
 
 // Collect implements prometheus.Collector.
 func (i ingressCounts) Collect(out chan<- prometheus.Metric) {
-	for k, n := range i.told.Count() {
+	for k, n := range i.reported.Count() {
 		out <- prometheus.MustNewConstMetric(ingressesDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
 }

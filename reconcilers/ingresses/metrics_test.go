@@ -11,14 +11,14 @@ import (
 )
 
 func TestServicesThatAskForIngressesAreCounted(t *testing.T) {
-	told := report.NewBulletin()
-	told.Note(&corev1.Service{}, "nginx", report.StateServed)
+	reported := report.NewReportedState()
+	reported.RecordState(&corev1.Service{}, "nginx", report.StateServed)
 	want := `
 # HELP portcullis_ingresses Services that ask for an Ingress by class and state (served, refused). Counted by the replica that leads.
 # TYPE portcullis_ingresses gauge
 portcullis_ingresses{class="nginx",state="served"} 1
 `
-	if err := testutil.CollectAndCompare(ingressCounts{told}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(ingressCounts{reported}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

@@ -19,21 +19,21 @@ import (
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
 func (r *ingressReconciler) refuse(svc *corev1.Service, problems refusal.Problems) {
 	e, _ := rules.Asks(r.View, svc)
-	r.told.Note(svc, e.Class, report.StateRefused)
+	r.reported.RecordState(svc, e.Class, report.StateRefused)
 	message := report.Text(problems)
-	if r.told.Tell(svc, report.TopicIngress, message) != message {
+	if r.reported.Record(svc, report.TopicIngress, message) != message {
 		r.announce(svc, corev1.EventTypeWarning, problems[0].Reason, message)
 	}
 }
 
 // serve reports that a Service has its Ingress, if that was not so before, and how its certificate is doing.
 func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wish) error {
-	r.told.Note(svc, w.Class, report.StateServed)
-	if r.told.Tell(svc, report.TopicIngress, "") != "" {
+	r.reported.RecordState(svc, w.Class, report.StateServed)
+	if r.reported.Record(svc, report.TopicIngress, "") != "" {
 		r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonExposed, "the Ingress serves what the annotation says: "+w.String())
 	}
 	if w.Issuer.IsZero() {
-		r.told.Tell(svc, report.TopicCertificate, "")
+		r.reported.Record(svc, report.TopicCertificate, "")
 		return nil
 	}
 	cert, err := r.View.Certificate(ctx, client.ObjectKeyFromObject(svc))
@@ -41,7 +41,7 @@ func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wi
 		return err
 	}
 	ready, message := readiness(cert)
-	if message == "" || r.told.Tell(svc, report.TopicCertificate, message) == message {
+	if message == "" || r.reported.Record(svc, report.TopicCertificate, message) == message {
 		return nil
 	}
 	if ready {

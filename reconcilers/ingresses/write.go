@@ -132,7 +132,7 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
-	r.told.Forget(key)
+	r.reported.Forget(key)
 	ing, err := r.View.Ingress(ctx, key)
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ import (
 // on addresses are released, a Service is looked at by one worker at a time.
 type loadBalancerReconciler struct {
 	access.Access
-	// balanced is what was told about the Services of type LoadBalancer.
-	balanced *report.Bulletin
+	// reported is what was last reported about the Services of type LoadBalancer.
+	reported *report.ReportedState
 	// services locks each of them.
 	services *kube.KeyMutex[types.NamespacedName]
 	// recent are the claims for them that were made here, and that the cache may not show yet.
@@ -48,7 +48,7 @@ type loadBalancerReconciler struct {
 }
 
 func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], recent *recentClaims) error {
-	r := &loadBalancerReconciler{Access: b, balanced: report.NewBulletin(), services: services, recent: recent, waiting: newWaiting()}
+	r := &loadBalancerReconciler{Access: b, reported: report.NewReportedState(), services: services, recent: recent, waiting: newWaiting()}
 	registerBalancerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
@@ -224,6 +224,6 @@ func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service)
 }
 
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
-	r.balanced.Forget(key)
+	r.reported.Forget(key)
 	r.waiting.remove(key)
 }

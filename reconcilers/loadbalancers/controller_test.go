@@ -61,7 +61,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	}
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
-		Access: b, balanced: report.NewBulletin(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 		waiting: newWaiting(),
 	}
 }

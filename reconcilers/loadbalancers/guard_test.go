@@ -57,7 +57,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			}, all, all)
 			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
-				Access: b, balanced: report.NewBulletin(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+				Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
 				waiting: newWaiting(),
 			}
 			synctest.Test(t, func(t *testing.T) {

@@ -25,19 +25,19 @@ var (
 // registerBalancerMetrics registers the metrics of Services of type LoadBalancer, and those of pools.
 func registerBalancerMetrics(r *loadBalancerReconciler) {
 	registerBalancersOnce.Do(func() {
-		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.balanced}, poolCounts{view: r.View})
+		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.reported}, poolCounts{view: r.View})
 	})
 }
 
-// balancerCounts counts the Services of type LoadBalancer by what was told about them.
-type balancerCounts struct{ told *report.Bulletin }
+// balancerCounts counts the Services of type LoadBalancer by what was last reported about them.
+type balancerCounts struct{ reported *report.ReportedState }
 
 // Describe implements prometheus.Collector.
 func (balancerCounts) Describe(descs chan<- *prometheus.Desc) { descs <- balancersDesc }
 
 // Collect implements prometheus.Collector.
 func (b balancerCounts) Collect(out chan<- prometheus.Metric) {
-	for k, n := range b.told.Count() {
+	for k, n := range b.reported.Count() {
 		out <- prometheus.MustNewConstMetric(balancersDesc, prometheus.GaugeValue, float64(n), k[1])
 	}
 }

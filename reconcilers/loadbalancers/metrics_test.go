@@ -11,14 +11,14 @@ import (
 )
 
 func TestBalancersAreCounted(t *testing.T) {
-	told := report.NewBulletin()
-	told.Note(&corev1.Service{}, "", statePending)
+	reported := report.NewReportedState()
+	reported.RecordState(&corev1.Service{}, "", statePending)
 	want := `
 # HELP portcullis_loadbalancers Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.
 # TYPE portcullis_loadbalancers gauge
 portcullis_loadbalancers{state="pending"} 1
 `
-	if err := testutil.CollectAndCompare(balancerCounts{told}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(balancerCounts{reported}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

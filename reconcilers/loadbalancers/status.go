@@ -83,7 +83,7 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 		if err := r.writeIngress(ctx, svc, o.ingress); err != nil {
 			return err
 		}
-		r.tellLost(svc, lost, o)
+		r.emitLost(svc, lost, o)
 	}
 	if svc.DeletionTimestamp != nil { // who waits for it to be gone is told nothing of what it can't have
 		r.forget(client.ObjectKeyFromObject(svc))
@@ -147,7 +147,7 @@ func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, 
 	return lost, nil
 }
 
-func (r *loadBalancerReconciler) tellLost(svc *corev1.Service, lost []netip.Addr, o *outcome) {
+func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, lost []netip.Addr, o *outcome) {
 	if len(lost) == 0 {
 		return
 	}
@@ -156,7 +156,7 @@ func (r *loadBalancerReconciler) tellLost(svc *corev1.Service, lost []netip.Addr
 	if now := loadbalancer.Listed(o.ingress); len(now) > 0 {
 		text += "; now it has " + texts(now)
 	}
-	r.tellBalance(svc, corev1.EventTypeWarning, v1beta1.ReasonAddressLost, text)
+	r.emit(svc, corev1.EventTypeWarning, v1beta1.ReasonAddressLost, text)
 }
 
 // report tells what keeps a Service from having what it asks for, or that nothing does any longer, and notes its state.
@@ -174,21 +174,21 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0:
 		state = report.StateRefused
 	}
-	r.balanced.Note(svc, "", state)
+	r.reported.RecordState(svc, "", state)
 	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.awaitsFamily)
-	before := r.balanced.Tell(svc, report.TopicAddress, news)
+	before := r.reported.Record(svc, report.TopicAddress, news)
 	switch {
 	case before == news:
 	case o.foreign:
-		r.tellBalance(svc, corev1.EventTypeNormal, reason, news)
+		r.emit(svc, corev1.EventTypeNormal, reason, news)
 	case news != "":
-		r.tellBalance(svc, corev1.EventTypeWarning, reason, news)
+		r.emit(svc, corev1.EventTypeWarning, reason, news)
 	default:
-		r.tellBalance(svc, corev1.EventTypeNormal, v1beta1.ReasonAddressAssigned, "it is served at "+texts(loadbalancer.Listed(o.ingress)))
+		r.emit(svc, corev1.EventTypeNormal, v1beta1.ReasonAddressAssigned, "it is served at "+texts(loadbalancer.Listed(o.ingress)))
 	}
 }
 
-func (r *loadBalancerReconciler) tellBalance(svc *corev1.Service, kind, reason, message string) {
+func (r *loadBalancerReconciler) emit(svc *corev1.Service, kind, reason, message string) {
 	report.Emit(r.Events, svc, nil, kind, reason, "Balance", message)
 }
 

@@ -1,5 +1,5 @@
-// Package report tells users what became of what they asked for: by conditions, by events, and by what was told about Services,
-// which have no conditions.
+// Package report tells users what became of what they asked for, by conditions and events, and keeps what was last reported about
+// Services, which have no conditions.
 package report
 
 import (
