@@ -13,7 +13,8 @@ import (
 const dataLink = "..data"
 
 // publish makes the files of dir say what contents says (file name to bytes), and reports whether that was a change. All
-// of them change at once, by the rename of one symlink. Processes that share dir publish one after the other.
+// of them change at once, by the rename of one symlink. Processes that share dir publish one after the other. kubelet's
+// AtomicWriter does the former only, and is in k8s.io/kubernetes, which is not for import.
 func publish(dir string, contents map[string][]byte) (bool, error) {
 	if published(dir, contents) {
 		return false, nil

@@ -22,7 +22,8 @@ import (
 // noNamespaceDelay is how long to wait before the Secret is tried again in a namespace that is not there or is going.
 const noNamespaceDelay = 5 * time.Second
 
-// mirror copies the Secret into the certificate directory of this replica, and makes it when it is missing.
+// mirror copies the Secret into the certificate directory of this replica, and makes it when it is missing. cert-controller leaves
+// both to others: it updates a Secret that is there already, and waits for kubelet to mount it.
 type mirror struct {
 	opts   Options
 	reader client.Reader

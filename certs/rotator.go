@@ -22,8 +22,8 @@ import (
 // prepareRetry is how often the leader looks whether the Secret is there.
 const prepareRetry = time.Second
 
-// rotatorManager is the manager as cert-controller sees it. It puts right where cert-controller would leave followers
-// without a cache, write what is there already, or end the process.
+// rotatorManager is the manager as cert-controller sees it. With RequireLeaderElection, cert-controller starts its cache where it
+// rotates, so that followers could not mirror the Secret; without it, every replica would rotate.
 type rotatorManager struct {
 	manager.Manager
 	names   []string
@@ -52,7 +52,8 @@ func (m *rotatorManager) GetClient() client.Client {
 	return quietClient{Client: m.Manager.GetClient(), reader: m.cache}
 }
 
-// quietClient leaves out updates that would change nothing: cert-controller injects the authority at every event.
+// quietClient leaves out updates that would change nothing: cert-controller writes the webhook configuration at every event of it
+// and of the Secret, without a look at what is in it.
 type quietClient struct {
 	client.Client
 	reader client.Reader
@@ -71,7 +72,8 @@ func (c quietClient) Update(ctx context.Context, obj client.Object, opts ...clie
 	return c.Client.Update(ctx, obj, opts...)
 }
 
-// patientRotator starts the rotator once its Secret is there, and outlives it.
+// patientRotator starts the rotator once its Secret is there, and outlives it. cert-controller's own Start returns an error, which
+// would end the process, when there is no Secret, and after some minutes in which it could not inject the authority.
 type patientRotator struct {
 	rotator *rotator.CertRotator
 	reader  client.Reader
@@ -146,7 +148,8 @@ func lackingNames(secret *corev1.Secret, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return pair.Leaf.VerifyHostname(name) == nil })
 }
 
-// authorityOf returns the authority in the Secret, and whether there is one as cert-controller makes them.
+// authorityOf returns the authority in the Secret, and whether there is one as cert-controller makes them. cert-controller exports
+// nothing that reads one.
 func authorityOf(secret *corev1.Secret) (*rotator.KeyPairArtifacts, bool) {
 	pair, err := tls.X509KeyPair(secret.Data[caFile], secret.Data[caKeyFile])
 	if err != nil {

@@ -89,7 +89,8 @@ func newRotator(o Options) *rotator.CertRotator {
 	}
 }
 
-// issue returns a Secret, not stored yet, with an authority and a certificate as the rotator would make them.
+// issue returns a Secret, not stored yet, with an authority and a certificate as the rotator would make them: the rotator can't
+// create the Secret that it rotates.
 func issue(cr *rotator.CertRotator) (*corev1.Secret, error) {
 	begin := time.Now().Add(-clockSkew)
 	authority, err := cr.CreateCACert(begin, time.Now().Add(cr.CaCertDuration))

@@ -24,7 +24,8 @@ var ErrNotLoaded = errors.New("no serving certificate is loaded yet")
 // files (symlink swaps, renames, a directory that appears later), and need no inotify watch, which nodes run out of.
 const lookInterval = time.Second
 
-// Serving holds the certificate that is served now.
+// Serving holds the certificate that is served now. controller-runtime's certwatcher can't take its place: it has to find the files
+// at its start, and can't tell files that stay bad from those that are being replaced.
 type Serving struct {
 	opts Options
 	log  logr.Logger

@@ -61,6 +61,8 @@ func readConfiguration(ctx context.Context, from client.Reader, name string) (*a
 	return configuration, err
 }
 
+// trustedByClient says why the certificate would not be accepted for one webhook. cert-controller's ValidCert is not enough: it takes
+// the first authority of a bundle and no intermediate certificates, and cert-manager may inject several and issue with some.
 func trustedByClient(c admissionv1.WebhookClientConfig, cert *tls.Certificate, now time.Time) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.CABundle) {

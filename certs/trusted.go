@@ -13,7 +13,8 @@ const trustInterval = 5 * time.Second
 
 // watchTrust tells whether the API server would accept what is served, until the context ends. When it would not, every
 // request fails that it would ask us about, and none of them gets here: nobody else can tell from inside. It changes
-// nothing about readiness: a replica that is taken out would only hide the reason.
+// nothing about readiness: a replica that is taken out would only hide the reason. cert-controller injects an authority, and never
+// looks at what is served.
 func (s *Serving) watchTrust(ctx context.Context, reader client.Reader) error {
 	ticker := time.NewTicker(trustInterval)
 	defer ticker.Stop()
