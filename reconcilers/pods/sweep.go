@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
 // sweeper deletes all PodToIPs, once.
@@ -20,7 +20,7 @@ type sweeper struct {
 	writer client.Client
 }
 
-// sweepPage is how many PodToIPs are read at once, sweepWorkers how many are deleted at a time.
+// sweepPage is how many PodToIPs are read at once at most, sweepWorkers how many are deleted at a time.
 const (
 	sweepPage    = 500
 	sweepWorkers = 16
@@ -48,26 +48,22 @@ func (s sweeper) run(ctx context.Context) error {
 
 // sweep deletes all PodToIPs and returns how many there were.
 func (s sweeper) sweep(ctx context.Context) (deleted int, err error) {
-	for page := ""; ; {
-		var list v1beta1.PodToIPList
-		err := s.live.List(ctx, &list, client.Limit(sweepPage), client.Continue(page))
-		if meta.IsNoMatchError(err) {
+	for page, err := range kube.Pages[v1beta1.PodToIPList](ctx, s.live, sweepPage) {
+		switch {
+		case meta.IsNoMatchError(err):
 			return deleted, nil // their kind is not installed
-		}
-		if err != nil {
-			return deleted, fmt.Errorf("listing PodToIPs: %w", err)
+		case err != nil:
+			return deleted, err
 		}
 		workers, workersCtx := errgroup.WithContext(ctx)
 		workers.SetLimit(sweepWorkers)
-		for i := range list.Items {
-			workers.Go(func() error { return removePodToIP(workersCtx, s.writer, &list.Items[i]) })
+		for i := range page.Items {
+			workers.Go(func() error { return removePodToIP(workersCtx, s.writer, &page.Items[i]) })
 		}
 		if err := workers.Wait(); err != nil {
 			return deleted, err
 		}
-		deleted += len(list.Items)
-		if page = list.Continue; page == "" {
-			return deleted, nil
-		}
+		deleted += len(page.Items)
 	}
+	return deleted, nil
 }
