@@ -20,7 +20,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
 // Which requests come here at all is narrowed down in config/webhook/patch.yaml.
@@ -147,39 +146,61 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 	return d, err
 }
 
-// decideExposure judges the annotation of a Service that asks for an Ingress.
+// decideExposure judges the annotation of a Service that requests an Ingress.
 func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
-	value, asked := exposure.Asked(svc)
-	if !asked {
+	value, requests := exposure.Annotation(svc)
+	if !requests {
 		return d, nil
 	}
 	if before != nil {
-		if was, had := exposure.Asked(before); had && was == value {
+		if was, had := exposure.Annotation(before); had && was == value {
 			return v.ports(before, svc), nil
 		}
 	}
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	e, problems := rules.Asks(v.view, svc)
-	if len(problems) > 0 {
-		return decision{problems: problems}, nil
+	verdict, err := v.judgeExposure(ctx, before, svc)
+	if err != nil || verdict.request == nil {
+		return decision{problems: verdict.problems}, err
 	}
-	if problems, err = rules.HTTPLimit(ctx, v.view, svc, e); err != nil || len(problems) > 0 {
-		return decision{problems: problems}, err
-	}
-	_, d.problems = rules.HTTPPort(e, svc)
-	problems, err = rules.Exposable(ctx, v.view, svc, e)
-	if err != nil {
+	if d.warnings, err = v.classMissing(ctx, verdict.request.Class); err != nil {
 		return d, err
 	}
-	d.problems = append(d.problems, problems...)
-	if d.warnings, err = v.classMissing(ctx, e.Class); err != nil {
-		return d, err
+	d.problems = append(verdict.problems, v.conflicts(verdict.conflicts)...)
+	if len(d.problems) == 0 {
+		d.problems, err = v.promise(ctx, before, svc, verdict.unheld)
 	}
-	problems, err = v.promise(ctx, before, svc, e, len(d.problems) == 0)
-	d.problems = append(d.problems, problems...)
 	return d, err
+}
+
+// exposureVerdict is what the rules say of a request for an Ingress.
+type exposureVerdict struct {
+	// request is nil if it can't be read, or is for more points than one Service gets.
+	request *exposure.Exposure
+	// problems are what is wrong with it, conflicts those of its points that somebody else holds.
+	problems, conflicts refusal.Problems
+	// unheld are the points to claim.
+	unheld []claim.Coordinate
+}
+
+func (v *serviceValidator) judgeExposure(ctx context.Context, before, svc *corev1.Service) (exposureVerdict, error) {
+	return kube.Decide(ctx, v.view, func(facts *kube.Facts) exposureVerdict {
+		request, problems := exposure.RequestOf(svc, facts.Defaults())
+		if len(problems) == 0 {
+			problems = exposure.Limit(facts, svc, request)
+		}
+		if len(problems) > 0 {
+			return exposureVerdict{problems: problems}
+		}
+		points := request.Points()
+		_, problems = exposure.Writable(facts, svc, request)
+		return exposureVerdict{
+			request: &request, problems: problems,
+			conflicts: exposure.Conflicts(facts, svc, points, v.ledger.GraceLeft),
+			unheld:    exposure.Unheld(facts, before, points),
+		}
+	})
 }
 
 // ports judges a change of the ports under an annotation that stays: it may not take the port away that the Ingress
@@ -188,15 +209,17 @@ func (v *serviceValidator) ports(before, svc *corev1.Service) decision {
 	if equality.Semantic.DeepEqual(before.Spec.Ports, svc.Spec.Ports) {
 		return decision{}
 	}
-	e, problems := rules.Asks(v.view, svc)
+	e, problems := exposure.RequestOf(svc, v.view.Defaults())
 	if len(problems) > 0 {
 		return decision{}
 	}
-	if _, problems = rules.HTTPPort(e, before); len(problems) > 0 {
+	if _, err := e.FindPort(before); err != nil {
 		return decision{}
 	}
-	_, problems = rules.HTTPPort(e, svc)
-	return decision{problems: problems}
+	if _, err := e.FindPort(svc); err != nil {
+		return decision{problems: refusal.One(v1beta1.ReasonServicePortNotFound, err)}
+	}
+	return decision{}
 }
 
 // classMissing warns of an IngressClass that does not exist: nothing would serve the Ingress.
@@ -213,57 +236,25 @@ func (v *serviceValidator) classMissing(ctx context.Context, class string) (admi
 	}
 }
 
-// promise claims the points that a Service asks for and does not hold yet, if everything else about it is right.
+// promise claims the points that a Service requests and does not hold yet.
 func (v *serviceValidator) promise(
-	ctx context.Context, before, svc *corev1.Service, e exposure.Exposure, claims bool,
+	ctx context.Context, before, svc *corev1.Service, unheld []claim.Coordinate,
 ) (refusal.Problems, error) {
-	points := e.Points()
-	problems, err := rules.HTTPConflicts(ctx, v.view, svc, points, v.ledger.GraceLeft)
-	if err != nil || len(problems) > 0 || !claims {
-		return v.conflicts(problems), err
+	if len(unheld) > 0 && svc.DeletionTimestamp != nil {
+		return exposure.BeingDeleted(), nil
 	}
 	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.ResourceVersion)
 	}
-	var more []claim.Coordinate
-	for _, at := range points {
-		held, err := v.holds(ctx, before, by.Holder, at)
-		if err != nil {
-			return nil, err
-		}
-		if !held {
-			more = append(more, at)
-		}
-	}
-	if len(more) > 0 && svc.DeletionTimestamp != nil {
-		return rules.NothingMore(), nil
-	}
-	err = reserving(ctx, v.ledger)(ctx, by, rules.OwnIngress(svc), more...)
+	err := reserving(ctx, v.ledger)(ctx, by, exposure.MayTake(svc), unheld...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
-		problems, err = rules.HTTPConflict(ctx, v.view, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		problems, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
+			return exposure.Conflict(facts, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		})
 		return v.conflicts(problems), err
 	}
 	return nil, err
-}
-
-// holds says whether a stored Service holds a point for good: it has the claim and asks for the point already, so that
-// nobody releases it.
-func (v *serviceValidator) holds(ctx context.Context, before *corev1.Service, holder claim.Holder, at claim.Coordinate) (bool, error) {
-	if before == nil || !asksFor(v.view, before, at) {
-		return false, nil
-	}
-	held, err := v.view.Claim(ctx, at.Name())
-	return held != nil && claim.HolderOf(held) == holder, err
-}
-
-// asksFor says whether the annotation of a Service, which can be read, asks for a point.
-func asksFor(view *kube.View, svc *corev1.Service, at claim.Coordinate) bool {
-	if _, asked := exposure.Asked(svc); !asked {
-		return false
-	}
-	e, problems := rules.Asks(view, svc)
-	return len(problems) == 0 && slices.Contains(e.Points(), at)
 }
 
 func (v *serviceValidator) conflicts(problems refusal.Problems) refusal.Problems {

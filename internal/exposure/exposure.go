@@ -1,12 +1,13 @@
-// Package exposure is the grammar of the annotation ingress/http on a Service, and what follows from it: the points of
-// the edge that it asks for, the Ingress, the Certificate.
+// Package exposure is all of the annotation ingress/http on a Service that knows no cluster: its grammar; the points of the edge
+// that it requests, the Ingress and the Certificate; and the rules that say whether the Service may have them.
 //
 // The value is empty, the name of an IngressClass, or fields separated by commas:
 //
 //	class=nginx, host=shop.example.com, host=www.example.com, path=/api, exact=/health, port=http,
 //	issuer=letsencrypt, tls=shop-tls
 //
-// It knows no cluster: values go in, values come out.
+// The rules see the cluster as Facts. Admission and reconciliation call the same ones, so that an object that got past admission
+// meets the same verdict later.
 package exposure
 
 import (
@@ -94,10 +95,10 @@ func (p Path) field() string {
 	return "path"
 }
 
-// Asked is the value of the annotation, and whether the Service carries it.
-func Asked(svc *corev1.Service) (value string, asked bool) {
-	value, asked = svc.Annotations[v1beta1.AnnotationHTTP]
-	return value, asked
+// Annotation is the value of the annotation, and whether the Service carries it.
+func Annotation(svc *corev1.Service) (value string, ok bool) {
+	value, ok = svc.Annotations[v1beta1.AnnotationHTTP]
+	return value, ok
 }
 
 // AnnotationPath is the path of the annotation in an object.

@@ -56,7 +56,7 @@ func (d *departures) deleted(obj any) {
 	case *v1beta1.StreamIngress:
 		d.add(o.UID)
 	case *corev1.Service:
-		if _, asked := exposure.Asked(o); asked || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		if _, requests := exposure.Annotation(o); requests || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			d.add(o.UID)
 		}
 	}

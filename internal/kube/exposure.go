@@ -21,7 +21,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
 // IndexPoint finds Services by the points of the edge that their annotation asks for, and by their hosts, and Ingresses by
@@ -52,25 +51,22 @@ type exposing struct {
 	certManager   *presence
 }
 
-var _ rules.ExposureView = &View{}
-
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
 func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Exposing) error {
-	asking := &View{exposing: exposing{defaults: e.Defaults}}
-	asked := func(o client.Object) []string {
+	requested := func(o client.Object) []string {
 		svc := o.(*corev1.Service)
-		if _, asked := exposure.Asked(svc); !asked {
+		if _, requests := exposure.Annotation(svc); !requests {
 			return nil
 		}
-		e, _ := rules.Asks(asking, svc)
-		points := e.Points()
-		for _, host := range e.Hosts {
+		request, _ := exposure.RequestOf(svc, e.Defaults)
+		points := request.Points()
+		for _, host := range request.Hosts {
 			points = append(points, claim.Host(host))
 		}
 		return claimNames(points)
 	}
 	exposed := func(o client.Object) []string {
-		if _, asked := exposure.Asked(o.(*corev1.Service)); asked {
+		if _, requests := exposure.Annotation(o.(*corev1.Service)); requests {
 			return []string{"true"}
 		}
 		return nil
@@ -82,7 +78,7 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 		}
 		return claimNames(exposure.EntriesOf(ing, e.MaxHTTPPoints))
 	}
-	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, asked); err != nil {
+	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, requested); err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
 	}
 	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexExposed, exposed); err != nil {
@@ -109,19 +105,20 @@ func (v *View) Expose(e Exposing) {
 	}}
 }
 
-// Defaults implements rules.ExposureView.
+// Defaults stand in for what annotations leave out.
 func (v *View) Defaults() exposure.Defaults { return v.defaults }
 
-// MaxHTTPPoints implements rules.ExposureView.
+// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
 func (v *View) MaxHTTPPoints() int { return v.maxHTTPPoints }
 
-// Ingress implements rules.ExposureView.
+// Ingress reads an Ingress, nil when there is none.
 func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
 	return read[networkingv1.Ingress](ctx, v, key)
 }
 
-// ForeignIngress implements rules.ExposureView. Of several it finds the one that was created first. It believes the cache
-// only that there is none: one that it finds is looked at live, as a no has to be true.
+// ForeignIngress finds an Ingress of another name than a Service's own that serves a point, nil when there is none; of several
+// the one that was created first. It believes the cache only that there is none: one that it finds is looked at live, as a no has
+// to be true.
 func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
 	serving, err := v.IngressesAt(ctx, at)
 	if err != nil {
@@ -252,14 +249,14 @@ func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// CertManager implements rules.ExposureView.
+// CertManager says whether cert-manager is installed.
 func (v *View) CertManager(context.Context) (bool, error) { return v.certManager.installed() }
 
 // CertManagerCame makes the next look for cert-manager a real one. Whoever waits for it does not want to hear what was
 // true a moment ago.
 func (v *View) CertManagerCame() { v.certManager.lookAgain() }
 
-// Certificate implements rules.ExposureView.
+// Certificate reads a Certificate, nil when there is none, as without cert-manager.
 func (v *View) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error) {
 	if installed, err := v.certManager.installed(); !installed {
 		return nil, err

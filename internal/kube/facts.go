@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +29,7 @@ type Facts struct {
 	services   answers[types.NamespacedName, *corev1.Service]
 	namespaces answers[string, labels.Set]
 	held       answers[claim.Holder, []claim.Coordinate]
+	ingresses  answers[types.NamespacedName, *networkingv1.Ingress]
 }
 
 // Reader answers the questions of facts: a View from the cache, Fresh also past it.
@@ -42,6 +44,7 @@ type Reader interface {
 	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
 	Fronts(ctx context.Context) ([]types.NamespacedName, error)
 	ReservedNodePorts() loadbalancer.PortRanges
+	exposureReader
 }
 
 // Decide has a rule decide by facts. An error is the first that the cluster gave for an answer; what the rule returned is

@@ -19,7 +19,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -58,7 +57,7 @@ func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req claimReque
 		return reconcile.Result{}, err
 	}
 	svc, err := r.View.Service(ctx, req.Holder.Key())
-	if err != nil || rules.IsAsked(r.View, svc, ing) {
+	if err != nil || exposure.IsRequested(ing, svc, r.View.Defaults()) {
 		return reconcile.Result{}, err
 	}
 	entries := exposure.EntriesOf(ing, r.View.MaxHTTPPoints())

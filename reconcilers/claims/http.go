@@ -14,7 +14,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
 // httpWants says whether the Service or Ingress that holds a host or path is there, and wants it.
@@ -35,7 +34,7 @@ func (s *sight) httpWants(ctx context.Context, at claim.Coordinate) (claim.Sight
 	}
 	return claim.Sighting{
 		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
-		Wants: serves || rules.WantsHTTP(s.view, s.service, at),
+		Wants: serves || exposure.Wants(s.service, s.view.Defaults(), at),
 	}, nil
 }
 

@@ -21,17 +21,16 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
-// ingressReconciler keeps the Ingress, and the Certificate, of each Service that asks for one.
+// ingressReconciler keeps the Ingress, and the Certificate, of each Service that requests one.
 type ingressReconciler struct {
 	access.Access
-	// reported is what was last reported about the Services that ask for an Ingress.
+	// reported is what was last reported about the Services that request an Ingress.
 	reported *report.ReportedState
 }
 
@@ -40,7 +39,7 @@ func Setup(mgr manager.Manager, b access.Access) error {
 	r := &ingressReconciler{Access: b, reported: report.NewReportedState()}
 	registerIngressMetrics(r.reported)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
-		For(&corev1.Service{}, builder.WithPredicates(askingChanged())).
+		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
 		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},
@@ -54,14 +53,14 @@ func Setup(mgr manager.Manager, b access.Access) error {
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
 
-// Reconcile makes the Ingress of one Service what the Service asks for.
+// Reconcile makes the Ingress of one Service what the Service requests.
 func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc, err := r.View.Service(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	switch {
-	case svc == nil || !asks(svc):
+	case svc == nil || !requestsIngress(svc):
 		return reconcile.Result{}, r.withdraw(ctx, req.NamespacedName, svc)
 	case svc.DeletionTimestamp != nil:
 		return reconcile.Result{}, nil // until it is gone it keeps what it has; the garbage collector may be taking that away
@@ -85,40 +84,47 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	return reconcile.Result{}, r.serve(ctx, svc, w)
 }
 
-// wish is what a Service asks for, judged.
+// wish is what a Service requests, judged.
 type wish struct {
 	exposure.Exposure
 	port int32
 }
 
-// judge meets the verdict that admission would give, and claims what the Service does not hold yet.
-func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, refusal.Problems, error) {
-	e, problems := rules.Asks(r.View, svc)
-	if len(problems) > 0 {
-		return wish{}, problems, nil
-	}
-	problems, err := rules.HTTPLimit(ctx, r.View, svc, e)
-	if err != nil || len(problems) > 0 {
-		return wish{}, problems, err
-	}
-	port, problems := rules.HTTPPort(e, svc)
-	hindered, err := rules.Exposable(ctx, r.View, svc, e)
-	if err != nil {
-		return wish{}, nil, err
-	}
-	if problems = append(problems, hindered...); len(problems) > 0 {
-		return wish{}, problems, nil
-	}
-	problems, err = r.claimAll(ctx, svc, e.Points())
-	return wish{e, port}, problems, err
+// verdict is what the rules say of a request: what is wrong with it, or else those of its points that somebody else holds.
+type verdict struct {
+	wish
+	problems, conflicts refusal.Problems
 }
 
-// claimAll claims all points for a Service that is stored, or none as far as can be told before.
-func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
-	problems, err := rules.HTTPConflicts(ctx, r.View, svc, points, r.Ledger.GraceLeft)
-	if err != nil || len(problems) > 0 {
-		return r.conflicts(svc, problems), err
+// judge meets the verdict that admission would give, and claims what the Service does not hold yet.
+func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, refusal.Problems, error) {
+	v, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) (v verdict) {
+		v.Exposure, v.problems = exposure.RequestOf(svc, facts.Defaults())
+		if len(v.problems) == 0 {
+			v.problems = exposure.Limit(facts, svc, v.Exposure)
+		}
+		if len(v.problems) == 0 {
+			v.port, v.problems = exposure.Writable(facts, svc, v.Exposure)
+		}
+		if len(v.problems) == 0 {
+			v.conflicts = exposure.Conflicts(facts, svc, v.Points(), r.Ledger.GraceLeft)
+		}
+		return v
+	})
+	switch {
+	case err != nil:
+		return wish{}, nil, err
+	case len(v.problems) > 0:
+		return wish{}, v.problems, nil
+	case len(v.conflicts) > 0:
+		return wish{}, r.conflicts(svc, v.conflicts), nil
 	}
+	problems, err := r.claimAll(ctx, svc, v.Points())
+	return v.wish, problems, err
+}
+
+// claimAll claims all points for a Service that is stored, as far as nobody else holds one.
+func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
 	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion)}
 	for _, at := range points {
 		held, err := r.holds(ctx, by.Holder, at)
@@ -128,9 +134,11 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		if held {
 			continue
 		}
-		_, err = r.Ledger.Claim(ctx, by, rules.OwnIngress(svc), at)
+		_, err = r.Ledger.Claim(ctx, by, exposure.MayTake(svc), at)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
-			problems, err = rules.HTTPConflict(ctx, r.View, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
+				return exposure.Conflict(facts, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+			})
 			return r.conflicts(svc, problems), err
 		}
 		if err != nil {
@@ -162,7 +170,7 @@ func (r *ingressReconciler) conflicts(svc *corev1.Service, problems refusal.Prob
 	return problems
 }
 
-func asks(svc *corev1.Service) bool {
-	_, asked := exposure.Asked(svc)
-	return asked
+func requestsIngress(svc *corev1.Service) bool {
+	_, requests := exposure.Annotation(svc)
+	return requests
 }

@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
 func (r *ingressReconciler) refuse(svc *corev1.Service, problems refusal.Problems) {
-	e, _ := rules.Asks(r.View, svc)
+	e, _ := exposure.RequestOf(svc, r.View.Defaults())
 	r.reported.RecordState(svc, e.Class, report.StateRefused)
 	message := report.Text(problems)
 	if r.reported.Record(svc, report.TopicIngress, message) != message {

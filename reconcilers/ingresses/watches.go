@@ -18,21 +18,21 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// askingChanged leaves out Services that ask for nothing, and changes of those that do which concern no Ingress.
-func askingChanged() predicate.Predicate {
+// requestChanged leaves out Services that request nothing, and changes of those that do which concern no Ingress.
+func requestChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object.(*corev1.Service)) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object.(*corev1.Service)) },
+		CreateFunc: func(e event.CreateEvent) bool { return requestsIngress(e.Object.(*corev1.Service)) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return requestsIngress(e.Object.(*corev1.Service)) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			return asks(before) != asks(after) || asks(after) && concernsIngress(before, after)
+			return requestsIngress(before) != requestsIngress(after) || requestsIngress(after) && concernsIngress(before, after)
 		},
 	}
 }
 
 func concernsIngress(before, after *corev1.Service) bool {
-	was, _ := exposure.Asked(before)
-	value, _ := exposure.Asked(after)
+	was, _ := exposure.Annotation(before)
+	value, _ := exposure.Annotation(after)
 	return value != was || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
 }
@@ -41,7 +41,7 @@ func concernsIngress(before, after *corev1.Service) bool {
 func (r *ingressReconciler) serviceOfName(ctx context.Context, obj client.Object) []reconcile.Request {
 	key := client.ObjectKeyFromObject(obj)
 	if exposure.MadeFor(obj) == "" {
-		if svc, err := r.View.Service(ctx, key); err == nil && (svc == nil || !asks(svc)) {
+		if svc, err := r.View.Service(ctx, key); err == nil && (svc == nil || !requestsIngress(svc)) {
 			return nil
 		}
 	}

@@ -52,7 +52,7 @@ func keepsItsPath(now *moment, _ change, before client.Object) error {
 
 // pathsOf are the points that a Service asks for. All tenants say which host and path.
 func pathsOf(svc *corev1.Service) []claim.Coordinate {
-	value, asks := exposure.Asked(svc)
+	value, asks := exposure.Annotation(svc)
 	if !asks {
 		return nil
 	}

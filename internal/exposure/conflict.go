@@ -1,0 +1,116 @@
+package exposure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// Conflicts finds those of the points that somebody else holds, as far as is known without asking the API server:
+// points that another object has a claim on, and those that Ingresses serve without one. Of several that serve a point the
+// claim says who was there first. graceLeft says how long a claim is kept if its holder is gone.
+func Conflicts(
+	facts Facts, svc *corev1.Service, points []claim.Coordinate, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) refusal.Problems {
+	var problems refusal.Problems
+	self, mayTake := claim.ServiceHolder(svc.Namespace, svc.Name), MayTake(svc)
+	for _, at := range points {
+		held := facts.Claim(at.Name())
+		if held == nil {
+			held = servedElsewhere(facts, svc, at)
+		}
+		if held == nil || claim.HolderOf(held) == self || mayTake(held) {
+			continue
+		}
+		problems = append(problems, Conflict(facts, at, held, graceLeft(held))...)
+	}
+	return problems
+}
+
+// servedElsewhere finds another Ingress that serves a point on which nobody has a claim, and returns the claim that it would
+// have. The ledger may not have it yet, or have it by its host only.
+func servedElsewhere(facts Facts, svc *corev1.Service, at claim.Coordinate) *v1beta1.EdgeClaim {
+	ing := facts.ForeignIngress(at, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+	if ing == nil {
+		return nil
+	}
+	held := claim.New(at, claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID})
+	held.CreationTimestamp = ing.CreationTimestamp
+	return held
+}
+
+// MayTake says which claims a Service may take over: those of the Ingress of its name, which the ledger has entered by
+// what it serves. Whether that Ingress is the Service's own is for Writable to say.
+func MayTake(svc *corev1.Service) claim.MayTake {
+	own := claim.IngressHolder(svc.Namespace, svc.Name)
+	return func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) == own }
+}
+
+// Conflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
+// claim if its holder is gone.
+func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	leaving := isLeaving(facts, claim.HolderOf(held), at)
+	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
+		"path %s on host %s is %s; choose another host or path, for example host=%s, path=%s",
+		at.Path(), at.Host(), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))
+}
+
+func otherPath(path string) string {
+	if path == "/" {
+		return "/other"
+	}
+	return path + "-other"
+}
+
+// isLeaving says whether a Service that holds a point is gone, or requests another. One that is being deleted stays as
+// long as its Ingress does.
+func isLeaving(facts Facts, holder claim.Holder, at claim.Coordinate) bool {
+	if !holder.IsService() {
+		return false
+	}
+	svc := facts.Service(holder.Key())
+	if svc == nil {
+		return true
+	}
+	if svc.DeletionTimestamp == nil {
+		return !Wants(svc, facts.Defaults(), at)
+	}
+	ing := facts.Ingress(holder.Key())
+	return ing == nil || !Serves(ing, at)
+}
+
+// Unheld are those of some points that a Service, as it is stored, does not hold for good: it has no claim on them, or has one and
+// does not request them, so that it may be released. before is nil for a Service that is not stored yet.
+func Unheld(facts Facts, before *corev1.Service, points []claim.Coordinate) []claim.Coordinate {
+	if before == nil {
+		return points
+	}
+	holder := claim.ServiceHolder(before.Namespace, before.Name)
+	var requested []claim.Coordinate
+	if _, requests := Annotation(before); requests {
+		e, _ := RequestOf(before, facts.Defaults()) // which has no points if it can't be read
+		requested = e.Points()
+	}
+	var unheld []claim.Coordinate
+	for _, at := range points {
+		if slices.Contains(requested, at) {
+			if c := facts.Claim(at.Name()); c != nil && claim.HolderOf(c) == holder {
+				continue
+			}
+		}
+		unheld = append(unheld, at)
+	}
+	return unheld
+}
+
+// BeingDeleted refuses what a Service that is being deleted requests and does not have.
+func BeingDeleted() refusal.Problems {
+	return refusal.Problems{refusal.BeingDeleted(AnnotationPath())}
+}

@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"context"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+)
+
+// exposureReader answers the questions of the rules for annotated Services.
+type exposureReader interface {
+	Defaults() exposure.Defaults
+	MaxHTTPPoints() int
+	Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
+	ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
+	CertManager(ctx context.Context) (bool, error)
+	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
+}
+
+// Defaults stand in for what an annotation leaves out.
+func (f *Facts) Defaults() exposure.Defaults { return f.from.Defaults() }
+
+// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
+func (f *Facts) MaxHTTPPoints() int { return f.from.MaxHTTPPoints() }
+
+// Ingress is an Ingress, nil for none.
+func (f *Facts) Ingress(key types.NamespacedName) *networkingv1.Ingress {
+	return f.ingresses.of(f, key, f.from.Ingress)
+}
+
+// ForeignIngress is an Ingress of another name than a Service's own that serves a point, nil for none.
+func (f *Facts) ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress {
+	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) { return f.from.ForeignIngress(ctx, at, own) })
+}
+
+// CertManager says whether cert-manager is installed.
+func (f *Facts) CertManager() bool { return once(f, f.from.CertManager) }
+
+// Certificate is a Certificate, nil for none, as without cert-manager.
+func (f *Facts) Certificate(key types.NamespacedName) *cmv1.Certificate {
+	return once(f, func(ctx context.Context) (*cmv1.Certificate, error) { return f.from.Certificate(ctx, key) })
+}
+
+var _ exposure.Facts = &Facts{}

@@ -1,0 +1,143 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// exposureAnswers answers the questions of the rules for annotated Services, and one of them with an error.
+type exposureAnswers struct {
+	Reader
+	claim   *v1beta1.EdgeClaim
+	service *corev1.Service
+	// asked counts the questions, and failing is the one that gets an error for an answer.
+	asked   map[string]int
+	failing string
+}
+
+func (a *exposureAnswers) ask(question string) error {
+	a.asked[question]++
+	if question == a.failing {
+		return errAway
+	}
+	return nil
+}
+
+func (a *exposureAnswers) Defaults() exposure.Defaults {
+	return exposure.Defaults{Host: "{service}.example.com"}
+}
+
+func (a *exposureAnswers) MaxHTTPPoints() int { return 1 }
+
+func (a *exposureAnswers) Service(context.Context, types.NamespacedName) (*corev1.Service, error) {
+	return a.service, a.ask("Service")
+}
+
+func (a *exposureAnswers) Ingress(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
+	return nil, a.ask("Ingress")
+}
+
+func (a *exposureAnswers) ForeignIngress(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
+	return nil, a.ask("ForeignIngress")
+}
+
+func (a *exposureAnswers) CertManager(context.Context) (bool, error) {
+	return true, a.ask("CertManager")
+}
+
+func (a *exposureAnswers) Certificate(context.Context, types.NamespacedName) (*cmv1.Certificate, error) {
+	return nil, a.ask("Certificate")
+}
+
+func (a *exposureAnswers) Claim(context.Context, string) (*v1beta1.EdgeClaim, error) {
+	return a.claim, a.ask("Claim")
+}
+
+func (a *exposureAnswers) Held(context.Context, claim.Holder) ([]claim.Coordinate, error) {
+	return nil, a.ask("Held")
+}
+
+func (a *exposureAnswers) Fronts(context.Context) ([]types.NamespacedName, error) {
+	return nil, a.ask("Fronts")
+}
+
+// TestRulesForExposuresHideNoError has each question that a rule asks fail in turn.
+func TestRulesForExposuresHideNoError(t *testing.T) {
+	requesting := func(value string) *corev1.Service {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, v1beta1.AnnotationHTTP, value)
+		return svc
+	}
+	at := claim.HTTP("web.example.com", "/")
+	theirs := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "other")})
+	leaving := requesting("")
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	points := []claim.Coordinate{at}
+	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
+	everything := map[string]int{
+		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
+	}
+	for name, c := range map[string]struct {
+		answers exposureAnswers
+		rule    func(*Facts) refusal.Problems
+	}{
+		"Limit": {exposureAnswers{}, func(f *Facts) refusal.Problems {
+			svc := requesting("path=/a, path=/b")
+			e, _ := exposure.RequestOf(svc, f.Defaults())
+			return exposure.Limit(f, svc, e)
+		}},
+		"Writable": {exposureAnswers{}, func(f *Facts) refusal.Problems {
+			svc := requesting("issuer=ca")
+			e, _ := exposure.RequestOf(svc, f.Defaults())
+			_, problems := exposure.Writable(f, svc, e)
+			return problems
+		}},
+		"Conflicts, with an Ingress": {exposureAnswers{}, func(f *Facts) refusal.Problems {
+			return exposure.Conflicts(f, requesting(""), points, soon)
+		}},
+		"Conflicts, with a Service that is being deleted": {exposureAnswers{claim: theirs, service: leaving}, func(f *Facts) refusal.Problems {
+			return exposure.Conflicts(f, requesting(""), points, soon)
+		}},
+		"Unheld": {exposureAnswers{}, func(f *Facts) refusal.Problems {
+			exposure.Unheld(f, requesting(""), points)
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := c.answers
+			answers.asked = map[string]int{}
+			if _, err := Decide(t.Context(), &answers, c.rule); err != nil {
+				t.Fatal(err)
+			}
+			for question, times := range maps.Clone(answers.asked) {
+				if times != 1 {
+					t.Errorf("%s is asked %d times", question, times)
+				}
+				everything[question]++
+				answers.failing = question
+				if got, err := Decide(t.Context(), &answers, c.rule); !errors.Is(err, errAway) || got != nil {
+					t.Errorf("when %s fails it says %v, %v", question, got.ErrorList(), err)
+				}
+			}
+		})
+	}
+	for question, times := range everything {
+		if times == 0 {
+			t.Errorf("no rule here asks for %s", question)
+		}
+	}
+}
