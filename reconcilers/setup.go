@@ -26,7 +26,7 @@ type Options struct {
 	Ledger *claim.Ledger
 	// PodToIP says which Pods get PodToIPs.
 	PodToIP podtoip.Mode
-	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
+	// AuditInterval is the least time between two comparisons of the ledger with the cluster, 0 for none at all.
 	AuditInterval time.Duration
 }
 

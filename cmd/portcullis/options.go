@@ -126,7 +126,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
 		"How long a claim is kept whose holder was never seen stored. Must be longer than any API request lives, plus the skew between clocks.")
 	flags.DurationVar(&o.auditInterval, "audit-interval", time.Minute,
-		"How often the ledger is compared with the cluster, and how long they have to disagree to be reported; 0 for never.")
+		"The least time between two comparisons of the ledger with the cluster, and how long they have to disagree to be reported; 0 for no "+
+			"comparison. In large clusters there is more, so that comparing takes half a percent of a CPU: up to ten times this, or ten minutes.")
 	o.podToIP = podtoip.Labeled
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,8 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
-const (
-	// suspicion is how much more often the auditor looks while there is something that may be a disagreement.
-	suspicion = 6
-	// toldAtOnce bounds the events of one look: when all goes wrong, a few say so as well as thousands.
-	toldAtOnce = 16
-)
+// toldAtOnce bounds the events of one look: when all goes wrong, a few say so as well as thousands.
+const toldAtOnce = 16
 
 // auditor compares the ledger with the cluster, and tells where they disagree for longer than an interval. It reads
 // everything from the API server itself: a cache that lies, an event that was missed and a reconciler that is stuck are
@@ -44,7 +41,7 @@ func setupAudit(mgr manager.Manager, b access.Access, interval time.Duration) er
 // NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.
 func (a *auditor) NeedLeaderElection() bool { return true }
 
-// Start implements manager.Runnable. While nothing is suspect, there is one look an interval.
+// Start implements manager.Runnable. What a look costs says when the next one is: see audit.Pause.
 func (a *auditor) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("audit"))
 	for _, result := range []string{auditDone, auditFailed} {
@@ -56,16 +53,25 @@ func (a *auditor) Start(ctx context.Context) error {
 			return nil
 		case <-time.After(wait):
 		}
-		if err := a.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		began, used := time.Now(), processorTime()
+		if err := a.look(ctx, began); err != nil && ctx.Err() == nil {
 			audits.WithLabelValues(auditFailed).Inc()
 			log.FromContext(ctx).Error(err, "the ledger could not be compared with the cluster")
 		}
 		// A look reads everything and keeps next to nothing. Go would hold on to what it took for the next look.
 		debug.FreeOSMemory()
-		if wait = a.interval; a.watch.Suspects() > 0 {
-			wait = a.interval / suspicion
-		}
+		cost := min(time.Since(began), processorTime()-used) // either is more than the look has cost, where there is more to do
+		wait = audit.Pause(a.interval, cost, a.watch.Suspects() > 0)
 	}
+}
+
+// processorTime is the processor time that this process has used so far, with that for collecting garbage.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0 // so that every look costs nothing, and there is one an interval
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // look compares once, and tells what is new.

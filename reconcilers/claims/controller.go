@@ -51,7 +51,7 @@ type Options struct {
 	Services *kube.KeyMutex[types.NamespacedName]
 	// Released is told which points were released.
 	Released func(claim.Coordinate)
-	// AuditInterval is how often the ledger is compared with the cluster, 0 for never.
+	// AuditInterval is the least time between two comparisons of the ledger with the cluster, 0 for none at all.
 	AuditInterval time.Duration
 }
 

@@ -68,6 +68,13 @@ func (s *stage) written() (int, error) {
 
 // sentBytes is how many bytes all clients have sent to the API server to change ConfigMaps and Services.
 func (s *stage) sentBytes() (float64, error) {
+	return s.sum("apiserver_request_body_size_bytes_sum{", func(labels string) bool {
+		return strings.Contains(labels, `resource="configmaps"`) || strings.Contains(labels, `resource="services"`)
+	})
+}
+
+// sum adds up those values of a metric of the API server whose labels are of interest; metric ends with a brace.
+func (s *stage) sum(metric string, counts func(labels string) bool) (float64, error) {
 	config := s.Config()
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -79,11 +86,14 @@ func (s *stage) sentBytes() (float64, error) {
 	}
 	sum := 0.0
 	for line := range strings.Lines(string(text)) {
-		rest, found := strings.CutPrefix(line, "apiserver_request_body_size_bytes_sum{")
-		if !found || !strings.Contains(rest, `resource="configmaps"`) && !strings.Contains(rest, `resource="services"`) {
+		rest, found := strings.CutPrefix(line, metric)
+		if !found {
 			continue
 		}
-		_, value, _ := strings.Cut(rest, "} ")
+		labels, value, _ := strings.Cut(rest, "} ")
+		if !counts(labels) {
+			continue
+		}
 		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		if err != nil {
 			return 0, err

@@ -15,7 +15,7 @@ var rows = []row{
 		number("Ports open", "StreamIngresses that are programmed.", count, `sum(max by (class) (portcullis_streams{state="programmed"}))`),
 		number("Not open", "StreamIngresses that have a port which is not open, or that can't have theirs.", count,
 			`sum(max by (class, state) (portcullis_streams{state!="programmed"})) or vector(0)`).badFrom(1),
-		number("Disagreements", "Points about which ledger and cluster have disagreed for longer than a minute.", count,
+		number("Disagreements", "Points about which ledger and cluster have disagreed for longer than --audit-interval.", count,
 			`sum(max by (kind) (portcullis_ledger_disagreements))`).badFrom(1),
 		number("Certificate", "Time until the webhook's certificate expires, on the replica where that is soonest.", days,
 			`(min(portcullis_webhook_certificate_expiry_timestamp_seconds) - time()) / 86400`).badBelow(14),
@@ -40,7 +40,7 @@ var rows = []row{
 			rates("source", "portcullis_conflicts_total")).badFrom(0.1),
 		curves("Disagreements", "Claims without a holder, and open points without a claim. Events name them.", count,
 			most("kind", "portcullis_ledger_disagreements")).badFrom(1),
-		curves("Audits", "Comparisons of ledger and cluster. One a minute is normal, and more while something is suspect.", perSecond,
+		curves("Audits", "Comparisons of ledger and cluster. One in one to ten minutes is normal, more while something is suspect.", perSecond,
 			rates("result", "portcullis_ledger_audits_total")),
 	}},
 	{"Streams", []panel{
