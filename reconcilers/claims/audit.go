@@ -60,7 +60,8 @@ func (a *auditor) Start(ctx context.Context) error {
 		}
 		// A look reads everything and keeps next to nothing. Go would hold on to what it took for the next look.
 		debug.FreeOSMemory()
-		cost := min(time.Since(began), processorTime()-used) // either is more than the look has cost, where there is more to do
+		// The processor time is that of the whole process. A look is one goroutine, so that it is not much more than the time it took.
+		cost := min(time.Since(began), processorTime()-used)
 		wait = audit.Pause(a.interval, cost, a.watch.Suspects() > 0)
 	}
 }
