@@ -11,7 +11,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -48,9 +47,9 @@ func (v *streamValidator) ValidateDelete(context.Context, *v1beta1.StreamIngress
 	return nil, nil
 }
 
-// decide judges a new stream (before is nil) or the change of one.
+// decide judges a new stream (before is nil) or the change of one. What it is refused for is asked of the live reader, too.
 func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamIngress) (d decision, err error) {
-	if before != nil && !rules.Moves(before, s) && !rules.Redirects(before, s) {
+	if before != nil && !stream.Moves(before, s) && !stream.Redirects(before, s) {
 		return d, nil
 	}
 	if err := ready(v.view); err != nil {
@@ -61,85 +60,94 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 			return d, err
 		}
 	}
-	class, problems, err := rules.ClassOf(ctx, v.fresh(), s)
-	if err != nil || len(problems) > 0 {
-		return decision{problems: problems}, err
+	j, err := kube.Decide(ctx, v.fresh(), func(f *kube.Facts) judgment { return judge(f, before, s) })
+	if err != nil || len(j.problems) > 0 {
+		return decision{problems: j.problems}, err
 	}
-	moves, err := v.moves(ctx, before, s, class)
-	if err != nil {
+	if !j.leadsAnew {
+		// Nothing is refused for where it has led before: what the cache knows is enough to warn of that.
+		j.missing, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems { return missing(f, s, j.class) })
+	}
+	d.warnings = warn(j.missing)
+	if err != nil || !j.moves {
 		return d, err
 	}
-	req := rules.Request{}
-	if moves {
-		if req, d.problems, err = rules.Port(ctx, v.fresh(), s, class); err != nil {
-			return d, err
-		}
-	}
-	if err := v.judgeUpstream(ctx, before, s, class, &d); err != nil || !moves || len(d.problems) > 0 {
-		return d, err
-	}
-	d.problems, err = v.promise(ctx, s, req)
+	d.problems, err = v.promise(ctx, s, j.request)
 	return d, err
 }
 
-// judgeUpstream asks for the consent of the upstream's namespace where that is new, and warns of what is missing there. To a stream
-// that has no consent, or none any longer, it does not tell which Services another namespace has.
-func (v *streamValidator) judgeUpstream(
-	ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, d *decision,
-) error {
-	isNew := before == nil || rules.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
-	view := rules.View(v.view)
-	if isNew {
-		view = v.fresh()
+// judgment is what the rules say of a stream before anything is claimed for it.
+type judgment struct {
+	problems refusal.Problems
+	class    *v1beta1.StreamIngressClass
+	// moves says that it goes to another point, and request is what it asks for then.
+	moves   bool
+	request stream.Request
+	// leadsAnew says that it leads where it has not led before, and missing is what is not there yet.
+	leadsAnew bool
+	missing   refusal.Problems
+}
+
+// judge has the rules decide on the point of a stream, and on where it leads, each where that is new.
+func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
+	if j.class, j.problems = stream.ClassOf(f, s); len(j.problems) > 0 {
+		return j
 	}
-	problems, err := rules.Consent(ctx, view, s, class)
-	if err != nil {
-		return err
+	if j.moves = moves(f, before, s, j.class); j.moves {
+		j.request, j.problems = stream.PortFor(f, s, j.class)
 	}
-	if isNew {
-		d.problems = append(d.problems, problems...)
+	j.leadsAnew = before == nil || stream.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
+	if !j.leadsAnew {
+		return j
 	}
-	if len(d.problems)+len(problems) > 0 {
+	j.problems = append(j.problems, stream.Consent(f, s, j.class)...)
+	if len(j.problems) == 0 {
+		j.missing = stream.Upstream(f, s)
+	}
+	return j
+}
+
+// missing is what is not there yet behind a stream that leads where it has led before. To one that has no consent any longer it does
+// not tell which Services another namespace has.
+func missing(f stream.UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
+	if len(stream.Consent(f, s, class)) > 0 {
 		return nil
 	}
-	missing, err := rules.Upstream(ctx, v.view, s)
-	d.warnings = warn(missing)
-	return err
+	return stream.Upstream(f, s)
 }
 
 // moves says whether a stream is new, or really goes to another point: naming the class or the port that it has already
 // is no move.
-func (v *streamValidator) moves(ctx context.Context, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (bool, error) {
-	if before == nil || !rules.Moves(before, s) {
-		return before == nil, nil
+func moves(f stream.Facts, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) bool {
+	if before == nil || !stream.Moves(before, s) {
+		return before == nil
 	}
-	was, problems, err := rules.ClassOf(ctx, v.fresh(), before)
-	if err != nil || len(problems) > 0 {
-		return true, err
+	was, problems := stream.ClassOf(f, before)
+	if len(problems) > 0 {
+		return true
 	}
-	held, err := v.view.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
-	if err != nil {
-		return true, err
-	}
-	from, to := rules.Wanted(before, was.Name, held), rules.Wanted(s, class.Name, held)
-	return from.IsZero() || from != to, nil
+	held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
+	from, to := stream.Wanted(before, was.Name, held), stream.Wanted(s, class.Name, held)
+	return from.IsZero() || from != to
 }
 
-// promise claims the point that a stream asks for, or draws one for it.
-func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req rules.Request) (refusal.Problems, error) {
+// promise claims the point that a stream asks for, or one that is auto-assigned to it.
+func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req stream.Request) (refusal.Problems, error) {
 	by := claim.Claimant{Holder: claim.StreamHolder(s.Namespace, s.Name), UID: s.UID, Generation: s.Generation}
 	if req.At.IsZero() {
-		return v.draw(ctx, s, by, req)
+		return v.autoAssign(ctx, s, by, req)
 	}
-	var problems refusal.Problems
-	var err error
-	if by.Adopts, problems, err = rules.Adoption(ctx, v.fresh(), s, req.Class, req.At); err != nil || len(problems) > 0 {
-		return problems, err
+	adoption, err := kube.Decide(ctx, v.fresh(), func(f *kube.Facts) stream.Adoption { return stream.AdoptionOf(f, s, req.Class, req.At) })
+	if err != nil || len(adoption.Problems) > 0 {
+		return adoption.Problems, err
 	}
+	by.Adopts = adoption.Adopts
 	err = reserving(ctx, v.ledger)(ctx, by, nil, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-		return rules.Conflict(ctx, v.view, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		return kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+			return stream.Conflict(f, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		})
 	}
 	if err != nil || isDryRun(ctx) {
 		return nil, err
@@ -149,12 +157,12 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 
 // claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
 // long as somebody has a claim on the port, which is there by now.
-func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at claim.Coordinate) (refusal.Problems, error) {
+func (v *streamValidator) claimFront(ctx context.Context, front *stream.Front, at claim.Coordinate) (refusal.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
 		err := v.ledger.Reserve(ctx, front.Claimant(), front.IsOwn, point)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-			return front.Refused(v.view, point, held.Claim), nil
+			return front.Refused(v.view.ReservedNodePorts, point, held.Claim), nil
 		}
 		if err != nil {
 			return nil, err
@@ -163,15 +171,15 @@ func (v *streamValidator) claimFront(ctx context.Context, front *rules.Front, at
 	return nil, nil
 }
 
-// draw claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
+// autoAssign claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
 // gone; a dry run only finds out that there is a choice.
-func (v *streamValidator) draw(
-	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
+func (v *streamValidator) autoAssign(
+	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,
 ) (refusal.Problems, error) {
 	if isDryRun(ctx) {
 		return nil, nil
 	}
-	_, err := rules.Draw(s, req, func(at claim.Coordinate) (bool, error) {
+	_, err := stream.AutoAssign(s, req, func(at claim.Coordinate) (bool, error) {
 		_, foreign, err := v.view.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 		if err != nil || foreign {
 			return false, err
@@ -186,8 +194,8 @@ func (v *streamValidator) draw(
 		}
 		return false, withdraw(ctx)
 	})
-	if errors.Is(err, rules.ErrNoFreePort) {
-		return rules.NoFreePort(s, req.Class), nil
+	if errors.Is(err, stream.ErrNoFreePort) {
+		return stream.NoFreePort(s, req.Class), nil
 	}
 	return nil, err
 }

@@ -13,7 +13,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=fail,sideEffects=None,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=create;update,versions=v1beta1,name=streamingressclass.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
@@ -70,26 +71,24 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 	if class.Spec.Service == nil && (before == nil || before.Spec.Service != nil) {
 		d.warnings = append(d.warnings, sharesNodes(class, v.view.Pools().Pools())...)
 	}
-	d.problems = rules.Class(class)
-	clashes, err := rules.ClassTargets(ctx, v.view, rules.NewTargets(before, class), nil)
-	if err != nil {
-		return d, err
+	var served map[v1beta1.Protocol]int
+	var streams []v1beta1.StreamIngress
+	if before != nil {
+		if served, err = v.served(ctx, class.Name); err != nil {
+			return d, err
+		}
+		if streams, err = v.view.StreamsOf(ctx, class.Name); err != nil {
+			return d, err
+		}
 	}
-	d.problems = append(d.problems, clashes...)
-	if before == nil {
-		return d, nil
-	}
-	served, err := v.served(ctx, class.Name)
-	if err != nil {
-		return d, err
-	}
-	d.problems = append(d.problems, rules.ClassChange(before, class, served)...)
-	streams, err := v.view.StreamsOf(ctx, class.Name)
-	if err != nil {
-		return d, err
-	}
-	cut, err := rules.ClassConsent(ctx, v.view, before, class, streams)
-	d.problems = append(d.problems, cut...)
+	d.problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+		problems := append(stream.CheckClass(class), stream.ClassTargets(f, stream.NewTargets(before, class), nil)...)
+		if before == nil {
+			return problems
+		}
+		problems = append(problems, stream.ClassChange(before, class, served)...)
+		return append(problems, stream.ClassConsent(f, before, class, streams)...)
+	})
 	return d, err
 }
 

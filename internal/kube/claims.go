@@ -17,7 +17,7 @@ func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, erro
 	return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
 }
 
-// Held implements rules.View.
+// Held lists the points that a holder has claims on, in ascending order.
 func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
 	claims, err := v.ClaimsOf(ctx, by)
 	return coordinates(claims), err

@@ -270,7 +270,7 @@ func (v *View) OnConsents(changed func([]Consent)) {
 	v.consents.watchers = append(v.consents.watchers, changed)
 }
 
-// Granted implements rules.View. Where the Gateway API is not installed, nothing is granted.
+// Granted answers Facts.Granted. Where the Gateway API is not installed, nothing is granted.
 func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
 	if err := v.consents.follow(ctx); err != nil {
 		if meta.IsNoMatchError(err) {

@@ -89,7 +89,7 @@ func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
 }
 
 // Stored says whether an object was seen stored at the claimant's generation or a later one: it is in the cache, or was until
-// a moment ago. What a Service without a UID is promised is kept for it: a class names it (rules.Front), and it does not exist.
+// a moment ago. What a Service without a UID is promised is kept for it: a class names it (stream.Front), and it does not exist.
 func (v *View) Stored(ctx context.Context, by claim.Claimant) bool {
 	if by.UID == "" {
 		return by.IsService()

@@ -26,6 +26,7 @@ type Facts struct {
 	err  error
 
 	claims     answers[string, *v1beta1.EdgeClaim]
+	classes    answers[string, *v1beta1.StreamIngressClass]
 	services   answers[types.NamespacedName, *corev1.Service]
 	namespaces answers[string, labels.Set]
 	held       answers[claim.Holder, []claim.Coordinate]
@@ -34,6 +35,7 @@ type Facts struct {
 
 // Reader answers the questions of facts: a View from the cache, Fresh also past it.
 type Reader interface {
+	streamReader
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)

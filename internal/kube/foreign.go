@@ -11,7 +11,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -53,12 +52,12 @@ func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*
 	return svc, nil
 }
 
-// Foreign implements rules.View.
-func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (rules.Foreign, bool, error) {
+// Foreign finds what is at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
+func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error) {
 	if ref := class.ConfigMap(port.Protocol); ref != nil {
 		cm, err := v.ConfigMap(ctx, *ref)
 		if err != nil {
-			return rules.Foreign{}, false, err
+			return stream.Foreign{}, false, err
 		}
 		if cm != nil {
 			f, ok, err := v.foreignEntry(*ref, cm, port.Port)
@@ -68,34 +67,34 @@ func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, p
 		}
 	}
 	if class.Spec.Service == nil {
-		return rules.Foreign{}, false, nil
+		return stream.Foreign{}, false, nil
 	}
 	return v.foreignPort(ctx, *class.Spec.Service, port)
 }
 
-func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (rules.Foreign, bool, error) {
+func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (stream.Foreign, bool, error) {
 	if _, there := cm.Data[stream.Key(port)]; !there {
-		return rules.Foreign{}, false, nil
+		return stream.Foreign{}, false, nil
 	}
 	standing, err := v.Entries(cm)
 	if err != nil {
-		return rules.Foreign{}, false, err
+		return stream.Foreign{}, false, err
 	}
 	entry, foreign := standing.Foreign[port]
-	return rules.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
+	return stream.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
 }
 
-func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (rules.Foreign, bool, error) {
+func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (stream.Foreign, bool, error) {
 	svc, err := v.ProxyService(ctx, ref)
 	if err != nil || svc == nil {
-		return rules.Foreign{}, false, err
+		return stream.Foreign{}, false, err
 	}
 	front, err := v.Ports(svc)
 	if err != nil {
-		return rules.Foreign{}, false, err
+		return stream.Foreign{}, false, err
 	}
 	_, foreign := front.Foreign[port]
-	return rules.Foreign{Holder: stored(claim.ServiceHolder(ref.Namespace, ref.Name), svc.UID)}, foreign, nil
+	return stream.Foreign{Holder: stored(claim.ServiceHolder(ref.Namespace, ref.Name), svc.UID)}, foreign, nil
 }
 
 func stored(h claim.Holder, uid types.UID) claim.Claimant { return claim.Claimant{Holder: h, UID: uid} }
@@ -141,6 +140,6 @@ func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
 }
 
 // Ports reads what stands on a Service, which must have its managed fields: see ProxyService.
-func (v *View) Ports(svc *corev1.Service) (stream.Front, error) {
-	return v.ports.of(svc, func() (stream.Front, error) { return stream.Ports(svc) })
+func (v *View) Ports(svc *corev1.Service) (stream.ServicePorts, error) {
+	return v.ports.of(svc, func() (stream.ServicePorts, error) { return stream.Ports(svc) })
 }

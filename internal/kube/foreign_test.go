@@ -15,7 +15,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -44,7 +43,7 @@ var edge = &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{
 func TestForeign(t *testing.T) {
 	cm := claim.Claimant{Holder: claim.ConfigMapHolder(edge.Spec.TCPConfigMap.Namespace, edge.Spec.TCPConfigMap.Name), UID: "uid-of-it"}
 	svc := claim.Claimant{Holder: claim.ServiceHolder(edge.Spec.Service.Namespace, edge.Spec.Service.Name), UID: "uid-of-it"}
-	for name, want := range map[stream.PortKey]*rules.Foreign{
+	for name, want := range map[stream.PortKey]*stream.Foreign{
 		{Protocol: v1beta1.TCP, Port: 9000}: {Holder: cm, Entry: "default/manual:80"},
 		{Protocol: v1beta1.TCP, Port: 80}:   {Holder: svc},
 		{Protocol: v1beta1.TCP, Port: 5432}: nil, // ours

@@ -18,7 +18,7 @@ type Fresh struct {
 	*View
 }
 
-// Class implements rules.View.
+// Class reads a class, live if the cache has none.
 func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
 	class, err := f.View.Class(ctx, name)
 	if class != nil || err != nil {
@@ -41,7 +41,7 @@ func (f Fresh) getLive(ctx context.Context, name string, obj client.Object) (fou
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// Classes implements rules.View. It looks live while there is no default class.
+// Classes lists all classes. It looks live while there is no default class.
 func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
 	classes, err := f.View.Classes(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error
 	return ClassesOf(ctx, f.live)
 }
 
-// NamespaceLabels implements rules.View.
+// NamespaceLabels reads the labels of a namespace, live if the cache has none.
 func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	labels, found, err := f.namespace(ctx, name)
 	if found || err != nil {
@@ -68,7 +68,7 @@ func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, er
 	return ns.Labels, nil
 }
 
-// Granted implements rules.View.
+// Granted looks live for a ReferenceGrant that the cache does not have.
 func (f Fresh) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
 	granted, err := f.View.Granted(ctx, from, service)
 	if granted || err != nil {

@@ -13,10 +13,7 @@ import (
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
-
-var _ rules.View = Fresh{}
 
 // TestFreshSeesWhatTheCacheDoesNotYet has everything that a stream can need, but the stream, created a moment ago.
 func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {

@@ -80,7 +80,7 @@ func (v *View) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass
 	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return c.Spec.Service != nil }), err
 }
 
-// GivesNodes implements rules.FrontView.
+// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
 func (v *View) GivesNodes() bool {
 	return slices.ContainsFunc(v.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
 }

@@ -45,7 +45,7 @@ type View struct {
 	stores    stores
 	warm      func() bool
 	entries   observations[stream.Standing]
-	ports     observations[stream.Front]
+	ports     observations[stream.ServicePorts]
 
 	departures *departures
 	exposing
@@ -57,10 +57,7 @@ type View struct {
 // own: whoever floods the one keeps nothing in the other waiting.
 const tenantReads = 8
 
-var (
-	_ rules.View            = &View{}
-	_ rules.AddressPoolView = &View{}
-)
+var _ rules.AddressPoolView = &View{}
 
 // NewView makes a view of a cache, and begins to fill it. What the cache leaves out is read live.
 func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {
@@ -132,12 +129,12 @@ func emptyOf(obj client.Object) client.Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 }
 
-// Class implements rules.View.
+// Class reads a class, nil for none.
 func (v *View) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
 	return read[v1beta1.StreamIngressClass](ctx, v, types.NamespacedName{Name: name})
 }
 
-// Classes implements rules.View.
+// Classes lists all classes, by name.
 func (v *View) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
 	return ClassesOf(ctx, v.Reader)
 }
@@ -169,7 +166,7 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// NamespaceLabels implements rules.View.
+// NamespaceLabels reads the labels of a namespace.
 func (v *View) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	labels, _, err := v.namespace(ctx, name)
 	return labels, err
@@ -190,12 +187,12 @@ func (v *View) namespace(ctx context.Context, name string) (_ labels.Set, found 
 	return ns.Labels, found, err
 }
 
-// Service implements rules.View.
+// Service reads a Service, nil for none.
 func (v *View) Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
 	return read[corev1.Service](ctx, v, key)
 }
 
-// Stream implements rules.View.
+// Stream reads a StreamIngress, nil for none.
 func (v *View) Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error) {
 	return read[v1beta1.StreamIngress](ctx, v, key)
 }
@@ -210,7 +207,7 @@ func (v *View) StreamsOf(ctx context.Context, class string) ([]v1beta1.StreamIng
 // Within tells the view the domain of the cluster.
 func (v *View) Within(domain string) { v.domain = domain }
 
-// IsOutside implements rules.View. It asks for the cause, a stream, as what is made for that comes and goes later; and for the
+// IsOutside answers Facts.IsOutside. It asks for the cause, a stream, as what is made for that comes and goes later; and for the
 // EndpointSlice that may outlive the stream. What the Service says of its owner is not asked for: tenants can write that.
 func (v *View) IsOutside(ctx context.Context, service types.NamespacedName) (bool, error) {
 	if !v1beta1.IsOutsideServiceName(service.Name) {
@@ -225,10 +222,10 @@ func (v *View) IsOutside(ctx context.Context, service types.NamespacedName) (boo
 	return len(list.Items) > 0, err
 }
 
-// ClusterDomain implements rules.View.
+// ClusterDomain is the domain of the names of the cluster's own Services.
 func (v *View) ClusterDomain() string { return cmp.Or(v.domain, "cluster.local") }
 
-// Unclaimed implements rules.View.
+// Unclaimed takes the ports of a class that have a claim out of a set.
 func (v *View) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
 	v.Occupancy.Subtract(ports, class, protocol)
 }

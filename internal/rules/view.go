@@ -6,35 +6,17 @@ package rules
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// View is what the rules see of the cluster. What is not there is nil, not an error.
-type View interface {
-	FrontView
-	// Class reads a class by name.
-	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
-	// Classes lists all classes.
-	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
-	// NamespaceLabels reads the labels of a namespace.
-	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
-	// Stream reads a StreamIngress.
-	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
-	// IsOutside says whether a Service is the one of a stream that leads out of the cluster, made by Portcullis or yet to be made.
-	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
-	// ClusterDomain is the domain of the names of the cluster's own Services.
-	ClusterDomain() string
-	// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
-	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
-	ShareView
-	// Foreign is what stands at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
-	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f Foreign, ok bool, err error)
-}
+var specPath = field.NewPath("spec")
+
+// suggestions is how many choices a refusal names.
+const suggestions = 3
 
 // ShareView is what the rules see of how much a namespace has.
 type ShareView interface {
@@ -46,10 +28,34 @@ type ShareView interface {
 	Fronts(ctx context.Context) ([]types.NamespacedName, error)
 }
 
-// Foreign is an entry or a port that was not made by Portcullis.
-type Foreign struct {
-	// Holder is the ConfigMap or the Service that it stands in.
-	Holder claim.Claimant
-	// Entry is the value of the ConfigMap key, empty for the port of a Service.
-	Entry string
+// NodesView is what the rules see of who has ports of the nodes.
+type NodesView interface {
+	// Claim reads a claim by name.
+	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
+	// ClassesOnNodes lists the classes without a Service, whose proxies are on the network of the nodes.
+	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
+}
+
+// HeldOnNodes finds the claim that keeps a port of the nodes from Services, nil for none: the one on the port itself, or the one on
+// the port of a proxy that listens on the nodes. Its class claims it there, too, but only when it has learned that the nodes are
+// shared, or that its proxy is on them by now; a Service that has waited for the same would be faster.
+func HeldOnNodes(ctx context.Context, v NodesView, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+	held, err := v.Claim(ctx, at.Name())
+	if err != nil || held != nil {
+		return held, err
+	}
+	classes, err := v.ClassesOnNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
+		if port.IsZero() { // SCTP, which no proxy serves
+			return nil, nil
+		}
+		if held, err = v.Claim(ctx, port.Name()); err != nil || held != nil {
+			return held, err
+		}
+	}
+	return nil, nil
 }

@@ -111,8 +111,8 @@ type PortKey struct {
 	Port     int32
 }
 
-// Front is what stands on the Service in front of a proxy now.
-type Front struct {
+// ServicePorts are the ports on the Service in front of a proxy now.
+type ServicePorts struct {
 	// Ours are the ports that Portcullis alone has opened.
 	Ours map[PortKey]corev1.ServicePort
 	// Foreign are the ports that others have opened, whether we have applied them too or not.
@@ -121,9 +121,9 @@ type Front struct {
 	Shared map[PortKey]bool
 }
 
-// Ports reads what stands on a Service.
-func Ports(svc *corev1.Service) (Front, error) {
-	f := Front{Ours: map[PortKey]corev1.ServicePort{}, Foreign: map[PortKey]corev1.ServicePort{}, Shared: map[PortKey]bool{}}
+// Ports reads the ports of a Service.
+func Ports(svc *corev1.Service) (ServicePorts, error) {
+	f := ServicePorts{Ours: map[PortKey]corev1.ServicePort{}, Foreign: map[PortKey]corev1.ServicePort{}, Shared: map[PortKey]bool{}}
 	owned, err := readOwnership(svc.ManagedFields)
 	if err != nil {
 		return f, err

@@ -162,7 +162,7 @@ func (p *PortPlan) Limit(room int) (full []PortKey) {
 func (p PortPlan) Changed() bool { return len(p.Missing) > 0 || len(p.Stale) > 0 }
 
 // PlanPorts computes which ports to open. A wanted port that somebody else has opened is left to them: it is open.
-func PlanPorts(now Front, wanted map[PortKey]bool) PortPlan {
+func PlanPorts(now ServicePorts, wanted map[PortKey]bool) PortPlan {
 	var plan PortPlan
 	for key := range wanted {
 		p, ours := now.Ours[key]
@@ -192,7 +192,7 @@ func PlanPorts(now Front, wanted map[PortKey]bool) PortPlan {
 }
 
 // KeepOurs are the wanted ports, and those of ours that nobody wants any longer.
-func (f Front) KeepOurs(wanted map[PortKey]bool) map[PortKey]bool {
+func (f ServicePorts) KeepOurs(wanted map[PortKey]bool) map[PortKey]bool {
 	all := make(map[PortKey]bool, len(wanted)+len(f.Ours))
 	maps.Copy(all, wanted)
 	for port := range f.Ours {

@@ -176,7 +176,7 @@ func TestKeepOurs(t *testing.T) {
 	}
 
 	tcp := func(port int32) PortKey { return PortKey{Protocol: v1beta1.TCP, Port: port} }
-	front := Front{
+	front := ServicePorts{
 		Ours:    map[PortKey]corev1.ServicePort{tcp(80): {}, tcp(81): {}},
 		Foreign: map[PortKey]corev1.ServicePort{tcp(443): {}},
 	}
@@ -234,7 +234,7 @@ func TestPlanPorts(t *testing.T) {
 		return ports
 	}
 	for name, tc := range map[string]struct {
-		now     Front
+		now     ServicePorts
 		wanted  []PortKey
 		want    PortPlan
 		changes bool
@@ -243,31 +243,31 @@ func TestPlanPorts(t *testing.T) {
 		"a port that is closed and wanted is opened": {
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
 		"a pair on one number, one of them dropped by somebody": {
-			now: Front{Ours: applied(udp53)}, wanted: []PortKey{udp53, tcp53},
+			now: ServicePorts{Ours: applied(udp53)}, wanted: []PortKey{udp53, tcp53},
 			want: PortPlan{Standing: []PortKey{udp53}, Missing: []PortKey{tcp53}}, changes: true},
 		"a port of ours that is wanted stays": {
-			now: Front{Ours: applied(tcp53, udp53)}, wanted: []PortKey{tcp53, udp53}, want: PortPlan{Standing: []PortKey{tcp53, udp53}}},
+			now: ServicePorts{Ours: applied(tcp53, udp53)}, wanted: []PortKey{tcp53, udp53}, want: PortPlan{Standing: []PortKey{tcp53, udp53}}},
 		"a port of ours that is not wanted is closed": {
-			now: Front{Ours: applied(tcp53, tcp80)}, wanted: []PortKey{tcp53},
+			now: ServicePorts{Ours: applied(tcp53, tcp80)}, wanted: []PortKey{tcp53},
 			want: PortPlan{Standing: []PortKey{tcp53}, Stale: []PortKey{tcp80}}, changes: true},
 		"a port of ours whose target was edited is set right": {
-			now:    Front{Ours: edited(func(p *corev1.ServicePort) { p.TargetPort = intstr.FromInt32(5353) })},
+			now:    ServicePorts{Ours: edited(func(p *corev1.ServicePort) { p.TargetPort = intstr.FromInt32(5353) })},
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
 		"a port of ours that was renamed is set right": {
-			now:    Front{Ours: edited(func(p *corev1.ServicePort) { p.Name = "dns" })},
+			now:    ServicePorts{Ours: edited(func(p *corev1.ServicePort) { p.Name = "dns" })},
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
 		"a port of ours with another node port is left alone": {
-			now:    Front{Ours: edited(func(p *corev1.ServicePort) { p.NodePort = 31999 })},
+			now:    ServicePorts{Ours: edited(func(p *corev1.ServicePort) { p.NodePort = 31999 })},
 			wanted: []PortKey{tcp53}, want: PortPlan{Standing: []PortKey{tcp53}}},
 		"a foreign port that is wanted is open already": {
-			now: Front{Foreign: applied(tcp80)}, wanted: []PortKey{tcp80}},
+			now: ServicePorts{Foreign: applied(tcp80)}, wanted: []PortKey{tcp80}},
 		"a foreign port that is not wanted is left alone": {
-			now: Front{Foreign: applied(tcp80)}},
+			now: ServicePorts{Foreign: applied(tcp80)}},
 		"a port that others have applied too is let go": {
-			now:    Front{Foreign: applied(tcp80), Shared: map[PortKey]bool{tcp80: true}},
+			now:    ServicePorts{Foreign: applied(tcp80), Shared: map[PortKey]bool{tcp80: true}},
 			wanted: []PortKey{tcp80}, want: PortPlan{Stale: []PortKey{tcp80}}, changes: true},
 		"a foreign port is not shared": {
-			now: Front{Foreign: applied(tcp80), Shared: map[PortKey]bool{tcp80: false}}},
+			now: ServicePorts{Foreign: applied(tcp80), Shared: map[PortKey]bool{tcp80: false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wanted := map[PortKey]bool{}

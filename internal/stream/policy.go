@@ -98,8 +98,8 @@ func Automatic(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, nam
 	return ports
 }
 
-// Drawable says whether a stream without listen may get one of these permitted ports.
-func Drawable(class *v1beta1.StreamIngressClass, permitted *PortSet) bool {
+// MayAutoAssign says whether a stream without listen may get one of these permitted ports.
+func MayAutoAssign(class *v1beta1.StreamIngressClass, permitted *PortSet) bool {
 	if class.Spec.AutoAssign == nil {
 		return false
 	}
@@ -108,10 +108,10 @@ func Drawable(class *v1beta1.StreamIngressClass, permitted *PortSet) bool {
 	return port != 0 && port <= to
 }
 
-// Draw picks a port of the set for a stream, 0 when the set is empty. The same stream draws the same port as long as it
+// PickPort picks a port of the set for a stream, 0 when the set is empty. The same stream draws the same port as long as it
 // is free, so that a stream that is deleted and re-created most often gets its port back; different streams start at
 // different places, so that they seldom race for one.
-func Draw(free *PortSet, namespace, name string) int32 {
+func PickPort(free *PortSet, namespace, name string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(namespace + "/" + name))
 	first := free.Next(1)

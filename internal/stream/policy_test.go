@@ -182,12 +182,12 @@ func TestAutomatic(t *testing.T) {
 func TestDraw(t *testing.T) {
 	free := &PortSet{}
 	free.AddRange(20000, 20999)
-	if again := Draw(free, "shop", "postgres"); again != Draw(free, "shop", "postgres") {
+	if again := PickPort(free, "shop", "postgres"); again != PickPort(free, "shop", "postgres") {
 		t.Error("the same stream draws another port")
 	}
 	drawn := &PortSet{}
 	for i := range 1000 {
-		port := Draw(free, "shop", fmt.Sprintf("db-%d", i))
+		port := PickPort(free, "shop", fmt.Sprintf("db-%d", i))
 		if !free.Has(port) {
 			t.Fatalf("drew %d, which is not free", port)
 		}
@@ -198,13 +198,13 @@ func TestDraw(t *testing.T) {
 	}
 	left := *free
 	for i := range 1000 {
-		port := Draw(&left, "shop", "postgres")
+		port := PickPort(&left, "shop", "postgres")
 		if !left.Has(port) {
 			t.Fatalf("draw %d: %d is not free", i, port)
 		}
 		left.Remove(port)
 	}
-	if port := Draw(&left, "shop", "postgres"); port != 0 {
+	if port := PickPort(&left, "shop", "postgres"); port != 0 {
 		t.Errorf("drew %d from nothing", port)
 	}
 }
@@ -246,10 +246,10 @@ func FuzzPolicy(f *testing.F) {
 				t.Fatalf("%d: Automatic says %v", port, automatic.Has(port))
 			}
 		}
-		if drawable := Drawable(class, permitted); drawable != (automatic.Len() > 0) {
+		if drawable := MayAutoAssign(class, permitted); drawable != (automatic.Len() > 0) {
 			t.Errorf("drawable: %v, of %d", drawable, automatic.Len())
 		}
-		if port := Draw(automatic, "ns", name); port == 0 != (automatic.Len() == 0) || port != 0 && !automatic.Has(port) {
+		if port := PickPort(automatic, "ns", name); port == 0 != (automatic.Len() == 0) || port != 0 && !automatic.Has(port) {
 			t.Errorf("drew %d of %d", port, automatic.Len())
 		}
 	})

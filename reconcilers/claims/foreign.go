@@ -14,7 +14,7 @@ import (
 //
 // Class, ConfigMap and Service come from the cache, also where the holder of a claim is to be looked at live. A cache that lags
 // behind may have a claim released when what was gone stands there again. That is like any foreign entry which is new: admission
-// finds it where no claim is (rules.Adoption), and the class reconciler enters it again.
+// finds it where no claim is (stream.AdoptionOf), and the class reconciler enters it again.
 func (s *sight) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.Sighting, error) {
 	if _, _, left := claim.Adopted(c); left {
 		return claim.Sighting{Exists: true, Wants: true}, nil // until the entry is settled

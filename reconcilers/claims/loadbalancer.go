@@ -9,8 +9,10 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // loadBalancerWants says whether the Service that holds an address, or a port of one or of the nodes, is there, and wants it. One
@@ -101,7 +103,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		}
 		return
 	}
-	front, err := rules.FrontOf(ctx, r.View, class)
+	front, err := kube.Decide(ctx, r.View, func(f *kube.Facts) *stream.Front { return stream.FrontOf(f, class) })
 	if err != nil {
 		return
 	}

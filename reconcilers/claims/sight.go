@@ -15,7 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // sight is one look at a holder, for all of its claims.
@@ -133,7 +133,7 @@ func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting
 	}
 	seen := claim.Sighting{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
 	if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
-		seen.Wants = rules.Wanted(s.stream, at.Class(), s.held) == at
+		seen.Wants = stream.Wanted(s.stream, at.Class(), s.held) == at
 	}
 	return seen, nil
 }

@@ -8,7 +8,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -17,35 +16,41 @@ import (
 func (r *streamReconciler) acquire(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, by claim.Claimant,
 ) (claim.Coordinate, refusal.Problems, error) {
-	req, problems, err := rules.Port(ctx, r.View, si, class)
-	if err != nil || len(problems) > 0 {
-		return claim.Coordinate{}, problems, err
+	var req stream.Request
+	adoption, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (a stream.Adoption) {
+		if req, a.Problems = stream.PortFor(f, si, class); len(a.Problems) > 0 || req.At.IsZero() {
+			return a
+		}
+		return stream.AdoptionOf(f, si, class, req.At)
+	})
+	if err != nil || len(adoption.Problems) > 0 {
+		return claim.Coordinate{}, adoption.Problems, err
 	}
 	if req.At.IsZero() {
-		return r.draw(ctx, si, by, req)
+		return r.autoAssign(ctx, si, by, req)
 	}
-	if by.Adopts, problems, err = rules.Adoption(ctx, r.View, si, class, req.At); err != nil || len(problems) > 0 {
-		return claim.Coordinate{}, problems, err
-	}
+	by.Adopts = adoption.Adopts
 	_, err = r.Ledger.Claim(ctx, by, nil, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
-		problems, err = rules.Conflict(ctx, r.View, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
+		problems, err := kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
+			return stream.Conflict(f, si, req.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
+		})
 		return claim.Coordinate{}, problems, err
 	}
 	return req.At, nil, err
 }
 
-// draw claims a free port for a stream that names none. The port it had before is tried first, and claims that the
+// autoAssign claims a free port for a stream that names none. The port it had before is tried first, and claims that the
 // cache does not show yet count.
-func (r *streamReconciler) draw(
-	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req rules.Request,
+func (r *streamReconciler) autoAssign(
+	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,
 ) (claim.Coordinate, refusal.Problems, error) {
 	held, err := r.View.HeldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}
-	if at := rules.Wanted(si, req.Class.Name, held); !at.IsZero() {
+	if at := stream.Wanted(si, req.Class.Name, held); !at.IsZero() {
 		return at, nil, nil
 	}
 	take := func(at claim.Coordinate) (bool, error) {
@@ -62,9 +67,9 @@ func (r *streamReconciler) draw(
 			return before, nil, err
 		}
 	}
-	at, err := rules.Draw(si, req, take)
-	if errors.Is(err, rules.ErrNoFreePort) {
-		return claim.Coordinate{}, rules.NoFreePort(si, req.Class), nil
+	at, err := stream.AutoAssign(si, req, take)
+	if errors.Is(err, stream.ErrNoFreePort) {
+		return claim.Coordinate{}, stream.NoFreePort(si, req.Class), nil
 	}
 	return at, nil, err
 }

@@ -24,7 +24,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -222,12 +221,13 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 // targetConflict finds what another class writes to already. Admission lets no second class in; of two that got past
 // it, the one that was created first writes.
 func (r *classReconciler) targetConflict(ctx context.Context, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
-	return rules.ClassTargets(ctx, r.View, class, func(other *v1beta1.StreamIngressClass) bool {
+	yields := func(other *v1beta1.StreamIngressClass) bool {
 		if !other.CreationTimestamp.Equal(&class.CreationTimestamp) {
 			return other.CreationTimestamp.Before(&class.CreationTimestamp)
 		}
 		return other.Name < class.Name
-	})
+	}
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems { return stream.ClassTargets(f, class, yields) })
 }
 
 // asked tells the pacers of the classes that something is asked of.

@@ -9,8 +9,9 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -29,7 +30,7 @@ func (r *classReconciler) claimNodes(
 	if s.class.Spec.Service != nil {
 		return nil
 	}
-	front, err := rules.FrontOf(ctx, r.View, s.class)
+	front, err := r.frontOf(ctx, s.class)
 	if err != nil || front == nil {
 		return err
 	}
@@ -47,14 +48,14 @@ func (r *classReconciler) claimNodes(
 			delete(wanted, port.Port)
 		}
 		on := claim.NodePort(string(port.Protocol), port.Port)
-		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.View, on, held.Claim)))
+		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.View.ReservedNodePorts, on, held.Claim)))
 	}
 	return nil
 }
 
 // claimOnNodes claims on the nodes each port of a protocol on which the class has claims. refused are those that a Service has.
 func (r *classReconciler) claimOnNodes(
-	ctx context.Context, front *rules.Front, s *scene, protocol v1beta1.Protocol,
+	ctx context.Context, front *stream.Front, s *scene, protocol v1beta1.Protocol,
 ) (refused map[stream.PortKey]*claim.HeldError, err error) {
 	var mu sync.Mutex
 	refused = map[stream.PortKey]*claim.HeldError{}
@@ -84,13 +85,14 @@ func takenOnNodes(problems refusal.Problems) string {
 }
 
 // claimFrontPort claims what a port takes of what the front of a proxy shares. held says that somebody else has some of it.
-func (b base) claimFrontPort(ctx context.Context, front *rules.Front, port stream.PortKey) (held *claim.HeldError, err error) {
+func (b base) claimFrontPort(ctx context.Context, front *stream.Front, port stream.PortKey) (held *claim.HeldError, err error) {
 	for _, point := range front.Points(port.Protocol, port.Port) {
 		if c, err := b.View.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
 			continue // that of another class on the nodes does, or they would take it from each other
 		}
 		if front.Service != nil && point.IsNode() {
-			switch c, err := rules.HeldOnNodes(ctx, b.View, point); {
+			c, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return loadbalancer.HeldOnNodes(f, point) })
+			switch {
 			case err != nil:
 				return nil, err
 			case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there

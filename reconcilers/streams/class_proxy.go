@@ -14,7 +14,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -23,7 +22,7 @@ type proxy struct {
 	class *v1beta1.StreamIngressClass
 	// service is nil where there is none.
 	service *corev1.Service
-	front   stream.Front
+	front   stream.ServicePorts
 }
 
 // String names the Service, which is there.
@@ -57,7 +56,7 @@ func (p *proxy) refuse(report *classReport, refused map[stream.PortKey]string) {
 func (r *serviceReconciler) claimFront(
 	ctx context.Context, p *proxy, ports []stream.PortKey, report *classReport,
 ) ([]stream.PortKey, error) {
-	front, err := rules.FrontOf(ctx, r.View, p.class)
+	front, err := r.frontOf(ctx, p.class)
 	if err != nil || front == nil {
 		return ports, err
 	}
@@ -79,7 +78,7 @@ func (r *serviceReconciler) claimFront(
 // noteClass has the claims on what open ports take say for which class the Service has them. Those that were made when the Service
 // was given its addresses don't.
 func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []stream.PortKey) error {
-	front, err := rules.FrontOf(ctx, r.View, p.class)
+	front, err := r.frontOf(ctx, p.class)
 	if err != nil || front == nil {
 		return err
 	}

@@ -37,26 +37,26 @@ func TestServiceWith(t *testing.T) {
 // have opened does not.
 func TestFingerprint(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*corev1.Service, *stream.Front)
+		change func(*corev1.Service, *stream.ServicePorts)
 		new    bool
 	}{
-		"nothing":        {func(*corev1.Service, *stream.Front) {}, false},
-		"a port of ours": {func(s *corev1.Service, _ *stream.Front) { s.Spec.Ports = s.Spec.Ports[:1] }, false},
-		"a foreign port": {func(_ *corev1.Service, f *stream.Front) { f.Foreign[tcpPorts(81)[0]] = corev1.ServicePort{Port: 81} }, true},
-		"a foreign name": {func(_ *corev1.Service, f *stream.Front) {
+		"nothing":        {func(*corev1.Service, *stream.ServicePorts) {}, false},
+		"a port of ours": {func(s *corev1.Service, _ *stream.ServicePorts) { s.Spec.Ports = s.Spec.Ports[:1] }, false},
+		"a foreign port": {func(_ *corev1.Service, f *stream.ServicePorts) { f.Foreign[tcpPorts(81)[0]] = corev1.ServicePort{Port: 81} }, true},
+		"a foreign name": {func(_ *corev1.Service, f *stream.ServicePorts) {
 			f.Foreign[tcpPorts(80)[0]] = corev1.ServicePort{Port: 80, Name: "web"}
 		}, true},
-		"the type":        {func(s *corev1.Service, _ *stream.Front) { s.Spec.Type = corev1.ServiceTypeNodePort }, true},
-		"the annotations": {func(s *corev1.Service, _ *stream.Front) { s.Annotations = map[string]string{"a": "b"} }, false},
+		"the type":        {func(s *corev1.Service, _ *stream.ServicePorts) { s.Spec.Type = corev1.ServiceTypeNodePort }, true},
+		"the annotations": {func(s *corev1.Service, _ *stream.ServicePorts) { s.Annotations = map[string]string{"a": "b"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := func(change func(*corev1.Service, *stream.Front)) string {
+			at := func(change func(*corev1.Service, *stream.ServicePorts)) string {
 				class, _, svc := accesstest.Public()
-				p := &proxy{class: class, service: svc, front: stream.Front{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
+				p := &proxy{class: class, service: svc, front: stream.ServicePorts{Foreign: map[stream.PortKey]corev1.ServicePort{tcpPorts(80)[0]: {Port: 80}}}}
 				change(p.service, &p.front)
 				return fingerprint(p)
 			}
-			if got := at(tc.change) != at(func(*corev1.Service, *stream.Front) {}); got != tc.new {
+			if got := at(tc.change) != at(func(*corev1.Service, *stream.ServicePorts) {}); got != tc.new {
 				t.Errorf("the fingerprint is another: %v", got)
 			}
 		})

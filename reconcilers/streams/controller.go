@@ -17,7 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -89,17 +89,16 @@ const pendingRetry = 5 * time.Second
 // judge finds out everything that the status of a stream tells.
 func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress) (*verdict, error) {
 	v := &verdict{}
-	class, problems, err := rules.ClassOf(ctx, r.View, si)
-	if err != nil {
+	var err error
+	if v.class, v.refusal, err = r.classOf(ctx, si); err != nil {
 		return nil, err
 	}
-	v.class, v.refusal = class, problems
-	if len(problems) == 0 {
-		if v.at, v.refusal, err = r.claim(ctx, si, class); err != nil {
+	if len(v.refusal) == 0 {
+		if v.at, v.refusal, err = r.claim(ctx, si, v.class); err != nil {
 			return nil, err
 		}
 	}
-	if v.resolved, err = r.resolve(ctx, si, class); err != nil {
+	if v.resolved, err = r.resolve(ctx, si, v.class); err != nil {
 		return nil, err
 	}
 	if len(v.refusal) == 0 {
@@ -108,15 +107,41 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 	return v, err
 }
 
+// classOf finds the class of a stream, nil where problems say why there is none.
+func (b base) classOf(ctx context.Context, si *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, refusal.Problems, error) {
+	var class *v1beta1.StreamIngressClass
+	problems, err := kube.Decide(ctx, b.View, func(f *kube.Facts) (problems refusal.Problems) {
+		class, problems = stream.ClassOf(f, si)
+		return problems
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return class, problems, nil
+}
+
+// consent is what keeps a stream from leading where it does; see stream.Consent.
+func (b base) consent(ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (refusal.Problems, error) {
+	return kube.Decide(ctx, b.View, func(f *kube.Facts) refusal.Problems { return stream.Consent(f, si, class) })
+}
+
+// frontOf is what is in front of the proxy of a class, nil where that shares nothing.
+func (b base) frontOf(ctx context.Context, class *v1beta1.StreamIngressClass) (*stream.Front, error) {
+	return kube.Decide(ctx, b.View, func(f *kube.Facts) *stream.Front { return stream.FrontOf(f, class) })
+}
+
 // resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and
 // goes when that is withdrawn. While there is no class, all stays as it is.
 func (r *streamReconciler) resolve(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
 ) (refusal.Problems, error) {
-	if class == nil {
-		return rules.Upstream(ctx, r.View, si)
+	missing := func() (refusal.Problems, error) {
+		return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems { return stream.Upstream(f, si) })
 	}
-	if problems, err := rules.Consent(ctx, r.View, si, class); err != nil || len(problems) > 0 {
+	if class == nil {
+		return missing()
+	}
+	if problems, err := r.consent(ctx, si, class); err != nil || len(problems) > 0 {
 		if err == nil && si.Outside() {
 			err = r.inside(ctx, si)
 		}
@@ -125,7 +150,7 @@ func (r *streamReconciler) resolve(
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
-	return rules.Upstream(ctx, r.View, si)
+	return missing()
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.
@@ -137,7 +162,7 @@ func (r *streamReconciler) claim(
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}
-	at := rules.Wanted(si, class.Name, held)
+	at := stream.Wanted(si, class.Name, held)
 	for _, point := range held {
 		if point == at {
 			return at, nil, nil

@@ -21,7 +21,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -54,13 +53,13 @@ func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress
 // the stream for as long as they like. It gets nothing new. What it has goes when leave is withdrawn, as that of any other, and
 // when it is no longer as it was written, as nothing is set right any more.
 func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngress) error {
-	class, _, err := rules.ClassOf(ctx, r.View, si)
+	class, _, err := r.classOf(ctx, si)
 	if err != nil || class == nil {
 		return err
 	}
 	permitted := si.Outside()
 	if permitted {
-		problems, err := rules.Consent(ctx, r.View, si, class)
+		problems, err := r.consent(ctx, si, class)
 		if err != nil {
 			return err
 		}

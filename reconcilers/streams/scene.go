@@ -10,7 +10,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -63,39 +62,45 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 func (b base) grantedStreams(
 	ctx context.Context, s *scene,
 ) (granted map[claim.Coordinate]*v1beta1.StreamIngress, asked map[claim.Coordinate]bool, err error) {
+	g, err := kube.Decide(ctx, b.View, func(f *kube.Facts) grants { return grantsOf(f, s) })
+	return g.granted, g.asked, err
+}
+
+// grants are what grantedStreams finds out.
+type grants struct {
+	granted map[claim.Coordinate]*v1beta1.StreamIngress
+	asked   map[claim.Coordinate]bool
+}
+
+func grantsOf(f stream.Facts, s *scene) grants {
 	held := map[claim.Holder][]claim.Coordinate{}
 	for at, c := range s.claims {
 		if h := claim.HolderOf(c); h.IsStream() {
 			held[h] = append(held[h], at)
 		}
 	}
-	granted = make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held))
-	asked = make(map[claim.Coordinate]bool, len(held))
+	g := grants{
+		granted: make(map[claim.Coordinate]*v1beta1.StreamIngress, len(held)),
+		asked:   make(map[claim.Coordinate]bool, len(held)),
+	}
 	for holder, points := range held {
-		si, err := b.View.Stream(ctx, holder.Key())
-		if err != nil {
-			return nil, nil, err
-		}
+		si := f.Stream(holder.Key())
 		if si == nil {
 			continue
 		}
 		if name := kube.ClassName(si); name != "" && name != s.class.Name {
 			continue
 		}
-		at := rules.Wanted(si, s.class.Name, points)
+		at := stream.Wanted(si, s.class.Name, points)
 		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
 			continue
 		}
-		asked[at] = true
-		problems, err := rules.Consent(ctx, b.View, si, s.class)
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(problems) == 0 {
-			granted[at] = si
+		g.asked[at] = true
+		if len(stream.Consent(f, si, s.class)) == 0 {
+			g.granted[at] = si
 		}
 	}
-	return granted, asked, nil
+	return g
 }
 
 // wantedEntries are the entries that should stand in the ConfigMap of a protocol.

@@ -14,8 +14,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -132,11 +132,9 @@ func (r *streamReconciler) opened(
 	}
 	ref := v.class.Spec.Service
 	if ref == nil {
-		front, err := rules.FrontOf(ctx, r.View, v.class)
-		if err != nil {
-			return metav1.Condition{}, err
-		}
-		taken, err := front.Hindrance(ctx, r.View, v.at)
+		taken, err := kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
+			return stream.FrontOf(f, v.class).Conflicts(f, v.at)
+		})
 		if err == nil && len(taken) > 0 {
 			return no(v1beta1.ReasonPortRefused, takenOnNodes(taken))
 		}

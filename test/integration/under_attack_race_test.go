@@ -118,7 +118,7 @@ func raceDraws(w *world) {
 	var y tally
 	for round := range longRounds {
 		name := fmt.Sprintf("round-%d", round)
-		port := stream.Draw(e.free(TCP), users[0].namespace, name)
+		port := stream.PickPort(e.free(TCP), users[0].namespace, name)
 		got := all(users, func(i int, c *creator) error {
 			if i < 2 {
 				return c.Create(w.t.Context(), sti(c.namespace+"/"+name, of("draws"), auto(TCP)))

@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"errors"
@@ -9,17 +9,16 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// ErrNoFreePort says that every port a stream could draw is taken.
+// ErrNoFreePort says that every port that a stream could be assigned is taken.
 var ErrNoFreePort = errors.New("no free port")
 
-// Draw draws ports for a stream that names none, until take has taken one. take says whether it got the port: somebody
-// else may have drawn the same at the same time. The error is ErrNoFreePort when all are gone, or that of take.
-func Draw(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bool, error)) (claim.Coordinate, error) {
+// AutoAssign picks ports for a stream that names none, until take has taken one. take says whether it got the port: somebody
+// else may have picked the same at the same time. The error is ErrNoFreePort when all are gone, or that of take.
+func AutoAssign(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bool, error)) (claim.Coordinate, error) {
 	for {
-		port := stream.Draw(req.Free, s.Namespace, s.Name)
+		port := PickPort(req.Free, s.Namespace, s.Name)
 		if port == 0 {
 			return claim.Coordinate{}, ErrNoFreePort
 		}
@@ -31,9 +30,9 @@ func Draw(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bo
 	}
 }
 
-// NoFreePort tells a stream that every port it could draw is taken.
+// NoFreePort tells a stream that every port that it could be assigned is taken.
 func NoFreePort(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
-	from, to := stream.Ends(*class.Spec.AutoAssign)
+	from, to := Ends(*class.Spec.AutoAssign)
 	return refusal.One(v1beta1.ReasonNoFreePort, field.Required(listenPath, fmt.Sprintf(
 		"the autoAssign range %d-%d of class %q has no free %s port left for namespace %q; name a port, or delete a stream",
 		from, to, class.Name, s.ProtocolOrDefault(), s.Namespace)))

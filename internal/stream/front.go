@@ -1,7 +1,6 @@
-package rules
+package stream
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,39 +14,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// NodesView is what the rules see of who has ports of the nodes.
-type NodesView interface {
-	// Claim reads a claim by name.
-	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
-	// ClassesOnNodes lists the classes without a Service, whose proxies are on the network of the nodes.
-	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
-}
-
-// FrontView is what the rules see of the Service in front of a proxy, as a load balancer.
-type FrontView interface {
-	NodesView
-	// Service reads a Service.
-	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
-	// Balances says whether a Service is a load balancer that is Portcullis' to serve.
-	Balances(svc *corev1.Service) bool
-	// Held lists the points that a holder has claims on, in ascending order.
-	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
-	// ClaimedPorts lists the claims on ports of an address.
-	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
-	// NodePortClaims lists the claims on ports of the nodes.
-	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
-	// ReservedNodePorts are the ports of the nodes that no Service gets.
-	ReservedNodePorts() loadbalancer.PortRanges
-	// Unclaimed takes the ports of a class that have a claim out of a set.
-	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
-	// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
-	GivesNodes() bool
-}
-
-// Front is what stands in front of the proxy of a class, where it shares its addresses, or the nodes, with Services port by
+// Front is what is in front of the proxy of a class, where it shares its addresses, or the nodes, with Services port by
 // port: what is opened on it is opened there, and must be free there. It is the class's Service; where the class has none, its
 // proxy is on the network of the nodes, and the class itself is the holder.
 type Front struct {
@@ -62,27 +31,23 @@ type Front struct {
 
 // FrontOf finds the front of a class, nil where it shares nothing. A Service that does not exist while the class names it keeps
 // what it has.
-func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass) (*Front, error) {
+func FrontOf(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 	ref := class.Spec.Service
-	if ref == nil && v.GivesNodes() {
-		return &Front{class: class, Nodes: true}, nil
+	if ref == nil && facts.GivesNodes() {
+		return &Front{class: class, Nodes: true}
 	}
 	if ref == nil {
-		return nil, nil
+		return nil
 	}
-	svc, err := v.Service(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-	if err != nil || svc != nil && !v.Balances(svc) {
-		return nil, err
+	svc := facts.Service(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if svc != nil && !facts.IsOurs(svc) {
+		return nil
 	}
 	if svc == nil { // it is about to be made again, and has what it had
 		svc = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
 	}
 	f := &Front{class: class, Service: svc}
-	held, err := v.Held(ctx, f.Holder())
-	if err != nil {
-		return nil, err
-	}
-	for _, at := range held {
+	for _, at := range facts.Held(f.Holder()) {
 		switch {
 		case at.IsNode():
 			f.Nodes = true
@@ -91,9 +56,9 @@ func FrontOf(ctx context.Context, v FrontView, class *v1beta1.StreamIngressClass
 		}
 	}
 	if !f.Nodes && len(f.Addresses) == 0 {
-		return nil, nil
+		return nil
 	}
-	return f, nil
+	return f
 }
 
 // Holder is the Service as holder of claims, or the class.
@@ -136,55 +101,30 @@ func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate
 	return points
 }
 
-// Hindrance says what keeps a port of the proxy from being opened on its front, as far as is known without asking the API
+// Conflicts say what keeps a port of the proxy from being opened on its front, as far as is known without asking the API
 // server; none if nothing does.
-func (f *Front) Hindrance(ctx context.Context, v FrontView, at claim.Coordinate) (refusal.Problems, error) {
+func (f *Front) Conflicts(facts FrontFacts, at claim.Coordinate) refusal.Problems {
 	for _, point := range f.Points(at.Protocol(), at.Port()) {
-		held, err := f.claimOn(ctx, v, point)
-		if err != nil {
-			return nil, err
-		}
-		if problems := f.Refused(v, point, held); len(problems) > 0 {
-			return problems, nil
+		if problems := f.Refused(facts.ReservedNodePorts, point, f.claimOn(facts, point)); len(problems) > 0 {
+			return problems
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // claimOn finds the claim on a point of the front, or the one that keeps it from Services.
-func (f *Front) claimOn(ctx context.Context, v NodesView, point claim.Coordinate) (*v1beta1.EdgeClaim, error) {
+func (f *Front) claimOn(facts loadbalancer.NodeFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
 	if f.Service != nil && point.IsNode() {
-		return HeldOnNodes(ctx, v, point)
+		return loadbalancer.HeldOnNodes(facts, point)
 	}
-	return v.Claim(ctx, point.Name())
+	return facts.Claim(point.Name())
 }
 
-// HeldOnNodes finds the claim that keeps a port of the nodes from Services, nil for none: the one on the port itself, or the one on
-// the port of a proxy that listens on the nodes. Its class claims it there, too, but only when it has learned that the nodes are
-// shared, or that its proxy is on them by now; a Service that has waited for the same would be faster.
-func HeldOnNodes(ctx context.Context, v NodesView, at claim.Coordinate) (*v1beta1.EdgeClaim, error) {
-	held, err := v.Claim(ctx, at.Name())
-	if err != nil || held != nil {
-		return held, err
-	}
-	classes, err := v.ClassesOnNodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range classes {
-		port := claim.Stream(classes[i].Name, at.Protocol(), at.Port())
-		if port.IsZero() { // SCTP, which no proxy serves
-			return nil, nil
-		}
-		if held, err = v.Claim(ctx, port.Name()); err != nil || held != nil {
-			return held, err
-		}
-	}
-	return nil, nil
-}
-
-// Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none.
-func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeClaim) refusal.Problems {
+// Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none. reserved
+// answers which ports of the nodes no Service gets; it is asked only where that counts.
+func (f *Front) Refused(
+	reserved func() loadbalancer.PortRanges, point claim.Coordinate, held *v1beta1.EdgeClaim,
+) refusal.Problems {
 	if held != nil && f.IsOwn(held) {
 		return nil
 	}
@@ -203,7 +143,7 @@ func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeC
 	case held != nil:
 		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
 			fmt.Sprintf(", on %s, which is also an address of %s", point.Address(), where)))
-	case point.IsNode() && v.ReservedNodePorts().Has(point.Port()):
+	case point.IsNode() && reserved().Has(point.Port()):
 		return refusal.One(v1beta1.ReasonPortReserved, field.Invalid(listenPath, point.Port(),
 			"the nodes reserve this port for themselves, and they serve "+where))
 	default:
@@ -212,35 +152,24 @@ func (f *Front) Refused(v FrontView, point claim.Coordinate, held *v1beta1.EdgeC
 }
 
 // Free takes out of a set the ports that are not free on the front.
-func (f *Front) Free(ctx context.Context, v FrontView, protocol v1beta1.Protocol, ports *stream.PortSet) error {
+func (f *Front) Free(facts FrontFacts, protocol v1beta1.Protocol, ports *PortSet) {
 	if f == nil {
-		return nil
+		return
 	}
 	var claims []*v1beta1.EdgeClaim
 	for _, ip := range f.Addresses {
-		on, err := v.ClaimedPorts(ctx, ip)
-		if err != nil {
-			return err
-		}
-		claims = append(claims, on...)
+		claims = append(claims, facts.ClaimedPorts(ip)...)
 	}
 	if f.Nodes {
-		on, err := v.NodePortClaims(ctx)
-		if err != nil {
-			return err
-		}
-		claims = append(claims, on...)
+		claims = append(claims, facts.NodePortClaims()...)
 	}
 	if f.Nodes && f.Service != nil {
-		for _, r := range v.ReservedNodePorts() {
-			ports.RemoveRange(stream.Ends(r))
+		for _, r := range facts.ReservedNodePorts() {
+			ports.RemoveRange(Ends(r))
 		}
-		classes, err := v.ClassesOnNodes(ctx)
-		if err != nil {
-			return err
-		}
+		classes := facts.ClassesOnNodes()
 		for i := range classes {
-			v.Unclaimed(ports, classes[i].Name, protocol)
+			facts.Unclaimed(ports, classes[i].Name, protocol)
 		}
 	}
 	for _, c := range claims {
@@ -248,5 +177,4 @@ func (f *Front) Free(ctx context.Context, v FrontView, protocol v1beta1.Protocol
 			ports.Remove(at.Port())
 		}
 	}
-	return nil
 }

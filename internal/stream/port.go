@@ -1,7 +1,6 @@
-package rules
+package stream
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 var (
@@ -22,40 +20,29 @@ var (
 
 // ClassOf finds the class of a stream: the one it names; else the one that serves it already, so that a new default
 // class moves no port; else the default class.
-func ClassOf(ctx context.Context, v View, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, refusal.Problems, error) {
+func ClassOf(f Facts, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, refusal.Problems) {
 	name := s.Spec.ClassName
 	if name == "" {
 		name = s.Status.ClassName
 	}
 	if name == "" {
-		held, err := v.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
-		if err != nil {
-			return nil, nil, err
-		}
+		held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
 		if len(held) > 0 {
 			name = held[0].Class()
 		}
 	}
 	if name == "" {
-		return defaultClass(ctx, v)
+		return defaultClass(f)
 	}
-	class, err := v.Class(ctx, name)
-	if err != nil || class != nil {
-		return class, nil, err
-	}
-	names, err := classNames(ctx, v)
-	if err != nil {
-		return nil, nil, err
+	if class := f.Class(name); class != nil {
+		return class, nil
 	}
 	return nil, refusal.One(v1beta1.ReasonClassNotFound, refusal.Detailed(field.NotFound(classPath, name),
-		"there is no StreamIngressClass of this name; "+names)), nil
+		"there is no StreamIngressClass of this name; "+classNames(f)))
 }
 
-func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, refusal.Problems, error) {
-	classes, err := v.Classes(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+func defaultClass(f ClassFacts) (*v1beta1.StreamIngressClass, refusal.Problems) {
+	classes := f.Classes()
 	var found []*v1beta1.StreamIngressClass
 	var names []string
 	for i := range classes {
@@ -66,27 +53,26 @@ func defaultClass(ctx context.Context, v View) (*v1beta1.StreamIngressClass, ref
 	}
 	switch len(found) {
 	case 1:
-		return found[0], nil, nil
+		return found[0], nil
 	case 0:
-		names, err := classNames(ctx, v)
 		return nil, refusal.One(v1beta1.ReasonClassNotFound, field.Required(classPath,
-			"no class is named, and no StreamIngressClass is annotated "+v1beta1.AnnotationDefaultClass+`: "true"; `+names)), err
+			"no class is named, and no StreamIngressClass is annotated "+v1beta1.AnnotationDefaultClass+`: "true"; `+classNames(f)))
 	default:
 		return nil, refusal.One(v1beta1.ReasonClassAmbiguous, field.Required(classPath,
-			"no class is named, and several are marked as default: name one of "+strings.Join(names, ", "))), nil
+			"no class is named, and several are marked as default: name one of "+strings.Join(names, ", ")))
 	}
 }
 
-func classNames(ctx context.Context, v View) (string, error) {
-	classes, err := v.Classes(ctx)
-	if err != nil || len(classes) == 0 {
-		return "there are no classes yet", err
+func classNames(f ClassFacts) string {
+	classes := f.Classes()
+	if len(classes) == 0 {
+		return "there are no classes yet"
 	}
 	names := make([]string, 0, len(classes))
 	for i := range classes {
 		names = append(names, classes[i].Name)
 	}
-	return "name one of " + strings.Join(names, ", "), nil
+	return "name one of " + strings.Join(names, ", ")
 }
 
 // Wanted is the point that a stream asks for in its class, given the points that it holds. A stream without listen
@@ -113,95 +99,77 @@ func Wanted(s *v1beta1.StreamIngress, class string, held []claim.Coordinate) cla
 // Request is what a stream asks of a class.
 type Request struct {
 	Class *v1beta1.StreamIngressClass
-	// At is the point that it wants, zero when a port has to be drawn.
+	// At is the point that it wants, zero when a port is to be auto-assigned.
 	At claim.Coordinate
-	// Free are, when a port has to be drawn, the ports to draw from.
-	Free *stream.PortSet
+	// Free are, when a port is to be auto-assigned, those to choose from.
+	Free *PortSet
 	// Front is where the port has to be free, too; nil for nowhere.
 	Front *Front
 }
 
-// Port decides whether the policy of the class gives a stream the port it asks for. It says nothing about who holds the
+// PortFor decides whether the policy of the class gives a stream the port it asks for. It says nothing about who holds the
 // port: that is for the ledger to say. It is for streams that do not hold the port yet; one that does is never judged
 // again.
-func Port(ctx context.Context, v View, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, refusal.Problems, error) {
+func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, refusal.Problems) {
 	protocol := s.ProtocolOrDefault()
 	req := Request{Class: class}
 	if class.ConfigMap(protocol) == nil {
 		return req, refusal.One(v1beta1.ReasonProtocolNotSupported, field.Invalid(specPath.Child("protocol"), protocol,
-			fmt.Sprintf("class %q has no %s ports: its %sConfigMap is not set", class.Name, protocol, strings.ToLower(string(protocol))))), nil
+			fmt.Sprintf("class %q has no %s ports: its %sConfigMap is not set", class.Name, protocol, strings.ToLower(string(protocol)))))
 	}
-	held, err := v.Held(ctx, claim.StreamHolder(s.Namespace, s.Name))
-	if err != nil {
-		return req, nil, err
-	}
-	if req.Front, err = FrontOf(ctx, v, class); err != nil {
-		return req, nil, err
-	}
+	held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
+	req.Front = FrontOf(f, class)
 	req.At = Wanted(s, class.Name, held)
 	if s.DeletionTimestamp != nil && !slices.Contains(held, req.At) {
-		return req, refusal.Problems{refusal.BeingDeleted(listenPath)}, nil
+		return req, refusal.Problems{refusal.BeingDeleted(listenPath)}
 	}
 	if s.Spec.Listen == nil {
 		if !req.At.IsZero() {
-			return req, nil, nil
+			return req, nil
 		}
-		return draw(ctx, v, s, req)
+		return automatic(f, s, req)
 	}
 	port := *s.Spec.Listen
-	if stream.Reserved(class, port) {
-		suggestion, err := suggest(ctx, v, s, req.At)
+	if Reserved(class, port) {
 		return req, refusal.One(v1beta1.ReasonPortReserved, field.Invalid(listenPath, port,
-			fmt.Sprintf("class %q reserves this port for itself; %s", class.Name, suggestion))), err
+			fmt.Sprintf("class %q reserves this port for itself; %s", class.Name, suggest(f, s, req.At))))
 	}
-	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
-	if err != nil {
-		return req, nil, err
-	}
-	if !stream.Allowed(class, protocol, namespace, port) {
-		suggestion, err := suggest(ctx, v, s, req.At)
+	namespace := f.NamespaceLabels(s.Namespace)
+	if !Allowed(class, protocol, namespace, port) {
 		return req, refusal.One(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
-			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggestion))), err
+			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggest(f, s, req.At))))
 	}
 	if !slices.Contains(held, req.At) {
-		if problems, err := portLimit(ctx, v, s, class, namespace, req.At); err != nil || len(problems) > 0 {
-			return req, problems, err
+		if problems := portLimit(f, s, class, namespace, req.At); len(problems) > 0 {
+			return req, problems
 		}
 	}
-	problems, err := req.Front.Hindrance(ctx, v, req.At)
-	if err != nil || len(problems) == 0 {
-		return req, nil, err
+	problems := req.Front.Conflicts(f, req.At)
+	if len(problems) > 0 {
+		problems[0].Err.Detail += "; " + suggest(f, s, req.At)
 	}
-	suggestion, err := suggest(ctx, v, s, req.At)
-	problems[0].Err.Detail += "; " + suggestion
-	return req, problems, err
+	return req, problems
 }
 
-// draw finds the ports from which a stream without listen may draw.
-func draw(ctx context.Context, v View, s *v1beta1.StreamIngress, req Request) (Request, refusal.Problems, error) {
+// automatic finds the ports of which a stream without listen may be assigned one.
+func automatic(f Facts, s *v1beta1.StreamIngress, req Request) (Request, refusal.Problems) {
 	class := req.Class
 	if class.Spec.AutoAssign == nil {
 		return req, refusal.One(v1beta1.ReasonAutoAssignDisabled, field.Required(listenPath,
-			fmt.Sprintf("class %q has no autoAssign range to draw a port from, so the port must be named", class.Name))), nil
+			fmt.Sprintf("class %q has no autoAssign range to draw a port from, so the port must be named", class.Name)))
 	}
-	namespace, err := v.NamespaceLabels(ctx, s.Namespace)
-	if err != nil {
-		return req, nil, err
+	namespace := f.NamespaceLabels(s.Namespace)
+	shares := portShares(f, s, class, namespace)
+	req.Free = Automatic(class, s.ProtocolOrDefault(), namespace, spent(shares)...)
+	f.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
+	req.Front.Free(f, s.ProtocolOrDefault(), req.Free)
+	if req.Free.Next(1) != 0 {
+		return req, nil
 	}
-	shares, err := portShares(ctx, v, s, class, namespace)
-	if err != nil {
-		return req, nil, err
+	if problems := automaticLimit(f, s, class, namespace, shares); len(problems) > 0 {
+		return req, problems
 	}
-	req.Free = stream.Automatic(class, s.ProtocolOrDefault(), namespace, spent(shares)...)
-	v.Unclaimed(req.Free, class.Name, s.ProtocolOrDefault())
-	if err := req.Front.Free(ctx, v, s.ProtocolOrDefault(), req.Free); err != nil || req.Free.Next(1) != 0 {
-		return req, nil, err
-	}
-	problems, err := drawLimit(ctx, v, s, class, namespace, shares)
-	if err == nil && len(problems) == 0 {
-		problems = NoFreePort(s, class)
-	}
-	return req, problems, err
+	return req, NoFreePort(s, class)
 }
 
 // Moves says whether a change of a stream can move it to another point.

@@ -1,7 +1,6 @@
-package rules
+package stream
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -12,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
-// Class decides what one class alone can get wrong beyond its schema.
-func Class(class *v1beta1.StreamIngressClass) refusal.Problems {
+// CheckClass decides what one class alone can get wrong beyond its schema.
+func CheckClass(class *v1beta1.StreamIngressClass) refusal.Problems {
 	var problems refusal.Problems
 	for i, rule := range class.Spec.Allow {
 		if rule.NamespaceSelector == nil {
@@ -30,12 +29,9 @@ func Class(class *v1beta1.StreamIngressClass) refusal.Problems {
 // ClassTargets decides whether another class writes to a ConfigMap or Service of this one. yields says to which other
 // classes this one has to give way; nil stands for all.
 func ClassTargets(
-	ctx context.Context, v View, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool,
-) (refusal.Problems, error) {
-	classes, err := v.Classes(ctx)
-	if err != nil {
-		return nil, err
-	}
+	f ClassFacts, class *v1beta1.StreamIngressClass, yields func(other *v1beta1.StreamIngressClass) bool,
+) refusal.Problems {
+	classes := f.Classes()
 	var problems refusal.Problems
 	for i := range classes {
 		other := &classes[i]
@@ -52,7 +48,7 @@ func ClassTargets(
 			}
 		}
 	}
-	return problems, nil
+	return problems
 }
 
 // NewTargets is a class with those targets only that it did not have before: what it has already is not judged again.
@@ -133,30 +129,22 @@ func refText(ref *v1beta1.ObjectReference) string {
 // ClassConsent decides whether a change of upstreamNamespaces or outsideUpstreams would cut streams off from upstreams in
 // other namespaces, or outside. streams are those of the class.
 func ClassConsent(
-	ctx context.Context, v View, before, after *v1beta1.StreamIngressClass, streams []v1beta1.StreamIngress,
-) (refusal.Problems, error) {
+	f UpstreamFacts, before, after *v1beta1.StreamIngressClass, streams []v1beta1.StreamIngress,
+) refusal.Problems {
 	if before.Spec.UpstreamNamespaces == after.Spec.UpstreamNamespaces && before.Spec.OutsideUpstreams == after.Spec.OutsideUpstreams {
-		return nil, nil
+		return nil
 	}
 	var inside, outside []string
 	for i := range streams {
 		s := &streams[i]
-		had, err := Consent(ctx, v, s, before)
-		if err != nil {
-			return nil, err
-		}
-		if len(had) > 0 {
+		if len(Consent(f, s, before)) > 0 {
 			continue
 		}
 		name := s.Namespace + "/" + s.Name
-		if refused, err := enters(ctx, v, s, after); err != nil {
-			return nil, err
-		} else if len(refused) > 0 {
+		if len(enters(f, s, after)) > 0 {
 			inside = append(inside, name)
 		}
-		if refused, err := leaves(ctx, v, s, after); err != nil {
-			return nil, err
-		} else if len(refused) > 0 {
+		if len(leaves(f, s, after)) > 0 {
 			outside = append(outside, name)
 		}
 	}
@@ -172,5 +160,5 @@ func ClassConsent(
 			"can't be changed to %s while %d stream(s) lead out of the cluster, the first is %s: delete them first",
 			after.Spec.OutsideUpstreams, len(outside), slices.Min(outside))))...)
 	}
-	return problems, nil
+	return problems
 }

@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// streamReader answers the questions of the rules for streams and their classes.
+type streamReader interface {
+	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
+	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
+	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
+	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
+	ClusterDomain() string
+	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error)
+	Balances(svc *corev1.Service) bool
+	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
+	GivesNodes() bool
+}
+
+// Class is a class by name, nil for none.
+func (f *Facts) Class(name string) *v1beta1.StreamIngressClass {
+	return f.classes.of(f, name, f.from.Class)
+}
+
+// Classes are all classes, by name.
+func (f *Facts) Classes() []v1beta1.StreamIngressClass { return once(f, f.from.Classes) }
+
+// Stream is a StreamIngress, nil for none.
+func (f *Facts) Stream(key types.NamespacedName) *v1beta1.StreamIngress {
+	return once(f, func(ctx context.Context) (*v1beta1.StreamIngress, error) { return f.from.Stream(ctx, key) })
+}
+
+// IsOutside says whether a Service is the one of a stream that leads out of the cluster, made by Portcullis or yet to be made.
+func (f *Facts) IsOutside(service types.NamespacedName) bool {
+	return once(f, func(ctx context.Context) (bool, error) { return f.from.IsOutside(ctx, service) })
+}
+
+// ClusterDomain is the domain of the names of the cluster's own Services.
+func (f *Facts) ClusterDomain() string { return f.from.ClusterDomain() }
+
+// Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
+func (f *Facts) Granted(from string, service types.NamespacedName) bool {
+	return once(f, func(ctx context.Context) (bool, error) { return f.from.Granted(ctx, from, service) })
+}
+
+// Foreign is what is at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
+func (f *Facts) Foreign(class *v1beta1.StreamIngressClass, port stream.PortKey) (_ stream.Foreign, ok bool) {
+	found := once(f, func(ctx context.Context) (stream.Foreign, error) {
+		var found stream.Foreign
+		var err error
+		found, ok, err = f.from.Foreign(ctx, class, port)
+		return found, err
+	})
+	return found, ok && f.err == nil
+}
+
+// IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
+func (f *Facts) IsOurs(svc *corev1.Service) bool { return f.from.Balances(svc) }
+
+// Unclaimed takes the ports of a class that have a claim out of a set.
+func (f *Facts) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
+	f.from.Unclaimed(ports, class, protocol)
+}
+
+// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
+func (f *Facts) GivesNodes() bool { return f.from.GivesNodes() }
+
+var _ stream.Facts = &Facts{}
