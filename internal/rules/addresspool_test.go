@@ -150,7 +150,7 @@ func TestPoolInUse(t *testing.T) {
 			want: []verdict{inUse("metadata.name", "3 Service(s) would lose their address, shop/vip (10.96.0.9), shop/vip-port (10.96.0.11), shop/vip-six (fd00::9)")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, w, func(View) (refusal.Problems, error) {
+			judge(t, w, func() (refusal.Problems, error) {
 				var after *addresspool.Pool
 				if test.after != nil {
 					after = readPool(t, test.after)

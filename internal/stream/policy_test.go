@@ -179,7 +179,7 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
-func TestDraw(t *testing.T) {
+func TestPickPort(t *testing.T) {
 	free := &PortSet{}
 	free.AddRange(20000, 20999)
 	if again := PickPort(free, "shop", "postgres"); again != PickPort(free, "shop", "postgres") {

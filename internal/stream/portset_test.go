@@ -17,9 +17,12 @@ func setOf(ports ...int32) *PortSet {
 	return s
 }
 
-// listed are the ports of a set in ascending order.
+// listed are the ports of a set in ascending order, none of no set.
 func listed(s *PortSet) []int32 {
 	var ports []int32
+	if s == nil {
+		return nil
+	}
 	for port := s.Next(1); port != 0; port = s.Next(port + 1) {
 		ports = append(ports, port)
 	}

@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"testing"
@@ -9,7 +9,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 var me = claim.StreamHolder("shop", "postgres")
@@ -17,37 +16,37 @@ var me = claim.StreamHolder("shop", "postgres")
 func TestClassOf(t *testing.T) {
 	internal := func(port int32) claim.Coordinate { return claim.Stream("internal", v1beta1.TCP, port) }
 	for name, tc := range map[string]struct {
-		world world
+		facts facts
 		in    *v1beta1.StreamIngress
 		class string
 		want  []verdict
 	}{
 		"the one it names": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
 			in:    sti(of("internal")), class: "internal",
 		},
 		"the one it names, even when another serves it": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
 			in:    sti(of("internal"), servedBy("public", 80)), class: "internal",
 		},
 		"the default class": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
 			in:    sti(of("")), class: "public",
 		},
 		"the one that serves it, when another is the default now": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}},
 			in:    sti(of(""), servedBy("internal", 80)), class: "internal",
 		},
 		"the one it holds a port of, when its status is not written yet": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}, claims: claims(me, internal(80))},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public", isDefault)}, claims: claims(me, internal(80))},
 			in:    sti(of("")), class: "internal",
 		},
 		"the one that serves it, when there are several defaults": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal", isDefault), class("public", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal", isDefault), class("public", isDefault)}},
 			in:    sti(of(""), servedBy("public", 80)), class: "public",
 		},
 		"none of that name": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
 			in:    sti(of("nosuch")),
 			want: []verdict{{v1beta1.ReasonClassNotFound,
 				`spec.className: Not found: "nosuch": there is no StreamIngressClass of this name; name one of internal, public`}},
@@ -58,20 +57,20 @@ func TestClassOf(t *testing.T) {
 				`spec.className: Not found: "nosuch": there is no StreamIngressClass of this name; there are no classes yet`}},
 		},
 		"the one that served it is gone": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("public", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("public", isDefault)}},
 			in:    sti(of(""), servedBy("internal", 80)),
 			want: []verdict{{v1beta1.ReasonClassNotFound,
 				`spec.className: Not found: "internal": there is no StreamIngressClass of this name; name one of public`}},
 		},
 		"no default": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}},
 			in:    sti(of("")),
 			want: []verdict{{v1beta1.ReasonClassNotFound,
 				`spec.className: Required value: no class is named, and no StreamIngressClass is annotated ` +
 					`nginx-stream.jeffthecoder.xyz/is-default-class: "true"; name one of internal, public`}},
 		},
 		"several defaults": {
-			world: world{classes: []*v1beta1.StreamIngressClass{class("a", isDefault), class("b"), class("c", isDefault)}},
+			facts: facts{classes: []*v1beta1.StreamIngressClass{class("a", isDefault), class("b"), class("c", isDefault)}},
 			in:    sti(of("")),
 			want: []verdict{{v1beta1.ReasonClassAmbiguous,
 				`spec.className: Required value: no class is named, and several are marked as default: name one of a, c`}},
@@ -79,12 +78,9 @@ func TestClassOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var found *v1beta1.StreamIngressClass
-			judge(t, &tc.world, func(v View) (p refusal.Problems, err error) {
-				c, p, err := ClassOf(t.Context(), v, tc.in)
-				if err == nil {
-					found = c
-				}
-				return p, err
+			decide(t, &tc.facts, func(f Facts) (problems refusal.Problems) {
+				found, problems = ClassOf(f, tc.in)
+				return problems
 			}, tc.want...)
 			if got := nameOf(found); got != tc.class {
 				t.Errorf("class %q, want %q", got, tc.class)
@@ -131,7 +127,7 @@ func TestPort(t *testing.T) {
 	noUDP := func(c *v1beta1.StreamIngressClass) { c.Spec.UDPConfigMap = nil }
 	data := map[string]labels.Set{"shop": {"team": "data"}}
 	for name, tc := range map[string]struct {
-		world world
+		facts facts
 		class *v1beta1.StreamIngressClass
 		in    *v1beta1.StreamIngress
 		at    claim.Coordinate
@@ -142,7 +138,7 @@ func TestPort(t *testing.T) {
 			class: class("public"), in: sti(listen(8080)), at: tcp(8080),
 		},
 		"the same port again is nobody's business but the ledger's": {
-			world: world{claims: claims(me, tcp(8080))}, class: class("public"), in: sti(listen(8080)), at: tcp(8080),
+			facts: facts{claims: claims(me, tcp(8080))}, class: class("public"), in: sti(listen(8080)), at: tcp(8080),
 		},
 		"UDP, where the class has none": {
 			class: class("public", noUDP), in: sti(listen(53), isUDP),
@@ -156,7 +152,7 @@ func TestPort(t *testing.T) {
 					`free for namespace "shop" nearby: 8077, 8078, 8079; or leave listen out to be given a port`}},
 		},
 		"a port that no rule gives, and some that one does": {
-			world: world{namespaces: data}, class: class("public", allow(1, 99, "web"), allow(5000, 5009, "data")), in: sti(listen(80)), at: tcp(80),
+			facts: facts{namespaces: data}, class: class("public", allow(1, 99, "web"), allow(5000, 5009, "data")), in: sti(listen(80)), at: tcp(80),
 			want: []verdict{{v1beta1.ReasonPortNotAllowed,
 				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; ` +
 					`free for namespace "shop" nearby: 5000, 5001, 5002`}},
@@ -167,21 +163,21 @@ func TestPort(t *testing.T) {
 				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; no port of this class is free for namespace "shop"`}},
 		},
 		"claimed ports are not free, and a range that is not for the namespace is no advice": {
-			world: world{namespaces: data, claims: claims(claim.StreamHolder("a", "b"), tcp(5000), tcp(5002), udp(5001))},
+			facts: facts{namespaces: data, claims: claims(claim.StreamHolder("a", "b"), tcp(5000), tcp(5002), udp(5001))},
 			class: class("public", allow(5000, 5009, "data"), autoAssign(20000, 20999)), in: sti(listen(80)), at: tcp(80),
 			want: []verdict{{v1beta1.ReasonPortNotAllowed,
 				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; ` +
 					`free for namespace "shop" nearby: 5001, 5003, 5004`}},
 		},
 		"a port to be drawn": {
-			world: world{claims: claims(claim.StreamHolder("a", "b"), tcp(20001), udp(20000))},
+			facts: facts{claims: claims(claim.StreamHolder("a", "b"), tcp(20001), udp(20000))},
 			class: class("public", autoAssign(20000, 20003), reserved(20003, 0)), in: sti(), free: []int32{20000, 20002},
 		},
 		"the port that was drawn before is not drawn again": {
-			world: world{claims: claims(me, tcp(20001))}, class: class("public", autoAssign(20000, 20003)), in: sti(), at: tcp(20001),
+			facts: facts{claims: claims(me, tcp(20001))}, class: class("public", autoAssign(20000, 20003)), in: sti(), at: tcp(20001),
 		},
 		"the port that was drawn before is kept when the range is gone": {
-			world: world{claims: claims(me, tcp(20001))}, class: class("public"), in: sti(), at: tcp(20001),
+			facts: facts{claims: claims(me, tcp(20001))}, class: class("public"), in: sti(), at: tcp(20001),
 		},
 		"no range to draw from": {
 			class: class("public"), in: sti(),
@@ -189,7 +185,7 @@ func TestPort(t *testing.T) {
 				`spec.listen: Required value: class "public" has no autoAssign range to draw a port from, so the port must be named`}},
 		},
 		"a range that is used up": {
-			world: world{claims: claims(claim.StreamHolder("a", "b"), tcp(20000), tcp(20001))},
+			facts: facts{claims: claims(claim.StreamHolder("a", "b"), tcp(20000), tcp(20001))},
 			class: class("public", autoAssign(20000, 20001)), in: sti(),
 			want: []verdict{{v1beta1.ReasonNoFreePort,
 				`spec.listen: Required value: the autoAssign range 20000-20001 of class "public" has no free TCP port left for namespace "shop"; ` +
@@ -197,14 +193,12 @@ func TestPort(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.world.classes = []*v1beta1.StreamIngressClass{tc.class}
+			tc.facts.classes = []*v1beta1.StreamIngressClass{tc.class}
 			var req Request
-			judge(t, &tc.world, func(v View) (refusal.Problems, error) {
-				r, p, err := Port(t.Context(), v, tc.in, tc.class)
-				if err == nil {
-					req = r
-				}
-				return p, err
+			decide(t, &tc.facts, func(f Facts) refusal.Problems {
+				var problems refusal.Problems
+				req, problems = PortFor(f, tc.in, tc.class)
+				return problems
 			}, tc.want...)
 			if req.At != tc.at || req.Class != tc.class {
 				t.Errorf("asks for %v of %s, want %v", req.At, nameOf(req.Class), tc.at)
@@ -214,11 +208,4 @@ func TestPort(t *testing.T) {
 			}
 		})
 	}
-}
-
-func listed(s *stream.PortSet) []int32 {
-	if s == nil {
-		return nil
-	}
-	return s.Nearest(1, s.Len())
 }

@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"testing"
@@ -25,11 +25,11 @@ func TestMovesAndRedirects(t *testing.T) {
 		"the protocol is only spelled out":   {sti(listen(80)), sti(listen(80), func(s *v1beta1.StreamIngress) { s.Spec.Protocol = v1beta1.TCP }), false, false},
 		"the class":                          {sti(listen(80)), sti(listen(80), of("internal")), true, false},
 		"the PROXY protocol":                 {sti(), sti(func(s *v1beta1.StreamIngress) { s.Spec.ProxyProtocol = &v1beta1.ProxyProtocol{Send: true} }), false, false},
-		"the Service":                        {sti(), sti(to("", "other", "5432")), false, true},
-		"the namespace":                      {sti(), sti(to("data", "db", "5432")), false, true},
-		"the namespace is only spelled out":  {sti(), sti(to("shop", "db", "5432")), false, false},
-		"the port of the Service":            {sti(), sti(to("", "db", "80")), false, true},
-		"the port, by name":                  {sti(), sti(to("", "db", "sql")), false, true},
+		"the Service":                        {sti(), sti(leadingTo("", "other", "5432")), false, true},
+		"the namespace":                      {sti(), sti(leadingTo("data", "db", "5432")), false, true},
+		"the namespace is only spelled out":  {sti(), sti(leadingTo("shop", "db", "5432")), false, false},
+		"the port of the Service":            {sti(), sti(leadingTo("", "db", "80")), false, true},
+		"the port, by name":                  {sti(), sti(leadingTo("", "db", "sql")), false, true},
 		"service instead of host":            {sti(hosted("db")), sti(), false, false},
 		"the Service, in the older spelling": {sti(hosted("x")), sti(), false, true},
 		"to outside":                         {sti(), sti(outside("db.example.com")), false, true},

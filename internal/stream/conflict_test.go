@@ -1,7 +1,6 @@
-package rules
+package stream
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 var (
@@ -30,66 +28,66 @@ func TestConflict(t *testing.T) {
 		return []verdict{{v1beta1.ReasonPortConflict, `spec.listen: Duplicate value: "TCP/6379": ` + text}}
 	}
 	for name, tc := range map[string]struct {
-		world world
+		facts facts
 		class *v1beta1.StreamIngressClass
 		grace time.Duration
 		want  []verdict
 	}{
 		"a stream has it": {
-			world: world{streams: isRunning, claims: claims(rival, tcp(6379))},
+			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))},
 			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
 		},
 		"a key of a ConfigMap has it": {
-			world: world{claims: claims(tcpMap, tcp(6379))},
+			facts: facts{claims: claims(tcpMap, tcp(6379))},
 			want:  conflict(`held by ConfigMap edge/public-tcp since 2026-07-01T12:30:00Z on class "public"` + free),
 		},
 		"a port of the proxy's Service has it": {
-			world: world{claims: claims(proxy, tcp(6379))},
+			facts: facts{claims: claims(proxy, tcp(6379))},
 			want:  conflict(`held by Service edge/public since 2026-07-01T12:30:00Z on class "public"` + free),
 		},
 		"the free ports are those that the namespace may use": {
-			world: world{streams: isRunning, claims: both(claims(rival, tcp(6379), tcp(7001)), claims(proxy, tcp(7003)))},
+			facts: facts{streams: isRunning, claims: both(claims(rival, tcp(6379), tcp(7001)), claims(proxy, tcp(7003)))},
 			class: class("public", allow(6379, 6379, ""), allow(7000, 7004, ""), reserved(7000, 0)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` +
 				`; free for namespace "shop" nearby: 7002, 7004`),
 		},
 		"no port at all is free": {
-			world: world{streams: isRunning, claims: claims(rival, tcp(6379))},
+			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))},
 			class: class("public", allow(6379, 6379, ""), autoAssign(20000, 20999)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` +
 				`; no port of this class is free for namespace "shop"`),
 		},
 		"a port could be drawn instead": {
-			world: world{streams: isRunning, claims: claims(rival, tcp(6379))}, class: class("public", autoAssign(20000, 20999)),
+			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))}, class: class("public", autoAssign(20000, 20999)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free +
 				`; or leave listen out to be given a port`),
 		},
 		"none could be drawn instead": {
-			world: world{streams: isRunning, claims: claims(rival, tcp(6379), tcp(20000))}, class: class("public", autoAssign(20000, 20000)),
+			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379), tcp(20000))}, class: class("public", autoAssign(20000, 20000)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
 		},
 		"its holder is not stored, and may be on its way": {
-			world: world{claims: claims(rival, tcp(6379))}, grace: 104*time.Second + 600*time.Millisecond,
+			facts: facts{claims: claims(rival, tcp(6379))}, grace: 104*time.Second + 600*time.Millisecond,
 			want: conflict(`held for StreamIngress team-b/redis, which is not stored or no longer asks for it, on class "public"; ` +
 				`it is free again in at most 1m45s, try again then` + free),
 		},
 		"its holder was deleted just now": {
-			world: world{claims: claims(rival, tcp(6379))},
+			facts: facts{claims: claims(rival, tcp(6379))},
 			want: conflict(`held for StreamIngress team-b/redis, which is not stored or no longer asks for it, on class "public"; ` +
 				`it is free again within seconds, try again then` + free),
 		},
 		"its holder has moved to another port": {
-			world: world{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), listen(6380))}, claims: claims(rival, tcp(6379))},
+			facts: facts{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), listen(6380))}, claims: claims(rival, tcp(6379))},
 			want: conflict(`held for StreamIngress team-b/redis, which is not stored or no longer asks for it, on class "public"; ` +
 				`it is free again within seconds, try again then` + free),
 		},
 		"its holder has moved to another class": {
-			world: world{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), of("internal"), listen(6379))}, claims: claims(rival, tcp(6379))},
+			facts: facts{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), of("internal"), listen(6379))}, claims: claims(rival, tcp(6379))},
 			want: conflict(`held for StreamIngress team-b/redis, which is not stored or no longer asks for it, on class "public"; ` +
 				`it is free again within seconds, try again then` + free),
 		},
 		"its holder was given it": {
-			world: world{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), of(""), servedBy("public", 6379))}, claims: claims(rival, tcp(6379))},
+			facts: facts{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), of(""), servedBy("public", 6379))}, claims: claims(rival, tcp(6379))},
 			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
 		},
 	} {
@@ -97,9 +95,9 @@ func TestConflict(t *testing.T) {
 			if tc.class == nil {
 				tc.class = class("public")
 			}
-			tc.world.classes = []*v1beta1.StreamIngressClass{tc.class}
-			judge(t, &tc.world, func(v View) (refusal.Problems, error) {
-				return Conflict(t.Context(), v, sti(listen(6379)), tcp(6379), tc.world.claims[tcp(6379)], tc.grace)
+			tc.facts.classes = []*v1beta1.StreamIngressClass{tc.class}
+			decide(t, &tc.facts, func(f Facts) refusal.Problems {
+				return Conflict(f, sti(listen(6379)), tcp(6379), tc.facts.claims[tcp(6379)], tc.grace)
 			}, tc.want...)
 		})
 	}
@@ -107,17 +105,17 @@ func TestConflict(t *testing.T) {
 
 // TestAdoption asks what a stream may take over from what stood there before Portcullis.
 func TestAdoption(t *testing.T) {
-	entry := func(text string) map[stream.PortKey]Foreign {
-		return map[stream.PortKey]Foreign{{Protocol: v1beta1.TCP, Port: 6379}: {Holder: claim.Claimant{Holder: tcpMap, UID: "cm"}, Entry: text}}
+	entry := func(text string) map[PortKey]Foreign {
+		return map[PortKey]Foreign{{Protocol: v1beta1.TCP, Port: 6379}: {Holder: claim.Claimant{Holder: tcpMap, UID: "cm"}, Entry: text}}
 	}
-	port := map[stream.PortKey]Foreign{{Protocol: v1beta1.TCP, Port: 6379}: {Holder: claim.Claimant{Holder: proxy, UID: "svc"}}}
+	port := map[PortKey]Foreign{{Protocol: v1beta1.TCP, Port: 6379}: {Holder: claim.Claimant{Holder: proxy, UID: "svc"}}}
 	services := map[string]*corev1.Service{"shop/db": db, "data/db": db}
 	heldBy := func(holder string) []verdict {
 		return []verdict{{v1beta1.ReasonPortConflict, `spec.listen: Duplicate value: "TCP/6379": held by ` + holder +
 			` on class "public"; free for namespace "shop" nearby: 6377, 6378, 6380`}}
 	}
 	for name, tc := range map[string]struct {
-		foreign map[stream.PortKey]Foreign
+		foreign map[PortKey]Foreign
 		claims  map[claim.Coordinate]*v1beta1.EdgeClaim
 		grants  map[string]bool
 		in      *v1beta1.StreamIngress
@@ -128,32 +126,30 @@ func TestAdoption(t *testing.T) {
 		"something stands at another port":        {foreign: entry("shop/db:5432"), in: sti(listen(6380))},
 		"the same entry":                          {foreign: entry("shop/db:5432"), in: sti(listen(6379)), adopts: true},
 		"the same entry, its port by name":        {foreign: entry("shop/db:sql"), in: sti(listen(6379)), adopts: true},
-		"the same entry, our port by name":        {foreign: entry("shop/db:5432"), in: sti(listen(6379), to("", "db", "sql")), adopts: true},
+		"the same entry, our port by name":        {foreign: entry("shop/db:5432"), in: sti(listen(6379), leadingTo("", "db", "sql")), adopts: true},
 		"the same entry, in another spelling":     {foreign: entry("shop/db:5432::"), in: sti(listen(6379)), adopts: true},
-		"the same entry in another namespace":     {foreign: entry("data/db:5432"), grants: map[string]bool{"shop -> data/db": true}, in: sti(listen(6379), to("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
-		"the same entry, without consent":         {foreign: entry("data/db:5432"), in: sti(listen(6379), to("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
+		"the same entry in another namespace":     {foreign: entry("data/db:5432"), grants: map[string]bool{"shop -> data/db": true}, in: sti(listen(6379), leadingTo("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
+		"the same entry, without consent":         {foreign: entry("data/db:5432"), in: sti(listen(6379), leadingTo("data", "db", "5432")), want: heldBy("ConfigMap edge/public-tcp")},
 		"another Service":                         {foreign: entry("shop/other:5432"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
 		"another port":                            {foreign: entry("shop/db:80"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
 		"another PROXY":                           {foreign: entry("shop/db:5432:PROXY"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
 		"an entry that can't be read":             {foreign: entry("#{}"), in: sti(listen(6379)), want: heldBy("ConfigMap edge/public-tcp")},
-		"our port by name, which no Service has":  {foreign: entry("shop/db:5432"), in: sti(listen(6379), to("", "db", "nosuch")), want: heldBy("ConfigMap edge/public-tcp")},
+		"our port by name, which no Service has":  {foreign: entry("shop/db:5432"), in: sti(listen(6379), leadingTo("", "db", "nosuch")), want: heldBy("ConfigMap edge/public-tcp")},
 		"a port of the Service":                   {foreign: port, in: sti(listen(6379)), want: heldBy("Service edge/public")},
 		"another Service, and the ledger knows":   {foreign: entry("shop/other:5432"), claims: claims(tcpMap, tcp(6379)), in: sti(listen(6379))},
 		"another Service, and a stream claims it": {foreign: entry("shop/other:5432"), claims: claims(me, tcp(6379)), in: sti(listen(6379))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{classes: []*v1beta1.StreamIngressClass{class("public")}, foreign: tc.foreign, claims: tc.claims, grants: tc.grants, services: services}
+			w := &facts{classes: []*v1beta1.StreamIngressClass{class("public")}, foreign: tc.foreign, claims: tc.claims, grants: tc.grants, services: services}
 			var adopted *v1beta1.AdoptedEntry
-			judge(t, w, func(v View) (refusal.Problems, error) {
-				a, p, err := Adoption(t.Context(), v, tc.in, w.classes[0], tcp(*tc.in.Spec.Listen))
-				if err == nil {
-					adopted = a
-				}
-				return p, err
+			decide(t, w, func(f Facts) refusal.Problems {
+				a := AdoptionOf(f, tc.in, w.classes[0], tcp(*tc.in.Spec.Listen))
+				adopted = a.Adopts
+				return a.Problems
 			}, tc.want...)
 			var want *v1beta1.AdoptedEntry
 			if tc.adopts {
-				f := tc.foreign[stream.PortKey{Protocol: v1beta1.TCP, Port: 6379}]
+				f := tc.foreign[PortKey{Protocol: v1beta1.TCP, Port: 6379}]
 				want = &v1beta1.AdoptedEntry{Holder: tcpMap.Spec("cm"), Entry: f.Entry}
 			}
 			if !reflect.DeepEqual(adopted, want) {
@@ -163,9 +159,9 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-func TestDraw(t *testing.T) {
+func TestAutoAssign(t *testing.T) {
 	request := func() Request {
-		free := &stream.PortSet{}
+		free := &PortSet{}
 		free.AddRange(20000, 20004)
 		return Request{Class: class("public"), Free: free}
 	}
@@ -182,7 +178,7 @@ func TestDraw(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[claim.Coordinate]bool{}
-			at, err := Draw(sti(isUDP), request(), func(at claim.Coordinate) (bool, error) {
+			at, err := AutoAssign(sti(isUDP), request(), func(at claim.Coordinate) (bool, error) {
 				if seen[at] || at.Class() != "public" || at.Protocol() != v1beta1.UDP || at.Port() < 20000 || at.Port() > 20004 {
 					t.Fatalf("it tries %v after %v", at, seen)
 				}
@@ -198,21 +194,19 @@ func TestDraw(t *testing.T) {
 
 // crowded is a class with every port but one claimed.
 type crowded struct {
-	world
-	claimed stream.PortSet
+	facts
+	claimed PortSet
 }
 
-func (c *crowded) Unclaimed(ports *stream.PortSet, _ string, _ v1beta1.Protocol) {
+func (c *crowded) Unclaimed(ports *PortSet, _ string, _ v1beta1.Protocol) {
 	ports.Subtract(&c.claimed)
 }
 
 func BenchmarkConflictAmong65535Claims(b *testing.B) {
-	c := &crowded{world: world{classes: []*v1beta1.StreamIngressClass{class("public", autoAssign(20000, 20999), reserved(1, 1023))}, streams: isRunning}}
+	c := &crowded{facts: facts{classes: []*v1beta1.StreamIngressClass{class("public", autoAssign(20000, 20999), reserved(1, 1023))}, streams: isRunning}}
 	c.claimed.AddRange(1, 65534)
 	held, s := claims(rival, tcp(6379))[tcp(6379)], sti(listen(6379))
 	for b.Loop() {
-		if _, err := Conflict(context.Background(), c, s, tcp(6379), held, 0); err != nil {
-			b.Fatal(err)
-		}
+		Conflict(c, s, tcp(6379), held, 0)
 	}
 }

@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"strings"
@@ -31,30 +31,30 @@ func TestConsent(t *testing.T) {
 		want   []verdict
 	}{
 		"the own namespace":                        {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti()},
-		"the own namespace, by name":               {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("shop", "db", "5432"))},
+		"the own namespace, by name":               {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(leadingTo("shop", "db", "5432"))},
 		"an upstream outside":                      {class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(outside("db.example.com"))},
-		"any namespace, on All":                    {class: class("public", upstreams(v1beta1.UpstreamAll)), in: sti(to("data", "db", "5432"))},
-		"another one, with a grant":                {grants: map[string]bool{"shop -> data/db": true}, class: class("public"), in: sti(to("data", "db", "5432"))},
-		"another one, without":                     {class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
-		"a grant for another Service":              {grants: map[string]bool{"shop -> data/x": true}, class: class("public"), in: sti(to("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
-		"a Service that leads outside, on Allowed": {class: class("public"), in: sti(to("", "sti-outside", "5432"))},
-		"a Service that leads outside, on Denied": {class: class("public", denied), in: sti(to("", "sti-outside", "5432")),
+		"any namespace, on All":                    {class: class("public", upstreams(v1beta1.UpstreamAll)), in: sti(leadingTo("data", "db", "5432"))},
+		"another one, with a grant":                {grants: map[string]bool{"shop -> data/db": true}, class: class("public"), in: sti(leadingTo("data", "db", "5432"))},
+		"another one, without":                     {class: class("public"), in: sti(leadingTo("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"a grant for another Service":              {grants: map[string]bool{"shop -> data/x": true}, class: class("public"), in: sti(leadingTo("data", "db", "5432")), want: []verdict{{v1beta1.ReasonRefNotPermitted, noGrant}}},
+		"a Service that leads outside, on Allowed": {class: class("public"), in: sti(leadingTo("", "sti-outside", "5432"))},
+		"a Service that leads outside, on Denied": {class: class("public", denied), in: sti(leadingTo("", "sti-outside", "5432")),
 			want: leadsOut("sti-outside", "shop", "another StreamIngress asks for it")},
-		"an alias, on Allowed": {class: class("public"), in: sti(to("", "alias", "5432"))},
-		"an alias, on Denied":  {class: class("public", denied), in: sti(to("", "alias", "5432")), want: leadsOut("alias", "shop", "its type is ExternalName")},
+		"an alias, on Allowed": {class: class("public"), in: sti(leadingTo("", "alias", "5432"))},
+		"an alias, on Denied":  {class: class("public", denied), in: sti(leadingTo("", "alias", "5432")), want: leadsOut("alias", "shop", "its type is ExternalName")},
 		"another one's that leads outside, on Denied": {grants: map[string]bool{"shop -> data/sti-outside": true}, class: class("public", denied),
-			in: sti(to("data", "sti-outside", "5432")), want: leadsOut("sti-outside", "data", "another StreamIngress asks for it")},
-		"another one's that leads outside, without": {class: class("public", denied), in: sti(to("data", "sti-outside", "5432")),
+			in: sti(leadingTo("data", "sti-outside", "5432")), want: leadsOut("sti-outside", "data", "another StreamIngress asks for it")},
+		"another one's that leads outside, without": {class: class("public", denied), in: sti(leadingTo("data", "sti-outside", "5432")),
 			want: []verdict{{v1beta1.ReasonRefNotPermitted, strings.ReplaceAll(noGrant, `"db"`, `"sti-outside"`)}}},
-		"another one's alias, on Same": {class: class("public", denied, upstreams(v1beta1.UpstreamSame)), in: sti(to("data", "alias", "5432")),
+		"another one's alias, on Same": {class: class("public", denied, upstreams(v1beta1.UpstreamSame)), in: sti(leadingTo("data", "alias", "5432")),
 			want: []verdict{{v1beta1.ReasonRefNotPermitted, onSame}}},
 		"another one, on Same": {
-			grants: map[string]bool{"shop -> data/db": true}, class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(to("data", "db", "5432")),
+			grants: map[string]bool{"shop -> data/db": true}, class: class("public", upstreams(v1beta1.UpstreamSame)), in: sti(leadingTo("data", "db", "5432")),
 			want: []verdict{{v1beta1.ReasonRefNotPermitted, onSame}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{grants: tc.grants, services: has}, func(v View) (refusal.Problems, error) { return Consent(t.Context(), v, tc.in, tc.class) }, tc.want...)
+			decide(t, &facts{grants: tc.grants, services: has}, func(f Facts) refusal.Problems { return Consent(f, tc.in, tc.class) }, tc.want...)
 		})
 	}
 }
@@ -66,25 +66,25 @@ func TestUpstream(t *testing.T) {
 		want []verdict
 	}{
 		"a port by number": {in: sti()},
-		"a port by name":   {in: sti(to("", "db", "sql"))},
+		"a port by name":   {in: sti(leadingTo("", "db", "sql"))},
 		"outside":          {in: sti(outside("192.0.2.7"))},
-		"no such Service": {sti(to("", "nosuch", "80")), []verdict{{v1beta1.ReasonBackendNotFound,
+		"no such Service": {sti(leadingTo("", "nosuch", "80")), []verdict{{v1beta1.ReasonBackendNotFound,
 			`spec.upstream.service: Not found: "nosuch": there is no Service shop/nosuch yet; the port answers once there is`}}},
 		"no such Service, in the older spelling": {
 			sti(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Host, s.Spec.Upstream.Service = "some-tcp-port", "" }),
 			[]verdict{{v1beta1.ReasonBackendNotFound,
 				`spec.upstream.host: Not found: "some-tcp-port": there is no Service shop/some-tcp-port yet; the port answers once there is`}}},
-		"no such number": {sti(to("", "db", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+		"no such number": {sti(leadingTo("", "db", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
 			`spec.upstream.port: Not found: 80: Service shop/db has no such TCP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
-		"no such name": {sti(to("", "db", "http")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+		"no such name": {sti(leadingTo("", "db", "http")), []verdict{{v1beta1.ReasonBackendPortNotFound,
 			`spec.upstream.port: Not found: "http": Service shop/db has no such TCP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
-		"the other protocol": {sti(to("", "db", "sql"), isUDP), []verdict{{v1beta1.ReasonBackendPortNotFound,
+		"the other protocol": {sti(leadingTo("", "db", "sql"), isUDP), []verdict{{v1beta1.ReasonBackendPortNotFound,
 			`spec.upstream.port: Not found: "sql": Service shop/db has no such UDP port yet, it has TCP/5432 (sql), UDP/8125 (stats)`}}},
-		"a Service without ports": {sti(to("", "none", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
+		"a Service without ports": {sti(leadingTo("", "none", "80")), []verdict{{v1beta1.ReasonBackendPortNotFound,
 			`spec.upstream.port: Not found: 80: Service shop/none has no such TCP port yet, it has none`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{services: has}, func(v View) (refusal.Problems, error) { return Upstream(t.Context(), v, tc.in) }, tc.want...)
+			decide(t, &facts{services: has}, func(f Facts) refusal.Problems { return Upstream(f, tc.in) }, tc.want...)
 		})
 	}
 }

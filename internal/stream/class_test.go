@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := class("public")
 			in.Spec.Allow = tc.allow
-			if diff := cmp.Diff(tc.want, verdicts(Class(in))); diff != "" {
+			if diff := cmp.Diff(tc.want, verdicts(CheckClass(in))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -83,8 +83,8 @@ func TestClassTargets(t *testing.T) {
 			want:   []verdict{clash("spec.service", "edge/public")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}}
-			judge(t, w, func(v View) (refusal.Problems, error) { return ClassTargets(t.Context(), v, tc.in, tc.yields) }, tc.want...)
+			w := &facts{classes: []*v1beta1.StreamIngressClass{class("internal"), class("public")}}
+			decide(t, w, func(f Facts) refusal.Problems { return ClassTargets(f, tc.in, tc.yields) }, tc.want...)
 		})
 	}
 }
@@ -143,8 +143,8 @@ func TestClassChange(t *testing.T) {
 
 func TestClassConsent(t *testing.T) {
 	const same, granted, all = v1beta1.UpstreamSame, v1beta1.UpstreamGranted, v1beta1.UpstreamAll
-	inside, across := *sti(named("a", "inside"), to("", "db", "1")), *sti(named("a", "across"), to("data", "db", "1"))
-	across2, consented := *sti(named("a", "across2"), to("data", "db", "1")), *sti(named("b", "consented"), to("data", "db", "1"))
+	inside, across := *sti(named("a", "inside"), leadingTo("", "db", "1")), *sti(named("a", "across"), leadingTo("data", "db", "1"))
+	across2, consented := *sti(named("a", "across2"), leadingTo("data", "db", "1")), *sti(named("b", "consented"), leadingTo("data", "db", "1"))
 	cut := func(was, is v1beta1.UpstreamNamespaces, n, first string) []verdict {
 		return []verdict{{v1beta1.ReasonClassInUse, "spec.upstreamNamespaces: Forbidden: can't be changed from " + string(was) + " to " + string(is) +
 			" while " + n + " stream(s) send their traffic to namespaces that have not consented, the first is " + first +
@@ -164,17 +164,17 @@ func TestClassConsent(t *testing.T) {
 		"what was cut before may stay": {granted, same, []v1beta1.StreamIngress{across}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{grants: map[string]bool{"b -> data/db": true}}
-			judge(t, w, func(v View) (refusal.Problems, error) {
-				return ClassConsent(t.Context(), v, class("public", upstreams(tc.was)), class("public", upstreams(tc.is)), tc.streams)
+			w := &facts{grants: map[string]bool{"b -> data/db": true}}
+			decide(t, w, func(f Facts) refusal.Problems {
+				return ClassConsent(f, class("public", upstreams(tc.was)), class("public", upstreams(tc.is)), tc.streams)
 			}, tc.want...)
 		})
 	}
 }
 
 func TestClassDeniesOutsideUpstreams(t *testing.T) {
-	inside, leaving := *sti(named("a", "inside"), to("", "db", "1")), *sti(named("a", "outside"), outside("db.example.com"))
-	through := *sti(named("a", "outside"), to("", "sti-outside", "1"))
+	inside, leaving := *sti(named("a", "inside"), leadingTo("", "db", "1")), *sti(named("a", "outside"), outside("db.example.com"))
+	through := *sti(named("a", "outside"), leadingTo("", "sti-outside", "1"))
 	denied := func(c *v1beta1.StreamIngressClass) { c.Spec.OutsideUpstreams = v1beta1.OutsideDenied }
 	refused := verdict{v1beta1.ReasonClassInUse, "spec.outsideUpstreams: Forbidden: can't be changed to Denied while 1 stream(s) " +
 		"lead out of the cluster, the first is a/outside: delete them first"}
@@ -191,24 +191,24 @@ func TestClassDeniesOutsideUpstreams(t *testing.T) {
 		"namespaces are closed":                  {class("public"), class("public", upstreams(v1beta1.UpstreamSame)), []v1beta1.StreamIngress{leaving}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, &world{}, func(v View) (refusal.Problems, error) {
-				return ClassConsent(t.Context(), v, tc.before, tc.after, tc.streams)
+			decide(t, &facts{}, func(f Facts) refusal.Problems {
+				return ClassConsent(f, tc.before, tc.after, tc.streams)
 			}, tc.want...)
 		})
 	}
-	judge(t, &world{}, func(v View) (refusal.Problems, error) {
-		return Consent(t.Context(), v, &leaving, class("public", denied))
+	decide(t, &facts{}, func(f Facts) refusal.Problems {
+		return Consent(f, &leaving, class("public", denied))
 	},
 		verdict{v1beta1.ReasonRefNotPermitted, `spec.is_service: Invalid value: false: class "public" lets streams lead to Services only ` +
 			"(outsideUpstreams: Denied): name a Service, or a class that allows it"})
-	judge(t, &world{}, func(v View) (refusal.Problems, error) { return Consent(t.Context(), v, &leaving, class("public")) })
-	judge(t, &world{}, func(v View) (refusal.Problems, error) {
-		return Consent(t.Context(), v, &inside, class("public", denied))
+	decide(t, &facts{}, func(f Facts) refusal.Problems { return Consent(f, &leaving, class("public")) })
+	decide(t, &facts{}, func(f Facts) refusal.Problems {
+		return Consent(f, &inside, class("public", denied))
 	})
 }
 
 func TestErrorList(t *testing.T) {
-	problems := Class(class("public", func(c *v1beta1.StreamIngressClass) {
+	problems := CheckClass(class("public", func(c *v1beta1.StreamIngressClass) {
 		bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Likes"}}}
 		c.Spec.Allow = []v1beta1.PortAllowance{{NamespaceSelector: bad}, {NamespaceSelector: bad}}
 	}))

@@ -1,4 +1,4 @@
-package rules
+package stream
 
 import (
 	"net/netip"
@@ -9,11 +9,18 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// ourClass has a Service be Portcullis' to serve.
-func ourClass(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new(v1beta1.LoadBalancerClass) }
+// web is who holds what the Service shop/web has.
+var web = claim.ServiceHolder("shop", "web")
+
+// balancer is the Service shop/web of type LoadBalancer, which is Portcullis' to serve.
+func balancer() *corev1.Service {
+	svc := &corev1.Service{}
+	svc.Namespace, svc.Name = "shop", "web"
+	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
+	return svc
+}
 
 // TestFront asks for ports of a proxy behind shop/web, which holds TCP/443 of an address, or of the nodes, that it shares
 // with somebody who holds TCP/7000.
@@ -27,7 +34,7 @@ func TestFront(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		claims map[claim.Coordinate]*v1beta1.EdgeClaim
-		change serviceChange
+		change func(*corev1.Service)
 		absent bool
 		port   claim.Coordinate
 		points int
@@ -58,11 +65,11 @@ func TestFront(t *testing.T) {
 		"of one that had nothing":               {claims: claims(theirs, onAddress(7000)), absent: true, port: tcp(7000), free: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy := asking(ourClass)
+			proxy := balancer()
 			if tc.change != nil {
 				tc.change(proxy)
 			}
-			w := &world{claims: tc.claims, services: map[string]*corev1.Service{"shop/web": proxy}}
+			w := &facts{claims: tc.claims, services: map[string]*corev1.Service{"shop/web": proxy}}
 			if tc.beside != nil {
 				w.classes = append(w.classes, tc.beside)
 			}
@@ -71,78 +78,43 @@ func TestFront(t *testing.T) {
 			}
 			class := &v1beta1.StreamIngressClass{}
 			class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
-			front, err := FrontOf(t.Context(), w, class)
-			if err != nil {
-				t.Fatal(err)
-			}
+			front := FrontOf(w, class)
 			if got := front.Points(tc.port.Protocol(), tc.port.Port()); len(got) != tc.points {
 				t.Errorf("it takes %v, want %d", got, tc.points)
 			}
-			problems, err := front.Hindrance(t.Context(), w, tc.port)
-			if err != nil {
-				t.Fatal(err)
-			}
+			problems := front.Conflicts(w, tc.port)
 			if said := problems.ErrorList().ToAggregate(); (said != nil) != (tc.says != "") || said != nil && !strings.Contains(said.Error(), tc.says) {
 				t.Errorf("got %v, want %q", said, tc.says)
 			}
-			var ports stream.PortSet
+			var ports PortSet
 			ports.AddRange(1, 65535)
-			if err := front.Free(t.Context(), w, tc.port.Protocol(), &ports); err != nil || ports.Has(tc.port.Port()) != tc.free {
-				t.Errorf("among those that are free: %v, %v", ports.Has(tc.port.Port()), err)
+			front.Free(w, tc.port.Protocol(), &ports)
+			if ports.Has(tc.port.Port()) != tc.free {
+				t.Errorf("among those that are free: %v", ports.Has(tc.port.Port()))
 			}
 		})
-	}
-}
-
-// TestFrontThatCannotBeSeen has each question about it fail: that is an error, and no port is free for it.
-func TestFrontThatCannotBeSeen(t *testing.T) {
-	shared := claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 443)
-	class := &v1beta1.StreamIngressClass{}
-	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "shop", Name: "web"}
-	for _, question := range []string{"Service", "Held", "Claim", "ClaimedPorts", "ClassesOnNodes"} {
-		w := &world{claims: claims(web, shared, claim.NodePort("TCP", 443)), services: map[string]*corev1.Service{"shop/web": asking(ourClass)}, failing: question}
-		front, err := FrontOf(t.Context(), w, class)
-		if err == nil {
-			_, err = front.Hindrance(t.Context(), w, tcp(80))
-		}
-		if err == nil {
-			err = front.Free(t.Context(), w, v1beta1.TCP, &stream.PortSet{})
-		}
-		if err == nil {
-			t.Errorf("%s fails, and nothing is said", question)
-		}
 	}
 }
 
 // TestFrontOnTheNodes asks for ports of a proxy on the host network, beside another one and a Service with the nodes' addresses.
 func TestFrontOnTheNodes(t *testing.T) {
 	onNodes := func(port int32) claim.Coordinate { return claim.NodePort("TCP", port) }
-	w := &world{claims: both(claims(claim.ServiceHolder("team", "theirs"), onNodes(7000)), claims(claim.ClassHolder("other"), onNodes(7001)))}
+	w := &facts{claims: both(claims(claim.ServiceHolder("team", "theirs"), onNodes(7000)), claims(claim.ClassHolder("other"), onNodes(7001)))}
 	class := &v1beta1.StreamIngressClass{}
 	class.Name = "public"
-	if front, err := FrontOf(t.Context(), w, class); front != nil || err != nil {
-		t.Errorf("without a pool of the nodes' addresses: %v, %v", front, err)
+	if front := FrontOf(w, class); front != nil {
+		t.Errorf("without a pool of the nodes' addresses: %v", front)
 	}
-	nodes := &v1beta1.AddressPool{}
-	nodes.Name, nodes.Spec.Source = "nodes", v1beta1.SourceNodeIP
-	w.pools, w.book = append(w.pools, nodes), nil
-	front, err := FrontOf(t.Context(), w, class)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.givesNodes = true
+	front := FrontOf(w, class)
 	if front.Holder() != claim.ClassHolder("public") || front.Claimant().Holder != front.Holder() {
 		t.Errorf("it is held by %s", front.Holder())
 	}
-	var free stream.PortSet
+	var free PortSet
 	free.AddRange(1, 65535)
-	if err := front.Free(t.Context(), w, v1beta1.TCP, &free); err != nil {
-		t.Fatal(err)
-	}
+	front.Free(w, v1beta1.TCP, &free)
 	for port, says := range map[int32]string{7000: "held by Service team/theirs since", 7001: "", 7002: "", 22: ""} {
-		problems, err := front.Hindrance(t.Context(), w, tcp(port))
-		if err != nil {
-			t.Fatal(err)
-		}
+		problems := front.Conflicts(w, tcp(port))
 		if says == "" && len(problems) > 0 || says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Err.Detail, says)) {
 			t.Errorf("%d: %v", port, problems)
 		}
