@@ -171,7 +171,7 @@ func (v *streamValidator) claimFront(ctx context.Context, front *stream.Front, a
 	return nil, nil
 }
 
-// autoAssign claims a free port of the class's autoAssign range. Others draw at the same time, so the first choice may be
+// autoAssign claims a free port of the class's autoAssign range. Others are assigned ports at the same time, so the first choice may be
 // gone; a dry run only finds out that there is a choice.
 func (v *streamValidator) autoAssign(
 	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,

@@ -76,11 +76,11 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 	if _, there := cm.Data[stream.Key(port)]; !there {
 		return stream.Foreign{}, false, nil
 	}
-	standing, err := v.Entries(cm)
+	current, err := v.Entries(cm)
 	if err != nil {
 		return stream.Foreign{}, false, err
 	}
-	entry, foreign := standing.Foreign[port]
+	entry, foreign := current.Foreign[port]
 	return stream.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
 }
 
@@ -134,12 +134,12 @@ func (o *observations[T]) of(obj metav1.Object, read func() (T, error)) (T, erro
 	return value, err
 }
 
-// Entries reads what stands in a ConfigMap.
-func (v *View) Entries(cm *corev1.ConfigMap) (stream.Standing, error) {
-	return v.entries.of(cm, func() (stream.Standing, error) { return stream.Entries(cm) })
+// Entries reads what is in a ConfigMap.
+func (v *View) Entries(cm *corev1.ConfigMap) (stream.Current, error) {
+	return v.entries.of(cm, func() (stream.Current, error) { return stream.Entries(cm) })
 }
 
-// Ports reads what stands on a Service, which must have its managed fields: see ProxyService.
+// Ports reads the ports of a Service, which must have its managed fields: see ProxyService.
 func (v *View) Ports(svc *corev1.Service) (stream.ServicePorts, error) {
 	return v.ports.of(svc, func() (stream.ServicePorts, error) { return stream.Ports(svc) })
 }

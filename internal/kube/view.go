@@ -44,7 +44,7 @@ type View struct {
 	informers cache.Informers
 	stores    stores
 	warm      func() bool
-	entries   observations[stream.Standing]
+	entries   observations[stream.Current]
 	ports     observations[stream.ServicePorts]
 
 	departures *departures

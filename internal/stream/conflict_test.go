@@ -57,12 +57,12 @@ func TestConflict(t *testing.T) {
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` +
 				`; no port of this class is free for namespace "shop"`),
 		},
-		"a port could be drawn instead": {
+		"a port could be auto-assigned instead": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))}, class: class("public", autoAssign(20000, 20999)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free +
 				`; or leave listen out to be given a port`),
 		},
-		"none could be drawn instead": {
+		"none could be auto-assigned instead": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379), tcp(20000))}, class: class("public", autoAssign(20000, 20000)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
 		},

@@ -59,8 +59,8 @@ func AppliedAlone(obj metav1.Object) bool {
 	return len(obj.GetManagedFields()) > 0 && !slices.ContainsFunc(obj.GetManagedFields(), isOther)
 }
 
-// Standing is what stands in a ConfigMap now.
-type Standing struct {
+// Current is what is in a ConfigMap now.
+type Current struct {
 	// Data is the whole data of the ConfigMap.
 	Data map[string]string
 	// Ours are the keys that Portcullis has applied, by port.
@@ -73,9 +73,9 @@ type Standing struct {
 	Binary int
 }
 
-// Entries reads what stands in a ConfigMap. Keys that are no ports do not appear in Ours and Foreign.
-func Entries(cm *corev1.ConfigMap) (Standing, error) {
-	s := Standing{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{}, Returned: map[int32]bool{}}
+// Entries reads what is in a ConfigMap. Keys that are no ports do not appear in Ours and Foreign.
+func Entries(cm *corev1.ConfigMap) (Current, error) {
+	s := Current{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{}, Returned: map[int32]bool{}}
 	for _, b := range cm.BinaryData {
 		s.Binary += len(b)
 	}

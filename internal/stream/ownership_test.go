@@ -66,7 +66,7 @@ func TestEntries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Standing{Data: cm.Data, Ours: tc.ours, Foreign: tc.foreign, Returned: map[int32]bool{}, Binary: 5}
+			want := Current{Data: cm.Data, Ours: tc.ours, Foreign: tc.foreign, Returned: map[int32]bool{}, Binary: 5}
 			if want.Ours == nil {
 				want.Ours = map[int32]bool{}
 			}
@@ -159,7 +159,7 @@ func TestManagedFieldsThatCannotBeRead(t *testing.T) {
 func TestKeysThatAreNoPorts(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{"080": "a/b:1", "readme": "x", "65536": "a/b:1", "81": "not an entry"}}
 	got, err := Entries(cm)
-	want := Standing{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{81: "not an entry"}, Returned: map[int32]bool{}}
+	want := Current{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{81: "not an entry"}, Returned: map[int32]bool{}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

@@ -57,7 +57,7 @@ type EntryPlan struct {
 //
 // When there is no room for all, those go first that stand there as they are to be: whoever makes an entry longer finds room for
 // that, or loses its own. Then go those of ours that change, then new ones, each by port.
-func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
+func PlanEntries(now Current, wanted map[int32]Entry, limit int) EntryPlan {
 	plan := EntryPlan{Data: make(map[string]string, len(wanted)), Bytes: now.Binary}
 	stored := now.Binary
 	for key, v := range now.Data {
@@ -91,7 +91,7 @@ func PlanEntries(now Standing, wanted map[int32]Entry, limit int) EntryPlan {
 }
 
 // KeepOurs are the wanted entries, and those of ours that nobody wants any longer, as they stand.
-func (s Standing) KeepOurs(wanted map[int32]Entry) map[int32]Entry {
+func (s Current) KeepOurs(wanted map[int32]Entry) map[int32]Entry {
 	all := make(map[int32]Entry, len(wanted)+len(s.Ours))
 	maps.Copy(all, wanted)
 	for port := range s.Ours {
@@ -103,14 +103,14 @@ func (s Standing) KeepOurs(wanted map[int32]Entry) map[int32]Entry {
 }
 
 // Leave changes what is wanted of a port to what stands there: an entry of ours, or none.
-func (s Standing) Leave(wanted map[int32]Entry, port int32) {
+func (s Current) Leave(wanted map[int32]Entry, port int32) {
 	delete(wanted, port)
 	if entry, err := ParseEntry(s.Data[Key(port)]); err == nil && s.Ours[port] {
 		wanted[port] = entry
 	}
 }
 
-func foreign(now Standing, port int32) bool {
+func foreign(now Current, port int32) bool {
 	_, is := now.Foreign[port]
 	return is
 }
@@ -123,7 +123,7 @@ type wantedKey struct {
 }
 
 // inTurn are the wanted keys in the order in which they get room.
-func inTurn(now Standing, wanted map[int32]Entry) []wantedKey {
+func inTurn(now Current, wanted map[int32]Entry) []wantedKey {
 	keys := make([]wantedKey, 0, len(wanted))
 	for port, entry := range wanted {
 		w := wantedKey{3, port, Key(port), entry.String()}
@@ -140,8 +140,8 @@ func inTurn(now Standing, wanted map[int32]Entry) []wantedKey {
 
 // PortPlan is the difference between the ports of a Service and what should be open there.
 type PortPlan struct {
-	// Standing are the wanted ports that Portcullis has opened already.
-	Standing []PortKey
+	// Current are the wanted ports that Portcullis has opened already.
+	Current []PortKey
 	// Missing are the wanted ports that nobody has opened, or not in the way they should be.
 	Missing []PortKey
 	// Stale are the ports that Portcullis has opened and that are no longer wanted.
@@ -150,7 +150,7 @@ type PortPlan struct {
 
 // Limit leaves out the last of the missing ports when there is room for no more than so many of ours, and returns them.
 func (p *PortPlan) Limit(room int) (full []PortKey) {
-	room = max(room-len(p.Standing), 0)
+	room = max(room-len(p.Current), 0)
 	if len(p.Missing) <= room {
 		return nil
 	}
@@ -169,7 +169,7 @@ func PlanPorts(now ServicePorts, wanted map[PortKey]bool) PortPlan {
 		_, foreign := now.Foreign[key]
 		switch {
 		case ours && isAsApplied(key, p):
-			plan.Standing = append(plan.Standing, key)
+			plan.Current = append(plan.Current, key)
 		case ours || !foreign:
 			plan.Missing = append(plan.Missing, key)
 		}
@@ -185,7 +185,7 @@ func PlanPorts(now ServicePorts, wanted map[PortKey]bool) PortPlan {
 			plan.Stale = append(plan.Stale, key)
 		}
 	}
-	for _, keys := range [][]PortKey{plan.Standing, plan.Missing, plan.Stale} {
+	for _, keys := range [][]PortKey{plan.Current, plan.Missing, plan.Stale} {
 		slices.SortFunc(keys, ComparePorts)
 	}
 	return plan
@@ -231,15 +231,15 @@ func FindPort(svc *corev1.Service, port intstr.IntOrString, protocol v1beta1.Pro
 	return 0, false
 }
 
-// EntryFor is the entry of a stream. svc is its upstream Service, nil when there is none; standing is the entry of its
+// EntryFor is the entry of a stream. svc is its upstream Service, nil when there is none; current is the entry of its
 // port now, if any. A port by number needs no Service; one by name keeps the number that stands there while the
 // Service is away. ok is false when the number of a named port can't be told.
 //
 // An entry that stands there and names the port that ours has by number is left as it is: somebody else wrote it, and
 // it is theirs again when the stream goes.
-func EntryFor(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (entry Entry, ok bool) {
-	entry, ok = numbered(s, svc, standing)
-	before, err := ParseEntry(standing)
+func EntryFor(s *v1beta1.StreamIngress, svc *corev1.Service, current string) (entry Entry, ok bool) {
+	entry, ok = numbered(s, svc, current)
+	before, err := ParseEntry(current)
 	if !ok || err != nil {
 		return entry, ok
 	}
@@ -266,7 +266,7 @@ func (e Entry) WithNumber(svc *corev1.Service, protocol v1beta1.Protocol) Entry 
 	return e
 }
 
-func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (entry Entry, ok bool) {
+func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, current string) (entry Entry, ok bool) {
 	entry = Entry{Namespace: s.UpstreamNamespace(), Service: s.UpstreamService()}
 	if pp := s.Spec.ProxyProtocol; pp != nil && s.ProtocolOrDefault() == v1beta1.TCP {
 		entry.Accept, entry.Send = pp.Accept, pp.Send
@@ -282,7 +282,7 @@ func numbered(s *v1beta1.StreamIngress, svc *corev1.Service, standing string) (e
 			return entry, true
 		}
 	}
-	before, err := ParseEntry(standing)
+	before, err := ParseEntry(current)
 	if err != nil || before.Namespace != entry.Namespace || before.Service != entry.Service {
 		return entry, false
 	}

@@ -28,9 +28,9 @@ func entries(texts map[int32]string) map[int32]Entry {
 	return all
 }
 
-// standing is a ConfigMap with keys of ours and foreign ones.
-func standing(ours, foreign map[int32]string) Standing {
-	s := Standing{Data: map[string]string{}, Ours: map[int32]bool{}, Foreign: foreign}
+// current is a ConfigMap with keys of ours and foreign ones.
+func current(ours, foreign map[int32]string) Current {
+	s := Current{Data: map[string]string{}, Ours: map[int32]bool{}, Foreign: foreign}
 	for port, text := range foreign {
 		s.Data[Key(port)] = text
 	}
@@ -45,74 +45,74 @@ func TestPlanEntries(t *testing.T) {
 	type texts = map[int32]string
 	covered := map[string]bool{}
 	for name, tc := range map[string]struct {
-		now    Standing
+		now    Current
 		wanted texts
 		limit  int
 		want   EntryPlan
 	}{
 		"absent and wanted is added": {
-			now: standing(nil, nil), wanted: texts{80: "a/b:1"},
+			now: current(nil, nil), wanted: texts{80: "a/b:1"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1"}, Changed: true, Bytes: 7, Entries: 1},
 		},
 		"absent and not wanted is nothing": {
-			now: standing(nil, nil), want: EntryPlan{Data: map[string]string{}},
+			now: current(nil, nil), want: EntryPlan{Data: map[string]string{}},
 		},
 		"ours and wanted as it is changes nothing": {
-			now: standing(texts{80: "a/b:1"}, nil), wanted: texts{80: "a/b:1"},
+			now: current(texts{80: "a/b:1"}, nil), wanted: texts{80: "a/b:1"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1"}, Bytes: 7, Entries: 1},
 		},
 		"ours and wanted otherwise is set": {
-			now: standing(texts{80: "a/b:1"}, nil), wanted: texts{80: "a/b:1:PROXY"},
+			now: current(texts{80: "a/b:1"}, nil), wanted: texts{80: "a/b:1:PROXY"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1:PROXY"}, Changed: true, Bytes: 13, Entries: 1},
 		},
 		"ours and not wanted goes": {
-			now: standing(texts{80: "a/b:1"}, nil), want: EntryPlan{Data: map[string]string{}, Changed: true, Removes: true},
+			now: current(texts{80: "a/b:1"}, nil), want: EntryPlan{Data: map[string]string{}, Changed: true, Removes: true},
 		},
 		"foreign and wanted is set": {
-			now: standing(nil, texts{80: "x/y:9"}), wanted: texts{80: "a/b:1"},
+			now: current(nil, texts{80: "x/y:9"}), wanted: texts{80: "a/b:1"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1"}, Changed: true, Bytes: 7, Entries: 1},
 		},
 		"foreign and wanted as it is becomes ours as well": {
-			now: standing(nil, texts{80: "a/b:1"}), wanted: texts{80: "a/b:1"},
+			now: current(nil, texts{80: "a/b:1"}), wanted: texts{80: "a/b:1"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1"}, Changed: true, Bytes: 7, Entries: 1},
 		},
 		"foreign and not wanted stays": {
-			now: standing(nil, texts{80: "x/y:9"}), want: EntryPlan{Data: map[string]string{}, Bytes: 7, Entries: 1},
+			now: current(nil, texts{80: "x/y:9"}), want: EntryPlan{Data: map[string]string{}, Bytes: 7, Entries: 1},
 		},
 		"ours and foreign at once, and wanted, changes nothing": {
-			now: standing(texts{80: "a/b:1"}, texts{80: "a/b:1"}), wanted: texts{80: "a/b:1"},
+			now: current(texts{80: "a/b:1"}, texts{80: "a/b:1"}), wanted: texts{80: "a/b:1"},
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1"}, Bytes: 7, Entries: 1},
 		},
 		"ours and foreign at once, and not wanted, is let go": {
-			now:  standing(texts{80: "a/b:1"}, texts{80: "a/b:1"}),
+			now:  current(texts{80: "a/b:1"}, texts{80: "a/b:1"}),
 			want: EntryPlan{Data: map[string]string{}, Changed: true, Removes: true, Bytes: 7, Entries: 1},
 		},
 		"what is no port, and what is binary, counts and stays": {
-			now:  Standing{Data: map[string]string{"readme": "12345"}, Binary: 100},
+			now:  Current{Data: map[string]string{"readme": "12345"}, Binary: 100},
 			want: EntryPlan{Data: map[string]string{}, Bytes: 111, Entries: 1},
 		},
 		"without room the one that stands goes first": {
-			now: standing(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "a/b:1", 100: "a/b:1"}, limit: 14,
+			now: current(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "a/b:1", 100: "a/b:1"}, limit: 14,
 			want: EntryPlan{Data: map[string]string{"80": "a/b:1", "90": "a/b:1"}, Changed: true, Full: []int32{100}, Bytes: 14, Entries: 2},
 		},
 		"without room a longer one does not take that of one that stands": {
-			now: standing(texts{80: "a/b:1", 90: "a/b:1"}, nil), wanted: texts{80: "longer/b:1", 90: "a/b:1"}, limit: 14,
+			now: current(texts{80: "a/b:1", 90: "a/b:1"}, nil), wanted: texts{80: "longer/b:1", 90: "a/b:1"}, limit: 14,
 			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Removes: true, Full: []int32{80}, Bytes: 7, Entries: 1},
 		},
 		"without room a longer one goes before a new one": {
-			now: standing(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "long/b:1"}, limit: 14,
+			now: current(texts{90: "a/b:1"}, nil), wanted: texts{80: "a/b:1", 90: "long/b:1"}, limit: 14,
 			want: EntryPlan{Data: map[string]string{"90": "long/b:1"}, Changed: true, Full: []int32{80}, Bytes: 10, Entries: 1},
 		},
 		"without room a shorter one may still fit": {
-			now: standing(nil, nil), wanted: texts{80: "long/service:1", 90: "a/b:1"}, limit: 10,
+			now: current(nil, nil), wanted: texts{80: "long/service:1", 90: "a/b:1"}, limit: 10,
 			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Full: []int32{80}, Bytes: 7, Entries: 1},
 		},
 		"foreign keys take room": {
-			now: standing(nil, texts{80: "x/y:9"}), wanted: texts{90: "a/b:1"}, limit: 13,
+			now: current(nil, texts{80: "x/y:9"}), wanted: texts{90: "a/b:1"}, limit: 13,
 			want: EntryPlan{Data: map[string]string{}, Full: []int32{90}, Bytes: 7, Entries: 1},
 		},
 		"the room of what goes is free": {
-			now: standing(texts{80: "a/b:1"}, nil), wanted: texts{90: "a/b:1"}, limit: 7,
+			now: current(texts{80: "a/b:1"}, nil), wanted: texts{90: "a/b:1"}, limit: 7,
 			want: EntryPlan{Data: map[string]string{"90": "a/b:1"}, Changed: true, Removes: true, Bytes: 7, Entries: 1},
 		},
 	} {
@@ -138,7 +138,7 @@ func TestPlanEntries(t *testing.T) {
 }
 
 // cells are the cells of the table of PlanEntries that a row is about.
-func cells(now Standing, wanted map[int32]string) []string {
+func cells(now Current, wanted map[int32]string) []string {
 	var all []string
 	for _, port := range []int32{80, 90, 100} {
 		_, foreign := now.Foreign[port]
@@ -155,7 +155,7 @@ func cells(now Standing, wanted map[int32]string) []string {
 // TestKeepOurs keeps what nobody wants any longer, as it stands, unless it can't be read.
 func TestKeepOurs(t *testing.T) {
 	type texts = map[int32]string
-	now := standing(texts{80: "a/b:1:PROXY", 81: "a/b:1", 82: "by hand"}, texts{90: "x/y:9"})
+	now := current(texts{80: "a/b:1:PROXY", 81: "a/b:1", 82: "by hand"}, texts{90: "x/y:9"})
 	wanted := entries(texts{81: "a/c:2", 100: "a/d:3"})
 	kept := now.KeepOurs(wanted)
 	if diff := cmp.Diff(entries(texts{80: "a/b:1:PROXY", 81: "a/c:2", 100: "a/d:3"}), kept); diff != "" {
@@ -170,7 +170,7 @@ func TestKeepOurs(t *testing.T) {
 	if diff := cmp.Diff(entries(texts{81: "a/b:1"}), wanted); diff != "" {
 		t.Errorf("what is left as it is: %s", diff)
 	}
-	now, kept = standing(texts{80: "a/b:1"}, nil), nil
+	now, kept = current(texts{80: "a/b:1"}, nil), nil
 	if plan := PlanEntries(now, now.KeepOurs(kept), MaxConfigMapBytes); plan.Changed || plan.Removes {
 		t.Errorf("what is kept would be changed: %+v", plan)
 	}
@@ -198,7 +198,7 @@ func TestTheLargestConfigMapFits(t *testing.T) {
 			for port := int32(1); port <= maxPort; port++ {
 				wanted[port] = e
 			}
-			plan := PlanEntries(Standing{}, wanted, MaxConfigMapBytes)
+			plan := PlanEntries(Current{}, wanted, MaxConfigMapBytes)
 			bytes, stored := 0, 0
 			for key, v := range plan.Data {
 				bytes += len(key) + len(v)
@@ -244,12 +244,12 @@ func TestPlanPorts(t *testing.T) {
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
 		"a pair on one number, one of them dropped by somebody": {
 			now: ServicePorts{Ours: applied(udp53)}, wanted: []PortKey{udp53, tcp53},
-			want: PortPlan{Standing: []PortKey{udp53}, Missing: []PortKey{tcp53}}, changes: true},
+			want: PortPlan{Current: []PortKey{udp53}, Missing: []PortKey{tcp53}}, changes: true},
 		"a port of ours that is wanted stays": {
-			now: ServicePorts{Ours: applied(tcp53, udp53)}, wanted: []PortKey{tcp53, udp53}, want: PortPlan{Standing: []PortKey{tcp53, udp53}}},
+			now: ServicePorts{Ours: applied(tcp53, udp53)}, wanted: []PortKey{tcp53, udp53}, want: PortPlan{Current: []PortKey{tcp53, udp53}}},
 		"a port of ours that is not wanted is closed": {
 			now: ServicePorts{Ours: applied(tcp53, tcp80)}, wanted: []PortKey{tcp53},
-			want: PortPlan{Standing: []PortKey{tcp53}, Stale: []PortKey{tcp80}}, changes: true},
+			want: PortPlan{Current: []PortKey{tcp53}, Stale: []PortKey{tcp80}}, changes: true},
 		"a port of ours whose target was edited is set right": {
 			now:    ServicePorts{Ours: edited(func(p *corev1.ServicePort) { p.TargetPort = intstr.FromInt32(5353) })},
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
@@ -258,7 +258,7 @@ func TestPlanPorts(t *testing.T) {
 			wanted: []PortKey{tcp53}, want: PortPlan{Missing: []PortKey{tcp53}}, changes: true},
 		"a port of ours with another node port is left alone": {
 			now:    ServicePorts{Ours: edited(func(p *corev1.ServicePort) { p.NodePort = 31999 })},
-			wanted: []PortKey{tcp53}, want: PortPlan{Standing: []PortKey{tcp53}}},
+			wanted: []PortKey{tcp53}, want: PortPlan{Current: []PortKey{tcp53}}},
 		"a foreign port that is wanted is open already": {
 			now: ServicePorts{Foreign: applied(tcp80)}, wanted: []PortKey{tcp80}},
 		"a foreign port that is not wanted is left alone": {
@@ -295,7 +295,7 @@ func TestPortPlanLimit(t *testing.T) {
 		"less than no room":        {-5, []PortKey{}, []PortKey{b, c}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := PortPlan{Standing: []PortKey{a}, Missing: []PortKey{b, c}}
+			plan := PortPlan{Current: []PortKey{a}, Missing: []PortKey{b, c}}
 			full := plan.Limit(tc.room)
 			if diff := cmp.Diff([][]PortKey{tc.missing, tc.full}, [][]PortKey{plan.Missing, full}); diff != "" {
 				t.Error(diff)
@@ -305,7 +305,7 @@ func TestPortPlanLimit(t *testing.T) {
 }
 
 func BenchmarkPlanEntries(b *testing.B) {
-	now, wanted := standing(nil, nil), map[int32]Entry{}
+	now, wanted := current(nil, nil), map[int32]Entry{}
 	for port := int32(1); port <= 10_000; port++ {
 		wanted[port] = entry("shop/postgres:5432")
 		now.Data[Key(port)], now.Ours[port] = "shop/postgres:5432", true

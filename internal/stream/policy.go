@@ -108,7 +108,7 @@ func MayAutoAssign(class *v1beta1.StreamIngressClass, permitted *PortSet) bool {
 	return port != 0 && port <= to
 }
 
-// PickPort picks a port of the set for a stream, 0 when the set is empty. The same stream draws the same port as long as it
+// PickPort picks a port of the set for a stream, 0 when the set is empty. The same stream is given the same port as long as it
 // is free, so that a stream that is deleted and re-created most often gets its port back; different streams start at
 // different places, so that they seldom race for one.
 func PickPort(free *PortSet, namespace, name string) int32 {

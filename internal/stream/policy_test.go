@@ -183,24 +183,24 @@ func TestPickPort(t *testing.T) {
 	free := &PortSet{}
 	free.AddRange(20000, 20999)
 	if again := PickPort(free, "shop", "postgres"); again != PickPort(free, "shop", "postgres") {
-		t.Error("the same stream draws another port")
+		t.Error("the same stream is given another port")
 	}
-	drawn := &PortSet{}
+	picked := &PortSet{}
 	for i := range 1000 {
 		port := PickPort(free, "shop", fmt.Sprintf("db-%d", i))
 		if !free.Has(port) {
 			t.Fatalf("drew %d, which is not free", port)
 		}
-		drawn.Add(port)
+		picked.Add(port)
 	}
-	if drawn.Len() < 550 { // about 632 when all are as likely
-		t.Errorf("a thousand streams drew only %d different ports", drawn.Len())
+	if picked.Len() < 550 { // about 632 when all are as likely
+		t.Errorf("a thousand streams have only %d different ports", picked.Len())
 	}
 	left := *free
 	for i := range 1000 {
 		port := PickPort(&left, "shop", "postgres")
 		if !left.Has(port) {
-			t.Fatalf("draw %d: %d is not free", i, port)
+			t.Fatalf("pick %d: %d is not free", i, port)
 		}
 		left.Remove(port)
 	}
@@ -209,7 +209,7 @@ func TestPickPort(t *testing.T) {
 	}
 }
 
-// FuzzPolicy checks for every port that the ways to ask for the policy agree, and that what is drawn may be drawn.
+// FuzzPolicy checks for every port that the ways to ask for the policy agree, and that what is picked may be picked.
 func FuzzPolicy(f *testing.F) {
 	f.Add(int32(0), int32(0), int32(0), int32(0), int32(0), int32(0), int32(20000), int32(20999), byte(0), "a")
 	f.Add(int32(22), int32(0), int32(1000), int32(2000), int32(1500), int32(1600), int32(1400), int32(1700), byte(1), "b")

@@ -169,17 +169,17 @@ func TestPort(t *testing.T) {
 				`spec.listen: Invalid value: 80: class "public" does not give TCP/80 to namespace "shop"; ` +
 					`free for namespace "shop" nearby: 5001, 5003, 5004`}},
 		},
-		"a port to be drawn": {
+		"a port to be auto-assigned": {
 			facts: facts{claims: claims(claim.StreamHolder("a", "b"), tcp(20001), udp(20000))},
 			class: class("public", autoAssign(20000, 20003), reserved(20003, 0)), in: sti(), free: []int32{20000, 20002},
 		},
-		"the port that was drawn before is not drawn again": {
+		"the port that was auto-assigned before is not assigned again": {
 			facts: facts{claims: claims(me, tcp(20001))}, class: class("public", autoAssign(20000, 20003)), in: sti(), at: tcp(20001),
 		},
-		"the port that was drawn before is kept when the range is gone": {
+		"the port that was auto-assigned before is kept when the range is gone": {
 			facts: facts{claims: claims(me, tcp(20001))}, class: class("public"), in: sti(), at: tcp(20001),
 		},
-		"no range to draw from": {
+		"no range to auto-assign from": {
 			class: class("public"), in: sti(),
 			want: []verdict{{v1beta1.ReasonAutoAssignDisabled,
 				`spec.listen: Required value: class "public" has no autoAssign range to draw a port from, so the port must be named`}},

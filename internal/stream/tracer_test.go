@@ -22,7 +22,7 @@ func plan(t *testing.T, configMap, service string, wanted map[PortKey]string) ed
 	e := edge{entries: map[v1beta1.Protocol]map[string]string{}, open: map[PortKey]bool{}}
 	open := map[PortKey]bool{}
 	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
-		var now Standing
+		var now Current
 		if protocol == v1beta1.TCP {
 			now = must(Entries(configMapFrom(t, configMap)))(t)
 		}
@@ -49,7 +49,7 @@ func plan(t *testing.T, configMap, service string, wanted map[PortKey]string) ed
 	for at := range front.Foreign {
 		e.open[at] = true
 	}
-	for _, at := range append(p.Standing, p.Missing...) {
+	for _, at := range append(p.Current, p.Missing...) {
 		e.open[at] = true
 	}
 	return e

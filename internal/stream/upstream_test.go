@@ -47,10 +47,10 @@ func TestFindPort(t *testing.T) {
 
 func TestEntryFor(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spec     v1beta1.StreamIngressSpec
-		svc      *corev1.Service
-		standing string
-		want     string
+		spec    v1beta1.StreamIngressSpec
+		svc     *corev1.Service
+		current string
+		want    string
 	}{
 		"a port by number": {
 			spec: to("db", "5432"), svc: postgres, want: "shop/db:5432"},
@@ -63,27 +63,27 @@ func TestEntryFor(t *testing.T) {
 		"a port by name that the Service has not is not known": {
 			spec: to("db", "http"), svc: postgres},
 		"a port by name keeps its number while the Service is away": {
-			spec: to("db", "sql"), standing: "shop/db:5432", want: "shop/db:5432"},
+			spec: to("db", "sql"), current: "shop/db:5432", want: "shop/db:5432"},
 		"a port by name keeps its number while the Service has no such port": {
-			spec: to("db", "http"), svc: postgres, standing: "shop/db:8080", want: "shop/db:8080"},
+			spec: to("db", "http"), svc: postgres, current: "shop/db:8080", want: "shop/db:8080"},
 		"a port by name takes no number that the Service has under another name": {
-			spec: to("db", "http"), svc: postgres, standing: "shop/db:5432"},
+			spec: to("db", "http"), svc: postgres, current: "shop/db:5432"},
 		"a port by name takes no number of another Service": {
-			spec: to("db", "sql"), standing: "shop/other:5432"},
+			spec: to("db", "sql"), current: "shop/other:5432"},
 		"a port by name takes no number of another namespace": {
-			spec: to("db", "sql"), standing: "web/db:5432"},
+			spec: to("db", "sql"), current: "web/db:5432"},
 		"what stands there is set right": {
-			spec: to("db", "5432"), svc: postgres, standing: "shop/other:1", want: "shop/db:5432"},
+			spec: to("db", "5432"), svc: postgres, current: "shop/other:1", want: "shop/db:5432"},
 		"what can't be read is set right": {
-			spec: to("db", "5432"), svc: postgres, standing: "%$", want: "shop/db:5432"},
+			spec: to("db", "5432"), svc: postgres, current: "%$", want: "shop/db:5432"},
 		"an adopted entry keeps the name of its port": {
-			spec: to("db", "5432"), svc: postgres, standing: "shop/db:sql", want: "shop/db:sql"},
+			spec: to("db", "5432"), svc: postgres, current: "shop/db:sql", want: "shop/db:sql"},
 		"an adopted entry keeps the name of its port while the Service is away": {
-			spec: to("db", "5432"), standing: "shop/db:sql", want: "shop/db:sql"},
+			spec: to("db", "5432"), current: "shop/db:sql", want: "shop/db:sql"},
 		"an entry that names another port is set right": {
-			spec: to("db", "53"), svc: postgres, standing: "shop/db:sql", want: "shop/db:53"},
+			spec: to("db", "53"), svc: postgres, current: "shop/db:sql", want: "shop/db:53"},
 		"an entry with another PROXY is set right": {
-			spec: to("db", "5432"), svc: postgres, standing: "shop/db:sql:PROXY", want: "shop/db:5432"},
+			spec: to("db", "5432"), svc: postgres, current: "shop/db:sql:PROXY", want: "shop/db:5432"},
 		"the older spelling of a Service": {
 			spec: v1beta1.StreamIngressSpec{Upstream: v1beta1.StreamUpstream{Host: "some-tcp-port", Port: intstr.FromInt32(1234)}},
 			want: "shop/some-tcp-port:1234"},
@@ -108,7 +108,7 @@ func TestEntryFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &v1beta1.StreamIngress{Spec: tc.spec}
 			s.Namespace, s.Name = "shop", "postgres"
-			got, ok := EntryFor(s, tc.svc, tc.standing)
+			got, ok := EntryFor(s, tc.svc, tc.current)
 			if ok != (tc.want != "") {
 				t.Fatalf("got %v, %v", got, ok)
 			}

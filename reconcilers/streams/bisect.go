@@ -50,7 +50,7 @@ func (e *closingError) Unwrap() error { return e.error }
 // run opens as many of the missing ports of a plan as it can, the first ones where there is no room for all. With force it
 // applies at least once. An error is one that says nothing about the ports, or a closingError.
 func (s *bisect) run(plan stream.PortPlan, force bool) error {
-	s.good = slices.Clone(plan.Standing)
+	s.good = slices.Clone(plan.Current)
 	missing := plan.Missing
 	atOnce := force && len(missing) > 0 && len(missing) <= s.room
 	if atOnce {

@@ -93,13 +93,13 @@ func TestSearch(t *testing.T) {
 	}{
 		"nothing to do": {},
 		"nothing to do but a label": {
-			plan: stream.PortPlan{Standing: tcpPorts(80)}, force: true, open: tcpPorts(80), calls: 1},
+			plan: stream.PortPlan{Current: tcpPorts(80)}, force: true, open: tcpPorts(80), calls: 1},
 		"all are good": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 22)}, open: tcpPorts(22, 80, 81), calls: 1},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 22)}, open: tcpPorts(22, 80, 81), calls: 1},
 		"the only one is bad": {
 			plan: stream.PortPlan{Missing: tcpPorts(81)}, server: server{bad: bad(81)}, refused: tcpPorts(81), calls: 1},
 		"one of two is bad": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82)}, server: server{bad: bad(81)},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82)}, server: server{bad: bad(81)},
 			open: tcpPorts(80, 82), refused: tcpPorts(81), calls: 3},
 		"one of a thousand is bad": {
 			plan: stream.PortPlan{Missing: upTo(1000)}, server: server{bad: bad(700)},
@@ -108,30 +108,30 @@ func TestSearch(t *testing.T) {
 			plan: stream.PortPlan{Missing: upTo(1000)}, server: server{bad: bad(1, 500, 1000)},
 			open: slices.DeleteFunc(upTo(1000), func(p stream.PortKey) bool { return bad(1, 500, 1000)[p] }), refused: tcpPorts(1, 500, 1000), calls: 53},
 		"a port goes although another is bad": {
-			plan:  stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81), Stale: tcpPorts(79)},
+			plan:  stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81), Stale: tcpPorts(79)},
 			force: true, server: server{bad: bad(81)}, open: tcpPorts(80), refused: tcpPorts(81), calls: 3},
 		"a port comes in the write in which another goes": {
-			plan:  stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81), Stale: tcpPorts(79)},
+			plan:  stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81), Stale: tcpPorts(79)},
 			force: true, open: tcpPorts(80, 81), calls: 1},
 
 		"there is room for some": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, server: server{room: 3},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, server: server{room: 3},
 			open: tcpPorts(80, 81, 82), refused: tcpPorts(83, 84), calls: 3},
 		"there is as much room as it seems": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 2, server: server{room: 3},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 2, server: server{room: 3},
 			open: tcpPorts(80, 81, 82), refused: tcpPorts(83, 84), calls: 2},
 		"there is less room than it seems": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 3, server: server{room: 2},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 3, server: server{room: 2},
 			open: tcpPorts(80, 81), refused: tcpPorts(82, 83, 84), calls: 3},
 		"there is more room than it seems": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 1, server: server{room: 4},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83, 84)}, room: 1, server: server{room: 4},
 			open: tcpPorts(80, 81, 82, 83), refused: tcpPorts(84), calls: 4},
 		"there is room for all, and it seems that there is none": {
 			plan: stream.PortPlan{Missing: upTo(1000)}, room: -5, open: upTo(1000), calls: 11},
 		"there is no room": {
-			plan: stream.PortPlan{Standing: tcpPorts(80), Missing: upTo(79)}, room: -5, server: server{room: 1}, refused: upTo(79), calls: 1},
+			plan: stream.PortPlan{Current: tcpPorts(80), Missing: upTo(79)}, room: -5, server: server{room: 1}, refused: upTo(79), calls: 1},
 		"there is room for as many as go": {
-			plan:  stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83), Stale: tcpPorts(76, 77, 78)},
+			plan:  stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83), Stale: tcpPorts(76, 77, 78)},
 			force: true, room: -1, server: server{room: 3}, open: tcpPorts(80, 81, 82), refused: tcpPorts(83), calls: 3},
 		"there is room for some, and one of them is bad": {
 			plan: stream.PortPlan{Missing: tcpPorts(81, 82, 83, 84)}, room: 2, server: server{room: 2, bad: bad(81)},
@@ -154,7 +154,7 @@ func TestSearch(t *testing.T) {
 			if tc.server.calls != tc.calls {
 				t.Errorf("%d calls, want %d", tc.server.calls, tc.calls)
 			}
-			if want := len(tc.server.open) - len(tc.plan.Standing); tc.server.open != nil && s.opened != want {
+			if want := len(tc.server.open) - len(tc.plan.Current); tc.server.open != nil && s.opened != want {
 				t.Errorf("it counts %d opened ports, want %d", s.opened, want)
 			}
 			for port, message := range s.refused {
@@ -239,7 +239,7 @@ func TestAnErrorIsNoRefusal(t *testing.T) {
 
 func TestPortsThatCantBeClosed(t *testing.T) {
 	api := server{bad: bad(80)}
-	err := newBisect(unlimited, api.apply).run(stream.PortPlan{Standing: tcpPorts(80), Stale: tcpPorts(81)}, true)
+	err := newBisect(unlimited, api.apply).run(stream.PortPlan{Current: tcpPorts(80), Stale: tcpPorts(81)}, true)
 	var closing *closingError
 	if !errors.As(err, &closing) || closing.Error() != invalid(tcpPorts(80)[0]).Error() {
 		t.Errorf("got %v", err)

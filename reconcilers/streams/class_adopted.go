@@ -54,7 +54,7 @@ type settlement struct {
 //	left, Take            remove                    forget                      forget
 //
 // What a stream leaves otherwise is ours, and goes like any entry that nobody asks for.
-func settleAdopted(now stream.Standing, take bool, adoptions []adoption) settlement {
+func settleAdopted(now stream.Current, take bool, adoptions []adoption) settlement {
 	var s settlement
 	for _, a := range adoptions {
 		foreign, stands := now.Foreign[a.port.Port]
@@ -126,12 +126,12 @@ func (r *classReconciler) settleIn(
 	if cm == nil || !mine && slices.ContainsFunc(classes, func(other v1beta1.StreamIngressClass) bool { return kube.Names(&other, cm) }) {
 		s.forget = slices.DeleteFunc(adoptions, func(a adoption) bool { return !a.left })
 	} else {
-		standing, err := r.View.Entries(cm)
+		current, err := r.View.Entries(cm)
 		if err != nil {
 			return err
 		}
-		s = settleAdopted(standing, mine && class.Spec.Adopt == v1beta1.AdoptTake, adoptions)
-		if err := r.write(ctx, cm, standing, s, report); err != nil {
+		s = settleAdopted(current, mine && class.Spec.Adopt == v1beta1.AdoptTake, adoptions)
+		if err := r.write(ctx, cm, current, s, report); err != nil {
 			return err
 		}
 	}
@@ -146,11 +146,11 @@ func (r *classReconciler) note(ctx context.Context, cm *corev1.ConfigMap, s sett
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cm), stored); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		standing, err := stream.Entries(stored)
+		current, err := stream.Entries(stored)
 		if err != nil {
 			return err
 		}
-		s.forget = append(s.forget, settleAdopted(standing, false, s.gone).gone...)
+		s.forget = append(s.forget, settleAdopted(current, false, s.gone).gone...)
 	}
 	var errs []error
 	for _, a := range s.forget {
@@ -184,7 +184,7 @@ func (r *classReconciler) remember(
 // elsewhere: nobody else knows the entry then. Until the cache shows the note, the port is left as it is: a pass that saw the
 // claim without it would not give back what is written now.
 func (r *classReconciler) noteAdopted(
-	ctx context.Context, s *scene, cm configMap, wanted map[int32]stream.Entry, report *classReport,
+	ctx context.Context, s *proxyState, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) error {
 	here := claim.ConfigMapHolder(cm.ref.Namespace, cm.ref.Name)
 	for at, c := range s.claims {
@@ -205,14 +205,14 @@ func (r *classReconciler) noteAdopted(
 		if err := r.remember(ctx, c, port, &noted, report); err != nil {
 			return err
 		}
-		cm.standing.Leave(wanted, port.Port)
+		cm.current.Leave(wanted, port.Port)
 	}
 	return nil
 }
 
 // write writes entries back, beside those that were written back before, and removes others, whoever has written them.
 func (r *classReconciler) write(
-	ctx context.Context, cm *corev1.ConfigMap, standing stream.Standing, s settlement, report *classReport,
+	ctx context.Context, cm *corev1.ConfigMap, current stream.Current, s settlement, report *classReport,
 ) error {
 	if len(s.back) == 0 && len(s.out) == 0 {
 		return nil
@@ -221,9 +221,9 @@ func (r *classReconciler) write(
 		return err
 	}
 	if len(s.back) > 0 {
-		data := make(map[string]string, len(s.back)+len(standing.Returned))
-		for port := range standing.Returned {
-			data[stream.Key(port)] = standing.Data[stream.Key(port)]
+		data := make(map[string]string, len(s.back)+len(current.Returned))
+		for port := range current.Returned {
+			data[stream.Key(port)] = current.Data[stream.Key(port)]
 		}
 		for _, a := range s.back {
 			data[stream.Key(a.port.Port)] = a.Entry

@@ -31,13 +31,13 @@ const before = "shop/before:80"
 
 // TestSettleAdopted settles the entry of TCP/5432, which a stream has taken over when it was "shop/before:80".
 func TestSettleAdopted(t *testing.T) {
-	others := func(entry string) stream.Standing { return stream.Standing{Foreign: map[int32]string{5432: entry}} }
-	nobody := stream.Standing{}
+	others := func(entry string) stream.Current { return stream.Current{Foreign: map[int32]string{5432: entry}} }
+	nobody := stream.Current{}
 	noted := v1beta1.AdoptedEntry{Entry: before, Granted: true}
 	replaced := v1beta1.AdoptedEntry{Entry: before, Granted: true, Replaced: true}
 	promised := v1beta1.AdoptedEntry{Entry: before}
 	for name, tc := range map[string]struct {
-		now          stream.Standing
+		now          stream.Current
 		entry        v1beta1.AdoptedEntry
 		take         bool
 		leaves, left bool
@@ -263,7 +263,7 @@ func TestKeptOnceIsKeptToTheEnd(t *testing.T) {
 		t.Fatalf("applied %v, %v", *applied, err)
 	}
 	clock.SetTime(clock.Now().Add(time.Minute))
-	s, err := r.lookAt(t.Context(), class)
+	s, err := r.gather(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestNoteAdopted(t *testing.T) {
 			class, _, _ := accesstest.Public()
 			class.Spec.Service = nil
 			r, _ := giving(t, nil, class, tc.c, writtenBy(tc.ours, tc.others))
-			s, err := r.lookAt(t.Context(), class)
+			s, err := r.gather(t.Context(), class)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -142,7 +142,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 func (r *classReconciler) program(
 	ctx context.Context, class *v1beta1.StreamIngressClass,
 ) (report classReport, entered map[stream.PortKey]bool, err error) {
-	s, err := r.lookAt(ctx, class)
+	s, err := r.gather(ctx, class)
 	if err != nil {
 		return report, nil, err
 	}
@@ -181,7 +181,7 @@ func (r *classReconciler) program(
 
 // enterForeign makes sure that everything on the proxy that Portcullis has not made has a claim, so that one rule
 // covers every conflict. A point that a stream holds stays with it.
-func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
+func (r *classReconciler) enterForeign(ctx context.Context, s *proxyState) error {
 	enter := func(port stream.PortKey, holder claim.Holder, uid types.UID) error {
 		at := claim.Stream(s.class.Name, port.Protocol, port.Port)
 		if at.IsZero() {
@@ -204,7 +204,7 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *scene) error {
 	}
 	for _, cm := range s.configMaps {
 		holder := claim.ConfigMapHolder(cm.ref.Namespace, cm.ref.Name)
-		for port := range cm.standing.Foreign {
+		for port := range cm.current.Foreign {
 			if err := enter(stream.PortKey{Protocol: cm.protocol, Port: port}, holder, cm.object.UID); err != nil {
 				return fmt.Errorf("entering the foreign keys of ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
 			}

@@ -25,7 +25,7 @@ const claimersAtOnce = 8
 // A port that a Service has there is not opened: it is left out of what is wanted. One whose entry stands stays open, and the entry
 // changes with its stream: the proxy listens there in any case. Either is reported.
 func (r *classReconciler) claimNodes(
-	ctx context.Context, s *scene, cm configMap, wanted map[int32]stream.Entry, report *classReport,
+	ctx context.Context, s *proxyState, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) error {
 	if s.class.Spec.Service != nil {
 		return nil
@@ -40,11 +40,11 @@ func (r *classReconciler) claimNodes(
 	}
 	for port, held := range refused {
 		_, isWanted := wanted[port.Port]
-		_, stands := cm.standing.Data[stream.Key(port.Port)]
-		if !isWanted && !stands {
+		_, isListed := cm.current.Data[stream.Key(port.Port)]
+		if !isWanted && !isListed {
 			continue
 		}
-		if !stands {
+		if !isListed {
 			delete(wanted, port.Port)
 		}
 		on := claim.NodePort(string(port.Protocol), port.Port)
@@ -55,7 +55,7 @@ func (r *classReconciler) claimNodes(
 
 // claimOnNodes claims on the nodes each port of a protocol on which the class has claims. refused are those that a Service has.
 func (r *classReconciler) claimOnNodes(
-	ctx context.Context, front *stream.Front, s *scene, protocol v1beta1.Protocol,
+	ctx context.Context, front *stream.Front, s *proxyState, protocol v1beta1.Protocol,
 ) (refused map[stream.PortKey]*claim.HeldError, err error) {
 	var mu sync.Mutex
 	refused = map[stream.PortKey]*claim.HeldError{}

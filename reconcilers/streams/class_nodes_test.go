@@ -63,7 +63,7 @@ func TestClaimNodes(t *testing.T) {
 	}
 	claims[claim.Stream("public", v1beta1.UDP, 53)] = accesstest.HolderOfPostgres
 	r := nodesOf(t, claims, class, cm)
-	s, err := r.lookAt(t.Context(), class)
+	s, err := r.gather(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,30 +52,30 @@ func (r *classReconciler) programConfigMap(
 func (r *classReconciler) planEntries(
 	ctx context.Context, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) (stream.EntryPlan, error) {
-	plan := stream.PlanEntries(cm.standing, wanted, stream.MaxConfigMapBytes)
+	plan := stream.PlanEntries(cm.current, wanted, stream.MaxConfigMapBytes)
 	if !plan.Removes {
 		return plan, nil
 	}
 	if keep, err := r.mayCloseIn(ctx, cm.object, report); err != nil || keep == 0 {
 		return plan, err
 	}
-	return stream.PlanEntries(cm.standing, cm.standing.KeepOurs(wanted), stream.MaxConfigMapBytes), nil
+	return stream.PlanEntries(cm.current, cm.current.KeepOurs(wanted), stream.MaxConfigMapBytes), nil
 }
 
-// configMapRefused tells the streams that their ConfigMap can't be written. What stands there goes on standing.
+// configMapRefused tells the streams that their ConfigMap can't be written. What is there stays.
 func (r *classReconciler) configMapRefused(cm configMap, wanted map[int32]stream.Entry, report *classReport, err error) ([]int32, error) {
 	if !write.IsRefusal(err) {
 		return nil, fmt.Errorf("applying ConfigMap %s/%s: %w", cm.ref.Namespace, cm.ref.Name, err)
 	}
-	var standing []int32
+	var current []int32
 	for port, entry := range wanted {
-		if cm.standing.Data[stream.Key(port)] == entry.String() {
-			standing = append(standing, port)
+		if cm.current.Data[stream.Key(port)] == entry.String() {
+			current = append(current, port)
 			continue
 		}
 		report.refuse(stream.PortKey{Protocol: cm.protocol, Port: port}, v1beta1.ReasonConfigMapRefused,
 			fmt.Sprintf("ConfigMap %s/%s: %s", cm.ref.Namespace, cm.ref.Name, err))
 	}
 	report.configMapError = err
-	return standing, nil
+	return current, nil
 }

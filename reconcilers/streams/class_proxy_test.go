@@ -42,7 +42,9 @@ func TestFingerprint(t *testing.T) {
 	}{
 		"nothing":        {func(*corev1.Service, *stream.ServicePorts) {}, false},
 		"a port of ours": {func(s *corev1.Service, _ *stream.ServicePorts) { s.Spec.Ports = s.Spec.Ports[:1] }, false},
-		"a foreign port": {func(_ *corev1.Service, f *stream.ServicePorts) { f.Foreign[tcpPorts(81)[0]] = corev1.ServicePort{Port: 81} }, true},
+		"a foreign port": {func(_ *corev1.Service, f *stream.ServicePorts) {
+			f.Foreign[tcpPorts(81)[0]] = corev1.ServicePort{Port: 81}
+		}, true},
 		"a foreign name": {func(_ *corev1.Service, f *stream.ServicePorts) {
 			f.Foreign[tcpPorts(80)[0]] = corev1.ServicePort{Port: 80, Name: "web"}
 		}, true},

@@ -106,7 +106,7 @@ func (r *serviceReconciler) program(
 	if err != nil {
 		return report, err
 	}
-	if err := r.noteClass(ctx, p, plan.Standing); err != nil {
+	if err := r.noteClass(ctx, p, plan.Current); err != nil {
 		return report, err
 	}
 	refused, missing := r.probe.recall(class.Name, fingerprint(p), plan)

@@ -25,8 +25,8 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
-// standingOutside reads the Service and the EndpointSlice of the name that an outside upstream has, nil for none.
-func (r *streamReconciler) standingOutside(
+// currentOutside reads the Service and the EndpointSlice of the name that an outside upstream has, nil for none.
+func (r *streamReconciler) currentOutside(
 	ctx context.Context, si *v1beta1.StreamIngress,
 ) (svc *corev1.Service, slice *discoveryv1.EndpointSlice, err error) {
 	key := outsideServiceOf(si)
@@ -42,7 +42,7 @@ func (r *streamReconciler) standingOutside(
 
 // inside deletes what an upstream that is, or may be, outside no longer has left.
 func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress) error {
-	svc, slice, err := r.standingOutside(ctx, si)
+	svc, slice, err := r.currentOutside(ctx, si)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngres
 		}
 		permitted = len(problems) == 0
 	}
-	svc, slice, err := r.standingOutside(ctx, si)
+	svc, slice, err := r.currentOutside(ctx, si)
 	if err != nil || permitted && isUntouched(si, svc, slice) {
 		return err
 	}
@@ -79,7 +79,7 @@ func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngres
 		return nil, r.inside(ctx, si)
 	}
 	key := outsideServiceOf(si)
-	svc, slice, err := r.standingOutside(ctx, si)
+	svc, slice, err := r.currentOutside(ctx, si)
 	if err != nil {
 		return nil, err
 	}

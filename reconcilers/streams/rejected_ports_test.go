@@ -36,7 +36,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(accesstest.Noon)
 			r, api := newRejectedPorts(clock), server{bad: bad(81), room: 2}
-			plan := stream.PortPlan{Standing: tcpPorts(80), Missing: tcpPorts(81, 82, 83)}
+			plan := stream.PortPlan{Current: tcpPorts(80), Missing: tcpPorts(81, 82, 83)}
 			if _, missing := r.recall("public", "", plan); len(missing) != 3 {
 				t.Fatal(missing)
 			}

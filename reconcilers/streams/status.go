@@ -101,20 +101,20 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	if err != nil {
 		return metav1.Condition{}, err
 	}
-	standing := ""
+	current := ""
 	if cm != nil {
-		standing = cm.Data[stream.Key(port.Port)]
+		current = cm.Data[stream.Key(port.Port)]
 	}
-	entry, ok, err := r.entryFor(ctx, si, standing)
+	entry, ok, err := r.entryFor(ctx, si, current)
 	switch {
 	case err != nil:
 		return metav1.Condition{}, err
 	case !ok:
 		return no(v1beta1.ReasonUnresolvedRefs,
 			"the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
-	case standing != entry.String() && refused != nil:
+	case current != entry.String() && refused != nil:
 		return no(refused.Reason, refused.Message)
-	case standing != entry.String():
+	case current != entry.String():
 		return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
 	}
 	return r.opened(ctx, v, port, refused)

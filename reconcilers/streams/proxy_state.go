@@ -13,8 +13,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// scene is everything that the proxy of a class depends on, as it is now.
-type scene struct {
+// proxyState is everything that the proxy of a class depends on, as it is now.
+type proxyState struct {
 	*proxy
 	configMaps []configMap
 	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
@@ -25,13 +25,13 @@ type configMap struct {
 	protocol v1beta1.Protocol
 	ref      v1beta1.ObjectReference
 	// object is nil where there is none.
-	object   *corev1.ConfigMap
-	standing stream.Standing
+	object  *corev1.ConfigMap
+	current stream.Current
 }
 
-// lookAt gathers the scene of a class.
-func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*scene, error) {
-	s := &scene{}
+// gather reads the state of the proxy of a class.
+func (b base) gather(ctx context.Context, class *v1beta1.StreamIngressClass) (*proxyState, error) {
+	s := &proxyState{}
 	for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 		ref := class.ConfigMap(protocol)
 		if ref == nil {
@@ -43,7 +43,7 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 			return nil, err
 		}
 		if cm.object != nil {
-			if cm.standing, err = b.View.Entries(cm.object); err != nil {
+			if cm.current, err = b.View.Entries(cm.object); err != nil {
 				return nil, err
 			}
 		}
@@ -60,7 +60,7 @@ func (b base) lookAt(ctx context.Context, class *v1beta1.StreamIngressClass) (*s
 // grantedStreams are the streams that hold the point they want, by that point. A stream whose upstream namespace has
 // withdrawn its consent keeps its claim, and is not among them; asked are the points of those, too.
 func (b base) grantedStreams(
-	ctx context.Context, s *scene,
+	ctx context.Context, s *proxyState,
 ) (granted map[claim.Coordinate]*v1beta1.StreamIngress, asked map[claim.Coordinate]bool, err error) {
 	g, err := kube.Decide(ctx, b.View, func(f *kube.Facts) grants { return grantsOf(f, s) })
 	return g.granted, g.asked, err
@@ -72,7 +72,7 @@ type grants struct {
 	asked   map[claim.Coordinate]bool
 }
 
-func grantsOf(f stream.Facts, s *scene) grants {
+func grantsOf(f stream.Facts, s *proxyState) grants {
 	held := map[claim.Holder][]claim.Coordinate{}
 	for at, c := range s.claims {
 		if h := claim.HolderOf(c); h.IsStream() {
@@ -112,7 +112,7 @@ func (b base) wantedEntries(
 		if at.Protocol() != cm.protocol {
 			continue
 		}
-		entry, ok, err := b.entryFor(ctx, si, cm.standing.Data[stream.Key(at.Port())])
+		entry, ok, err := b.entryFor(ctx, si, cm.current.Data[stream.Key(at.Port())])
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (b base) wantedEntries(
 
 // entryFor is the entry of a stream; ok is false while the number of a named port can't be told, or while somebody
 // else's Service has the name that an outside upstream needs.
-func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing string) (stream.Entry, bool, error) {
+func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, current string) (stream.Entry, bool, error) {
 	svc, err := b.View.Service(ctx, types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()})
 	if err != nil {
 		return stream.Entry{}, false, err
@@ -133,6 +133,6 @@ func (b base) entryFor(ctx context.Context, si *v1beta1.StreamIngress, standing 
 	if si.Outside() && svc != nil && !metav1.IsControlledBy(svc, si) {
 		return stream.Entry{}, false, nil
 	}
-	entry, ok := stream.EntryFor(si, svc, standing)
+	entry, ok := stream.EntryFor(si, svc, current)
 	return entry, ok, nil
 }

@@ -52,7 +52,7 @@ func TestWantedEntries(t *testing.T) {
 			class, cm, _ := accesstest.Public()
 			class.Spec.Service, cm.Data = nil, nil
 			b := baseOf(t, append(tc.objects, cm)...)
-			s, err := b.lookAt(t.Context(), class)
+			s, err := b.gather(t.Context(), class)
 			if err != nil || len(s.configMaps) != 1 {
 				t.Fatal(s, err)
 			}
@@ -72,7 +72,7 @@ func isUDP(s *v1beta1.StreamIngress) { s.Spec.Protocol = v1beta1.UDP }
 
 func TestLookAtWhatIsMissing(t *testing.T) {
 	class, _, _ := accesstest.Public()
-	s, err := baseOf(t).lookAt(t.Context(), class)
+	s, err := baseOf(t).gather(t.Context(), class)
 	if err != nil || len(s.configMaps) != 1 || s.configMaps[0].object != nil || s.service != nil || len(s.claims) != 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
