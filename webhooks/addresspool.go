@@ -11,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
 // A deletion is refused for the sake of the Services, and must not hang for the sake of Portcullis.
@@ -68,12 +68,12 @@ func (v *poolValidator) decide(ctx context.Context, before, pool *v1beta1.Addres
 	}
 	after := book.Judge(pool)
 	if before == nil {
-		d.problems = rules.AddressPool(after)
+		d.problems = loadbalancer.PoolProblems(after)
 		d.warnings, err = v.besideProxies(ctx, after)
 		return d, err
 	}
 	was := book.Judge(before)
-	d.problems = rules.NewInAddressPool(was, after)
+	d.problems = loadbalancer.NewInAddressPool(was, after)
 	lost, err := v.inUse(ctx, book, was, after.Pool)
 	d.problems = append(d.problems, lost...)
 	return d, err
@@ -125,11 +125,13 @@ func (v *poolValidator) inUse(
 	if !before.Accepted() {
 		return nil, nil
 	}
-	users, err := rules.PoolUsers(ctx, v.view, before.Pool, after, book.Pools())
+	users, err := kube.Decide(ctx, v.view, func(f *kube.Facts) []loadbalancer.PoolUser {
+		return loadbalancer.PoolUsers(f, before.Pool, after, book.Pools())
+	})
 	if err != nil || len(users) > checkedUsers {
-		return rules.PoolInUse(users), err
+		return loadbalancer.PoolInUse(users), err
 	}
-	var stored []rules.PoolUser
+	var stored []loadbalancer.PoolUser
 	for _, u := range users {
 		there, err := v.view.IsStored(ctx, u.NamespacedName)
 		if err != nil {
@@ -139,5 +141,5 @@ func (v *poolValidator) inUse(
 			stored = append(stored, u)
 		}
 	}
-	return rules.PoolInUse(stored), nil
+	return loadbalancer.PoolInUse(stored), nil
 }

@@ -130,19 +130,19 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 			return d, err
 		}
 	}
-	balancing, err := v.judgeBalancing(ctx, before, svc)
+	balancer, err := v.judgeLoadBalancer(ctx, before, svc)
 	if err != nil {
 		return d, err
 	}
-	if balancing != nil && len(balancing.problems) > 0 {
-		return balancing.decision, nil
+	if balancer != nil && len(balancer.problems) > 0 {
+		return balancer.decision, nil
 	}
 	d, err = v.decideExposure(ctx, before, svc)
-	if err != nil || len(d.problems) > 0 || balancing == nil {
+	if err != nil || len(d.problems) > 0 || balancer == nil {
 		return d, err
 	}
-	d.warnings = append(d.warnings, balancing.warnings...)
-	d.problems, err = v.promiseLots(ctx, before, balancing)
+	d.warnings = append(d.warnings, balancer.warnings...)
+	d.problems, err = v.reserve(ctx, before, balancer)
 	return d, err
 }
 

@@ -10,57 +10,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// balancing is what was found out about the addresses that a Service is to have.
-type balancing struct {
+// loadBalancerDecision is what was decided about the addresses that a Service is to have.
+type loadBalancerDecision struct {
 	decision
-	balance rules.Balance
+	subject allocator.Subject
 	by      claim.Claimant
-	// lots are what it is to have; the reconciler chooses those that are drawn.
-	lots []loadbalancer.Lot
+	// allocations are what it is to have; the reconciler chooses those that are auto-assigned.
+	allocations []allocator.Allocation
 }
 
-// judgeBalancing judges what a Service asks for as a load balancer: a new one (before is nil), or a change of what it asks
-// for. Nothing is claimed yet. The result is nil where there is nothing to judge.
-func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *corev1.Service) (*balancing, error) {
-	if !v.view.Balances(svc) || before != nil && v.view.Balances(before) && !asksForOther(before, svc) {
+// judgeLoadBalancer judges what a Service requests as a load balancer: a new one (before is nil), or a change of what it
+// requests. Nothing is claimed yet. The result is nil where there is nothing to judge.
+func (v *serviceValidator) judgeLoadBalancer(ctx context.Context, before, svc *corev1.Service) (*loadBalancerDecision, error) {
+	if !v.view.IsOurLoadBalancer(svc) || before != nil && v.view.IsOurLoadBalancer(before) && !requestChanged(before, svc) {
 		return nil, nil
 	}
 	if err := ready(v.view); err != nil {
 		return nil, err
 	}
-	j := &balancing{by: claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}}
-	ask, problems := rules.AsksForAddresses(svc)
+	j := &loadBalancerDecision{by: claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}}
+	request, problems := loadbalancer.RequestOf(svc)
 	if len(problems) > 0 {
 		j.problems = problems
 		return j, nil
 	}
-	j.balance = rules.Balance{Service: svc, Ask: ask}
+	j.subject = allocator.Subject{Service: svc, Request: request}
 	if before != nil {
 		j.by.Generation = claim.AfterVersion(before.ResourceVersion)
 	}
 	var err error
-	if j.balance.Held, err = v.heldBy(ctx, before, j.by.Holder); err != nil {
+	j.subject.Held, err = kube.Decide(ctx, v.view, func(f *kube.Facts) []claim.Coordinate { return heldBy(f, before, j.by.Holder) })
+	if err != nil {
 		return nil, err
 	}
 	others, err := v.isAnothers(ctx, j)
 	if err != nil || others {
 		return nil, err
 	}
-	j.lots, problems, err = rules.Allot(ctx, kube.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
+	d, err := kube.Decide(ctx, kube.Fresh{View: v.view}, func(f *kube.Facts) allocator.Decision {
+		return allocator.Allocate(f, &j.subject, v.ledger.GraceLeft)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if rules.IsPending(problems) {
-		j.warnings = waits(problems)
+	j.allocations = d.Allocations
+	if loadbalancer.IsPending(d.Problems) {
+		j.warnings = waits(d.Problems)
 	} else {
-		j.problems = v.conflicts(problems)
+		j.problems = v.conflicts(d.Problems)
 	}
 	if before == nil || len(j.problems) > 0 || !isForwarded(before, svc) {
 		return j, nil
@@ -70,25 +74,23 @@ func (v *serviceValidator) judgeBalancing(ctx context.Context, before, svc *core
 
 // heldBy is what a Service has already: a stored one, or one that a class names, which keeps it while it does not exist. Of a new
 // one otherwise, what an earlier one of its name has is about to be released.
-func (v *serviceValidator) heldBy(ctx context.Context, before *corev1.Service, by claim.Holder) ([]claim.Coordinate, error) {
-	if before == nil {
-		fronts, err := v.view.Fronts(ctx)
-		if err != nil || !slices.Contains(fronts, by.Key()) {
-			return nil, err
-		}
+func heldBy(f *kube.Facts, before *corev1.Service, by claim.Holder) []claim.Coordinate {
+	if before == nil && !slices.Contains(f.Fronts(), by.Key()) {
+		return nil
 	}
-	held, err := v.view.Held(ctx, by)
-	return loadbalancer.Own(held), err
+	return loadbalancer.Own(f.Held(by))
 }
 
 // judgeForwarded judges ports that are forwarded as soon as they are stored, at addresses that the Service has, and may
-// no longer ask for.
-func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) error {
-	lots, problems, err := rules.Forwarded(ctx, kube.Fresh{View: v.view}, &j.balance, v.ledger.GraceLeft)
-	j.problems = v.conflicts(problems)
-	for _, lot := range lots {
-		if !slices.ContainsFunc(j.lots, func(other loadbalancer.Lot) bool { return !other.Drawn && other.Address == lot.Address }) {
-			j.lots = append(j.lots, lot)
+// no longer request.
+func (v *serviceValidator) judgeForwarded(ctx context.Context, j *loadBalancerDecision) error {
+	d, err := kube.Decide(ctx, kube.Fresh{View: v.view}, func(f *kube.Facts) allocator.Decision {
+		return allocator.Forwarded(f, &j.subject, v.ledger.GraceLeft)
+	})
+	j.problems = v.conflicts(d.Problems)
+	for _, forwarded := range d.Allocations {
+		if !slices.ContainsFunc(j.allocations, func(a allocator.Allocation) bool { return !a.AutoAssigned && a.Address == forwarded.Address }) {
+			j.allocations = append(j.allocations, forwarded)
 		}
 	}
 	return err
@@ -96,18 +98,18 @@ func (v *serviceValidator) judgeForwarded(ctx context.Context, j *balancing) err
 
 // isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim. A claim that the
 // cache does not show yet is looked for live, or else its ports could be changed at once to any.
-func (v *serviceValidator) isAnothers(ctx context.Context, j *balancing) (_ bool, err error) {
-	svc := j.balance.Service
-	if svc.Spec.LoadBalancerClass != nil || len(j.balance.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
+func (v *serviceValidator) isAnothers(ctx context.Context, j *loadBalancerDecision) (_ bool, err error) {
+	svc := j.subject.Service
+	if svc.Spec.LoadBalancerClass != nil || len(j.subject.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
 	held, err := v.view.HeldLive(ctx, j.by.Holder)
-	j.balance.Held = loadbalancer.Own(held)
-	return len(j.balance.Held) == 0, err
+	j.subject.Held = loadbalancer.Own(held)
+	return len(j.subject.Held) == 0, err
 }
 
-// asksForOther says whether a change of a Service concerns what it asks for as a load balancer.
-func asksForOther(before, svc *corev1.Service) bool {
+// requestChanged says whether a change of a Service concerns what it requests as a load balancer.
+func requestChanged(before, svc *corev1.Service) bool {
 	was, _ := loadbalancer.Read(before)
 	is, _ := loadbalancer.Read(svc)
 	return !equality.Semantic.DeepEqual(was.Ports, is.Ports) || !slices.Equal(was.Families, is.Families) || was.EachFamily != is.EachFamily ||
@@ -129,48 +131,51 @@ func waits(problems refusal.Problems) admission.Warnings {
 	return warnings
 }
 
-// promiseLots claims what a Service is to have and does not hold yet. What is drawn is left to the reconciler: any will
+// reserve claims what a Service is to have and does not hold yet. What is auto-assigned is left to the reconciler: any will
 // do.
-func (v *serviceValidator) promiseLots(ctx context.Context, before *corev1.Service, j *balancing) (refusal.Problems, error) {
+func (v *serviceValidator) reserve(ctx context.Context, before *corev1.Service, j *loadBalancerDecision) (refusal.Problems, error) {
 	var points []claim.Coordinate
-	var lots []loadbalancer.Lot // of each of the points
-	for _, lot := range j.lots {
-		if lot.Drawn {
+	var of []allocator.Allocation // that each of the points is of
+	stays, err := kube.Decide(ctx, v.view, func(f *kube.Facts) map[claim.Coordinate]bool { return v.staying(f, before, j) })
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range j.allocations {
+		if a.AutoAssigned {
 			continue
 		}
-		for _, at := range lot.Points {
-			stays, err := v.stays(ctx, before, j.balance.Held, at)
-			if err != nil {
-				return nil, err
-			}
-			if !stays {
-				points, lots = append(points, at), append(lots, lot)
+		for _, at := range a.Points {
+			if !stays[at] {
+				points, of = append(points, at), append(of, a)
 			}
 		}
 	}
-	err := reserving(ctx, v.ledger)(ctx, j.by, nil, points...)
+	err = reserving(ctx, v.ledger)(ctx, j.by, nil, points...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
-		lot := lots[slices.Index(points, held.At)]
-		problems, err := rules.LoadBalancerConflict(ctx, v.view, &j.balance, lot, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+			a := of[slices.Index(points, held.At)]
+			return allocator.Conflict(f, &j.subject, a, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+		})
 		return v.conflicts(problems), err
 	}
 	return nil, err
 }
 
-// stays says whether a stored Service, nil for none, holds a point and wants it, so that nobody releases it. One that is being
+// staying are the points that a stored Service, nil for none, holds and wants, so that nobody releases them. One that is being
 // deleted wants what its status lists.
-func (v *serviceValidator) stays(
-	ctx context.Context, stored *corev1.Service, held []claim.Coordinate, at claim.Coordinate,
-) (bool, error) {
-	if stored == nil || !v.view.Balances(stored) || !slices.Contains(held, at) {
-		return false, nil
+func (v *serviceValidator) staying(f *kube.Facts, stored *corev1.Service, j *loadBalancerDecision) map[claim.Coordinate]bool {
+	if stored == nil || !v.view.IsOurLoadBalancer(stored) {
+		return nil
 	}
-	if stored.DeletionTimestamp != nil {
-		return rules.Lists(stored, held, at), nil
+	request, problems := loadbalancer.RequestOf(stored)
+	subject := &allocator.Subject{Service: stored, Request: request, Held: j.subject.Held}
+	stays := map[claim.Coordinate]bool{}
+	for _, at := range subject.Held {
+		if stored.DeletionTimestamp != nil {
+			stays[at] = loadbalancer.Lists(stored, subject.Held, at)
+		} else {
+			stays[at] = len(problems) == 0 && allocator.AsksForPoint(f, subject, at)
+		}
 	}
-	ask, problems := rules.AsksForAddresses(stored)
-	if len(problems) > 0 {
-		return false, nil
-	}
-	return rules.AsksForPoint(ctx, v.view, &rules.Balance{Service: stored, Ask: ask, Held: held}, at)
+	return stays
 }

@@ -63,8 +63,8 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	if err := kube.AddExposureIndexes(b.Context(), cached, kube.Exposing{Defaults: defaults}); err != nil {
 		b.Fatal(err)
 	}
-	balancing := kube.Balancing{ByDefault: true}
-	if err := kube.AddBalancingIndexes(b.Context(), cached, balancing); err != nil {
+	options := kube.LoadBalancerOptions{ByDefault: true}
+	if err := kube.AddLoadBalancerIndexes(b.Context(), cached, options); err != nil {
 		b.Fatal(err)
 	}
 	view, err := kube.NewView(b.Context(), cached, cached)
@@ -72,7 +72,7 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 		b.Fatal(err)
 	}
 	view.Expose(kube.Exposing{Defaults: defaults})
-	view.Balance(balancing)
+	view.SetLoadBalancerOptions(options)
 	if err := memory.Fill(b.Context(), cached, view.Synced); err != nil {
 		b.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := kube.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
 		return err
 	}
-	if err := kube.AddBalancingIndexes(ctx, mgr.GetFieldIndexer(), o.balancing); err != nil {
+	if err := kube.AddLoadBalancerIndexes(ctx, mgr.GetFieldIndexer(), o.loadBalancers); err != nil {
 		return err
 	}
 	view, err := kube.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
@@ -152,7 +152,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 		return err
 	}
 	view.Expose(exposing)
-	view.Balance(o.balancing)
+	view.SetLoadBalancerOptions(o.loadBalancers)
 	view.Within(o.clusterDomain)
 	targets, err := kube.TargetInformers(mgr)
 	if err != nil {

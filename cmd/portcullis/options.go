@@ -16,8 +16,8 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
@@ -48,7 +48,7 @@ type options struct {
 	podToIP       podtoip.Mode
 	exposure      exposure.Defaults
 	maxHTTPPoints int
-	balancing     kube.Balancing
+	loadBalancers kube.LoadBalancerOptions
 	clusterDomain string
 	zap           zap.Options
 }
@@ -142,12 +142,12 @@ func (o *options) bind(flags *flag.FlagSet) {
 			fmt.Sprintf("gets %d claims at most, and with more hosts none: what it serves is refused to others without.", exposure.MostEntries))
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local",
 		"Domain of the cluster's own DNS names. No upstream outside the cluster has a name in it.")
-	flags.BoolVar(&o.balancing.ByDefault, "default-load-balancer", false,
+	flags.BoolVar(&o.loadBalancers.ByDefault, "default-load-balancer", false,
 		"Serve Services of type LoadBalancer that have no loadBalancerClass, too.")
-	o.balancing.Reserved = loadbalancer.DefaultReserved()
-	flags.Var(&o.balancing.Reserved, "reserved-node-ports",
+	o.loadBalancers.Reserved = loadbalancer.DefaultReserved()
+	flags.Var(&o.loadBalancers.Reserved, "reserved-node-ports",
 		"Ports of the nodes that no Service gets, ports or ranges separated by commas.")
-	flags.IntVar(&o.balancing.MaxPorts, "max-ports-per-service", 100,
+	flags.IntVar(&o.loadBalancers.MaxPorts, "max-ports-per-service", 100,
 		"How many ports one Service of type LoadBalancer gets where it shares addresses, or the nodes, with others; 0 for any number. "+
 			"Services that a StreamIngressClass names get any number.")
 	o.zap.BindFlags(flags)
@@ -164,7 +164,7 @@ func (o *options) validate(rest []string) error {
 	if o.auditInterval < 0 {
 		errs = append(errs, errors.New("--audit-interval must not be negative"))
 	}
-	if o.maxHTTPPoints < 0 || o.balancing.MaxPorts < 0 {
+	if o.maxHTTPPoints < 0 || o.loadBalancers.MaxPorts < 0 {
 		errs = append(errs, errors.New("--max-http-points-per-service and --max-ports-per-service must not be negative"))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
@@ -25,8 +25,8 @@ func defaults() options {
 		namespace: "portcullis-system", leaderElect: true, lease: lease{15 * time.Second, 10 * time.Second, 2 * time.Second}, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
-		exposure:  exposure.Defaults{Host: "example.com"},
-		balancing: kube.Balancing{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
+		exposure:      exposure.Defaults{Host: "example.com"},
+		loadBalancers: kube.LoadBalancerOptions{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
 	}
 }
 
@@ -58,10 +58,10 @@ func TestEveryFlag(t *testing.T) {
 		"audit-interval":              {"0", func(o *options) { o.auditInterval = 0 }},
 		"ingress-class":               {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
 		"ingress-host":                {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
-		"default-load-balancer":       {"true", func(o *options) { o.balancing.ByDefault = true }},
+		"default-load-balancer":       {"true", func(o *options) { o.loadBalancers.ByDefault = true }},
 		"cluster-domain":              {"example.org", func(o *options) { o.clusterDomain = "example.org" }},
-		"reserved-node-ports":         {"22,80-81", func(o *options) { o.balancing.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
-		"max-ports-per-service":       {"0", func(o *options) { o.balancing.MaxPorts = 0 }},
+		"reserved-node-ports":         {"22,80-81", func(o *options) { o.loadBalancers.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
+		"max-ports-per-service":       {"0", func(o *options) { o.loadBalancers.MaxPorts = 0 }},
 		"max-http-points-per-service": {"8", func(o *options) { o.maxHTTPPoints = 8 }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
@@ -31,11 +32,15 @@ type Facts struct {
 	namespaces answers[string, labels.Set]
 	held       answers[claim.Holder, []claim.Coordinate]
 	ingresses  answers[types.NamespacedName, *networkingv1.Ingress]
+	fronts     answers[struct{}, []types.NamespacedName]
+	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
+	pools      *addresspool.Book
 }
 
 // Reader answers the questions of facts: a View from the cache, Fresh also past it.
 type Reader interface {
 	streamReader
+	loadBalancerReader
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
@@ -134,18 +139,23 @@ func (f *Facts) NodePortClaims() []*v1beta1.EdgeClaim { return once(f, f.from.No
 
 // ClassesOnNodes are the classes without a Service, whose proxies are on the network of the nodes.
 func (f *Facts) ClassesOnNodes() []v1beta1.StreamIngressClass {
-	return once(f, f.from.ClassesOnNodes)
+	return f.onNodes.of(f, struct{}{}, func(ctx context.Context, _ struct{}) ([]v1beta1.StreamIngressClass, error) {
+		return f.from.ClassesOnNodes(ctx)
+	})
 }
 
 // Fronts are the Services that classes name. What is opened on those is for all, and they are an administrator's choice:
 // limits for one Service, or one namespace, are not meant for them.
-func (f *Facts) Fronts() []types.NamespacedName { return once(f, f.from.Fronts) }
+func (f *Facts) Fronts() []types.NamespacedName {
+	return f.fronts.of(f, struct{}{}, func(ctx context.Context, _ struct{}) ([]types.NamespacedName, error) {
+		return f.from.Fronts(ctx)
+	})
+}
 
 // ReservedNodePorts are the ports of the nodes that no Service gets.
 func (f *Facts) ReservedNodePorts() loadbalancer.PortRanges { return f.from.ReservedNodePorts() }
 
 var (
-	_ Reader                 = &View{}
-	_ Reader                 = Fresh{}
-	_ loadbalancer.NodeFacts = &Facts{}
+	_ Reader = &View{}
+	_ Reader = Fresh{}
 )

@@ -19,7 +19,7 @@ type streamReader interface {
 	ClusterDomain() string
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
 	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error)
-	Balances(svc *corev1.Service) bool
+	IsOurLoadBalancer(svc *corev1.Service) bool
 	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
 	GivesNodes() bool
 }
@@ -62,7 +62,7 @@ func (f *Facts) Foreign(class *v1beta1.StreamIngressClass, port stream.PortKey) 
 }
 
 // IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
-func (f *Facts) IsOurs(svc *corev1.Service) bool { return f.from.Balances(svc) }
+func (f *Facts) IsOurs(svc *corev1.Service) bool { return f.from.IsOurLoadBalancer(svc) }
 
 // Unclaimed takes the ports of a class that have a claim out of a set.
 func (f *Facts) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {

@@ -25,6 +25,7 @@ import (
 // edgeReader has a class whose proxy shares an address and the nodes, and gives a namespace one port. Somebody else's stream has
 // TCP/6379 of it, and its ConfigMap an entry that is not ours. The question that is failing gets an error for an answer.
 type edgeReader struct {
+	Reader  // nil: what is asked only of other features
 	class   *v1beta1.StreamIngressClass
 	claims  map[claim.Coordinate]*v1beta1.EdgeClaim
 	asked   map[string]bool
@@ -164,7 +165,7 @@ func (r *edgeReader) Foreign(
 func (r *edgeReader) ReservedNodePorts() loadbalancer.PortRanges { return nil }
 func (r *edgeReader) ClusterDomain() string                      { return "cluster.local" }
 func (r *edgeReader) GivesNodes() bool                           { return false }
-func (r *edgeReader) Balances(*corev1.Service) bool              { return true }
+func (r *edgeReader) IsOurLoadBalancer(*corev1.Service) bool     { return true }
 
 func (r *edgeReader) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
 	for at := range r.claims {

@@ -13,14 +13,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// IndexBalanced finds the Services of type LoadBalancer that are Portcullis' to serve, under the value "true".
-const IndexBalanced = "balanced"
+// IndexOurLoadBalancers finds the Services of type LoadBalancer that are Portcullis' to serve, under the value "true".
+const IndexOurLoadBalancers = "our-load-balancer"
 
-// Balancing is what a View needs to know of load balancers.
-type Balancing struct {
+// LoadBalancerOptions is what a View needs to know of load balancers.
+type LoadBalancerOptions struct {
 	// ByDefault: Services of type LoadBalancer without a class are Portcullis' to serve.
 	ByDefault bool
 	// Reserved are the ports of the nodes that no Service gets.
@@ -29,41 +28,39 @@ type Balancing struct {
 	MaxPorts int
 }
 
-var _ rules.LoadBalancerView = &View{}
-
-// AddBalancingIndexes adds the indexes of Services of type LoadBalancer to a cache.
-func AddBalancingIndexes(ctx context.Context, indexer client.FieldIndexer, b Balancing) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, IndexBalanced, func(o client.Object) []string {
-		if loadbalancer.IsOurs(o.(*corev1.Service), b.ByDefault) {
+// AddLoadBalancerIndexes adds the indexes of Services of type LoadBalancer to a cache.
+func AddLoadBalancerIndexes(ctx context.Context, indexer client.FieldIndexer, o LoadBalancerOptions) error {
+	err := indexer.IndexField(ctx, &corev1.Service{}, IndexOurLoadBalancers, func(svc client.Object) []string {
+		if loadbalancer.IsOurs(svc.(*corev1.Service), o.ByDefault) {
 			return []string{"true"}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexBalanced, err)
+		return fmt.Errorf("indexing Services by %s: %w", IndexOurLoadBalancers, err)
 	}
 	return addNodeIndexes(ctx, indexer)
 }
 
-// Balance tells the view of load balancers.
-func (v *View) Balance(b Balancing) { v.balancing = b }
+// SetLoadBalancerOptions tells the view what it needs to know of load balancers.
+func (v *View) SetLoadBalancerOptions(o LoadBalancerOptions) { v.loadBalancers = o }
 
-// Balances says whether a Service is a load balancer that is Portcullis' to serve.
-func (v *View) Balances(svc *corev1.Service) bool {
-	return loadbalancer.IsOurs(svc, v.balancing.ByDefault)
+// IsOurLoadBalancer says whether a Service is a load balancer that is Portcullis' to serve.
+func (v *View) IsOurLoadBalancer(svc *corev1.Service) bool {
+	return loadbalancer.IsOurs(svc, v.loadBalancers.ByDefault)
 }
 
-// Balanced lists the Services that are Portcullis' to serve; with a namespace only those in it.
-func (v *View) Balanced(ctx context.Context, namespace string) ([]corev1.Service, error) {
+// OurLoadBalancers lists the Services of type LoadBalancer that are Portcullis' to serve; with a namespace only those in it.
+func (v *View) OurLoadBalancers(ctx context.Context, namespace string) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexBalanced: "true"}, client.InNamespace(namespace))
+	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexOurLoadBalancers: "true"}, client.InNamespace(namespace))
 	return list.Items, err
 }
 
-// ReservedNodePorts implements rules.LoadBalancerView. Proxies on the nodes, of classes without a Service, reserve what they open
+// ReservedNodePorts implements Reader. Proxies on the nodes, of classes without a Service, reserve what they open
 // of their own accord.
 func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
-	reserved := slices.Clone(v.balancing.Reserved)
+	reserved := slices.Clone(v.loadBalancers.Reserved)
 	classes, err := v.ClassesOnNodes(context.Background())
 	if err != nil {
 		return reserved // the cache is not filled yet, and nothing is decided
@@ -74,7 +71,7 @@ func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
 	return reserved
 }
 
-// ClassesOnNodes implements rules.NodesView.
+// ClassesOnNodes implements Reader.
 func (v *View) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
 	classes, err := v.Classes(ctx)
 	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return c.Spec.Service != nil }), err
@@ -85,10 +82,10 @@ func (v *View) GivesNodes() bool {
 	return slices.ContainsFunc(v.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
 }
 
-// MaxPorts implements rules.LoadBalancerView.
-func (v *View) MaxPorts() int { return v.balancing.MaxPorts }
+// MaxPorts implements Reader.
+func (v *View) MaxPorts() int { return v.loadBalancers.MaxPorts }
 
-// ClaimedPorts implements rules.LoadBalancerView.
+// ClaimedPorts implements Reader.
 func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
 	return v.claimsIn(ctx, claim.PortsScope(ip))
 }

@@ -129,7 +129,7 @@ func (v *View) FreeAddress(
 	return v.Addresses.FreePorts(pool.Set, family, ports)
 }
 
-// AddressPool implements rules.LoadBalancerView: what the cache does not have is looked for live.
+// AddressPool implements Reader: what the cache does not have is looked for live.
 func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
 	pool, err := f.View.AddressPool(ctx, name)
 	if pool != nil || err != nil {
@@ -142,7 +142,7 @@ func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPo
 	return pool, nil
 }
 
-// AddressClaims implements rules.AddressPoolView.
+// AddressClaims implements Reader.
 func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
 	var claims []*v1beta1.EdgeClaim
 	for _, at := range v.Addresses.ClaimedIn(in...) {
@@ -157,7 +157,7 @@ func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v
 	return claims, nil
 }
 
-// NodePortClaims implements rules.AddressPoolView.
+// NodePortClaims implements Reader.
 func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
 	return v.claimsIn(ctx, claim.NodeScope)
 }

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -49,15 +48,13 @@ type View struct {
 
 	departures *departures
 	exposing
-	balancing Balancing
-	domain    string
+	loadBalancers LoadBalancerOptions
+	domain        string
 }
 
 // tenantReads is how many objects of tenants are read past the cache at a time, for requests. Reconcilers have a limit of their
 // own: whoever floods the one keeps nothing in the other waiting.
 const tenantReads = 8
-
-var _ rules.AddressPoolView = &View{}
 
 // NewView makes a view of a cache, and begins to fill it. What the cache leaves out is read live.
 func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {

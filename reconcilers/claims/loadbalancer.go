@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -35,19 +35,20 @@ func (s *sight) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeClaim, at 
 	}
 	seen := claim.Sighting{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
 	held := loadbalancer.Own(s.held)
-	if !s.view.Balances(s.service) {
-		seen.Wants = rules.Lists(s.service, held, at)
+	if !s.view.IsOurLoadBalancer(s.service) {
+		seen.Wants = loadbalancer.Lists(s.service, held, at)
 		return seen, nil
 	}
-	ask, problems := rules.AsksForAddresses(s.service)
+	request, problems := loadbalancer.RequestOf(s.service)
 	if served {
-		ask.Ports = append(ask.Ports, loadbalancer.Port{Protocol: corev1.Protocol(at.Protocol()), Number: at.Port()})
+		request.Ports = append(request.Ports, loadbalancer.Port{Protocol: corev1.Protocol(at.Protocol()), Number: at.Port()})
 	}
 	if len(problems) > 0 { // it keeps what it has
-		seen.Wants = at.Port() == 0 || ask.HasPort(at.Protocol(), at.Port()) || rules.Lists(s.service, held, at)
+		seen.Wants = at.Port() == 0 || request.HasPort(at.Protocol(), at.Port()) || loadbalancer.Lists(s.service, held, at)
 		return seen, nil
 	}
-	seen.Wants, err = rules.WantsPoint(ctx, s.view, &rules.Balance{Service: s.service, Ask: ask, Held: held}, at)
+	subject := &allocator.Subject{Service: s.service, Request: request, Held: held}
+	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.WantsPoint(f, subject, at) })
 	return seen, err
 }
 

@@ -14,65 +14,65 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 )
 
-// draws is how often another address is drawn, when the ledger says that the one that looked free is not.
-const draws = 64
+// attempts is how often another address is auto-assigned, when the ledger says that the one that looked free is not.
+const attempts = 64
 
 // errUnlucky says that every address that looked free was taken meanwhile.
 var errUnlucky = errors.New("all addresses that looked free were taken meanwhile")
 
-// allot decides what a Service is to have, and claims it: everything, or, with problems, nothing that it does not hold
+// allocate decides what a Service is to have, and claims it: everything, or, with problems, nothing that it does not hold
 // already.
-func (r *loadBalancerReconciler) allot(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, refusal.Problems, error) {
+func (r *loadBalancerReconciler) allocate(ctx context.Context, s *allocator.Subject) (allocator.Decision, error) {
 	var made []*v1beta1.EdgeClaim
-	for range draws {
-		lots, problems, err := r.draw(ctx, b)
-		if err == nil && len(problems) == 0 {
+	for range attempts {
+		d, err := r.choose(ctx, s)
+		if err == nil && len(d.Problems) == 0 {
 			var taken claim.Coordinate
-			made, taken, problems, err = r.claimLots(ctx, b, lots, made)
-			r.undraw(lots, b.Held, taken)
+			made, taken, d.Problems, err = r.claimAllocations(ctx, s, d.Allocations, made)
+			r.release(d.Allocations, s.Held, taken)
 			if err == nil && !taken.IsZero() {
 				continue
 			}
 		}
-		if err != nil || len(problems) > 0 {
-			return nil, problems, errors.Join(err, r.unclaim(ctx, b, made))
+		if err != nil || len(d.Problems) > 0 {
+			return allocator.Decision{Problems: d.Problems}, errors.Join(err, r.withdraw(ctx, s, made))
 		}
-		return lots, nil, nil
+		return d, nil
 	}
-	return nil, nil, errors.Join(errUnlucky, r.unclaim(ctx, b, made))
+	return allocator.Decision{}, errors.Join(errUnlucky, r.withdraw(ctx, s, made))
 }
 
-// draw decides what a Service is to have. What is drawn looks taken from then on, so that no other worker draws it.
-func (r *loadBalancerReconciler) draw(ctx context.Context, b *rules.Balance) ([]loadbalancer.Lot, refusal.Problems, error) {
-	r.drawing.Lock()
-	defer r.drawing.Unlock()
-	lots, problems, err := rules.Allot(ctx, r.View, b, r.Ledger.GraceLeft)
-	if err != nil || len(problems) > 0 {
-		return nil, problems, err
+// choose decides what a Service is to have. What is auto-assigned looks taken from then on, so that no other worker chooses it.
+func (r *loadBalancerReconciler) choose(ctx context.Context, s *allocator.Subject) (allocator.Decision, error) {
+	r.choosing.Lock()
+	defer r.choosing.Unlock()
+	d, err := kube.Decide(ctx, r.View, func(f *kube.Facts) allocator.Decision { return allocator.Allocate(f, s, r.Ledger.GraceLeft) })
+	if err != nil || len(d.Problems) > 0 {
+		return allocator.Decision{Problems: d.Problems}, err
 	}
-	for _, lot := range lots {
-		if lot.Drawn {
-			r.View.Addresses.Assume(lot.Points...) // it was free a moment ago, and if it is not now, the ledger will tell
+	for _, a := range d.Allocations {
+		if a.AutoAssigned {
+			r.View.Addresses.Assume(a.Points...) // it was free a moment ago, and if it is not now, the ledger will tell
 		}
 	}
-	return lots, nil, nil
+	return d, nil
 }
 
-// undraw makes what was drawn, and is not held now, look free again, as a look that comes soon may need it. A point that
-// somebody else has taken looks taken on: the cache may not show it yet, and it would be drawn again.
-func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Coordinate, taken claim.Coordinate) {
-	for _, lot := range lots {
-		if !lot.Drawn { // what is asked for may be what another worker has drawn
+// release makes what was auto-assigned, and is not held now, look free again, as a look that comes soon may need it. A point
+// that somebody else has taken looks taken on: the cache may not show it yet, and it would be chosen again.
+func (r *loadBalancerReconciler) release(allocations []allocator.Allocation, held []claim.Coordinate, taken claim.Coordinate) {
+	for _, a := range allocations {
+		if !a.AutoAssigned { // what is requested by name may be what another worker has chosen
 			continue
 		}
-		for _, at := range lot.Missing(held) {
+		for _, at := range a.Missing(held) {
 			if at != taken {
 				r.View.Addresses.Forget(at)
 			}
@@ -80,30 +80,32 @@ func (r *loadBalancerReconciler) undraw(lots []loadbalancer.Lot, held []claim.Co
 	}
 }
 
-// claimLots claims what a Service does not hold yet, and adds it to made and to what it holds. taken is a point that was
-// drawn, and that somebody else holds; then nothing of its lot is claimed.
-func (r *loadBalancerReconciler) claimLots(
-	ctx context.Context, b *rules.Balance, lots []loadbalancer.Lot, made []*v1beta1.EdgeClaim,
+// claimAllocations claims what a Service does not hold yet, and adds it to made and to what it holds. taken is a point that was
+// auto-assigned, and that somebody else holds; then nothing of its allocation is claimed.
+func (r *loadBalancerReconciler) claimAllocations(
+	ctx context.Context, s *allocator.Subject, allocations []allocator.Allocation, made []*v1beta1.EdgeClaim,
 ) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems refusal.Problems, err error) {
-	by := claimantOf(b)
-	for _, lot := range lots {
+	by := claimantOf(s)
+	for _, a := range allocations {
 		before := len(made)
-		for _, at := range lot.Missing(b.Held) {
+		for _, at := range a.Missing(s.Held) {
 			c, err := r.Ledger.Claim(ctx, by, nil, at)
 			if held, ok := errors.AsType[*claim.HeldError](err); ok {
-				if lot.Drawn {
-					err := r.unclaim(ctx, b, made[before:])
+				if a.AutoAssigned {
+					err := r.withdraw(ctx, s, made[before:])
 					return made[:before], at, nil, err
 				}
 				kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
-				problems, err = rules.LoadBalancerConflict(ctx, r.View, b, lot, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+				problems, err = kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
+					return allocator.Conflict(f, s, a, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+				})
 				return made, claim.Coordinate{}, problems, err
 			}
 			if err != nil {
 				return made, claim.Coordinate{}, nil, err
 			}
 			made = append(made, c)
-			b.Held = append(b.Held, at)
+			s.Held = append(s.Held, at)
 			r.recent.add(by.Holder, at)
 		}
 	}
@@ -111,20 +113,20 @@ func (r *loadBalancerReconciler) claimLots(
 }
 
 // claimantOf is a stored Service that claims what it is to have.
-func claimantOf(b *rules.Balance) claim.Claimant {
-	return claim.Claimant{Holder: b.Holder(), UID: b.Service.UID, Generation: claim.Version(b.Service.ResourceVersion)}
+func claimantOf(s *allocator.Subject) claim.Claimant {
+	return claim.Claimant{Holder: s.Holder(), UID: s.Service.UID, Generation: claim.Version(s.Service.ResourceVersion)}
 }
 
-// unclaim takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,
+// withdraw takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,
 // so that no admission counts on them, unless it has renewed them: then they are not what is deleted.
-func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, made []*v1beta1.EdgeClaim) error {
+func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subject, made []*v1beta1.EdgeClaim) error {
 	var errs []error
 	for _, c := range made {
 		at, err := claim.Of(c)
 		if err != nil || c.Spec.Renewed != nil {
 			continue
 		}
-		b.Held = slices.DeleteFunc(b.Held, func(held claim.Coordinate) bool { return held == at })
+		s.Held = slices.DeleteFunc(s.Held, func(held claim.Coordinate) bool { return held == at })
 		r.recent.remove(at)
 		r.View.Addresses.Forget(at)
 		if err := r.Ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
@@ -137,11 +139,11 @@ func (r *loadBalancerReconciler) unclaim(ctx context.Context, b *rules.Balance, 
 // confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
 // been released, and the cache lag behind.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
-	svc, by := o.balance.Service, claimantOf(o.balance)
+	svc, by := o.subject.Service, claimantOf(o.subject)
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
-	for _, lot := range o.lots {
-		for _, at := range lot.Points {
-			isListed := rules.IsListed(o.balance.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+	for _, a := range o.allocations {
+		for _, at := range a.Points {
+			isListed := loadbalancer.IsListed(o.subject.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
 			if isListed || r.recent.has(by.Holder, at) {
 				continue
 			}
@@ -154,24 +156,24 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 	return true, nil
 }
 
-// adopt makes a Service that another controller has served ask for the addresses that it has.
-func adopt(b *rules.Balance) refusal.Problems {
+// adopt makes a Service that another controller has served request the addresses that it has.
+func adopt(s *allocator.Subject) refusal.Problems {
 	var addresses []netip.Addr
-	for _, ingress := range b.Service.Status.LoadBalancer.Ingress {
+	for _, ingress := range s.Service.Status.LoadBalancer.Ingress {
 		ip, err := netip.ParseAddr(ingress.IP)
 		if err != nil || slices.ContainsFunc(addresses, func(other netip.Addr) bool {
 			return addresspool.FamilyOf(other) == addresspool.FamilyOf(ip)
 		}) {
-			return notOurs(b.Service)
+			return notOurs(s.Service)
 		}
 		addresses = append(addresses, ip.Unmap())
 	}
-	for _, ip := range b.Addresses {
+	for _, ip := range s.Addresses {
 		if !slices.Contains(addresses, ip) {
-			return notOurs(b.Service)
+			return notOurs(s.Service)
 		}
 	}
-	b.Addresses = addresses
+	s.Addresses = addresses
 	return nil
 }
 

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -43,22 +43,22 @@ type loadBalancerReconciler struct {
 	recent *recentClaims
 	// waiting are the Services that have not all they ask for.
 	waiting *waiting
-	// drawing: of addresses that any will do, one is chosen at a time.
-	drawing sync.Mutex
+	// choosing: of addresses that any will do, one is chosen at a time.
+	choosing sync.Mutex
 }
 
 func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], recent *recentClaims) error {
 	r := &loadBalancerReconciler{Access: b, reported: report.NewReportedState(), services: services, recent: recent, waiting: newWaiting()}
-	registerBalancerMetrics(r)
+	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
-		For(&corev1.Service{}, builder.WithPredicates(r.balancingChanged())).
-		WatchesRawSource(watch.OnPools(b.View, r.allBalanced)).
+		For(&corev1.Service{}, builder.WithPredicates(r.loadBalancerChanged())).
+		WatchesRawSource(watch.OnPools(b.View, r.allLoadBalancers)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta1.EdgeClaim{}, r.onBalancedClaim()).
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&corev1.Node{}, r.onNode()).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).
-		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.balancedIn),
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.loadBalancersIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
@@ -83,9 +83,9 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	case svc == nil:
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
-	case !r.View.Balances(svc):
+	case !r.View.IsOurLoadBalancer(svc):
 		r.forget(req.NamespacedName)
-		return watch.Later(r.letGo(ctx, svc))
+		return watch.Later(r.withdrawStatus(ctx, svc))
 	}
 	o, err := r.decide(ctx, svc)
 	if err == nil {
@@ -102,9 +102,9 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 
 // outcome is what was decided for a Service.
 type outcome struct {
-	balance *rules.Balance
-	// lots are what the Service has, all of it claimed.
-	lots []loadbalancer.Lot
+	subject *allocator.Subject
+	// allocations are what the Service has, all of it claimed.
+	allocations []allocator.Allocation
 	// ingress is what its status is to say.
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
@@ -117,62 +117,64 @@ type outcome struct {
 
 // decide finds out what a Service is to have, and claims it.
 func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service) (*outcome, error) {
-	b, problems, err := r.balanceOf(ctx, svc)
+	s, problems, err := r.subjectOf(ctx, svc)
 	if err != nil {
 		return nil, err
 	}
-	o := &outcome{balance: b, problems: problems}
-	if o.foreign = isForeign(svc, b.Held); o.foreign && len(problems) == 0 {
-		problems = adopt(b)
+	o := &outcome{subject: s, problems: problems}
+	if o.foreign = isForeign(svc, s.Held); o.foreign && len(problems) == 0 {
+		problems = adopt(s)
 		o.problems = problems
 	}
 	if len(problems) == 0 {
-		if o.lots, o.problems, err = r.allot(ctx, b); err != nil {
+		d, err := r.allocate(ctx, s)
+		if err != nil {
 			return nil, err
 		}
+		o.allocations, o.problems = d.Allocations, d.Problems
 	}
 	if len(o.problems) == 0 {
 		o.foreign = false
-		if o.ingress, o.problems, err = r.ingressOf(ctx, svc, b, o.lots); err != nil {
+		if o.ingress, o.problems, err = r.ingressOf(ctx, svc, s, o.allocations); err != nil {
 			return nil, err
 		}
 	}
 	if len(o.problems) == 0 {
-		o.awaitsFamily, err = rules.AwaitsFamily(ctx, r.View, b, o.lots)
+		o.awaitsFamily, err = kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.AwaitsFamily(f, s, o.allocations) })
 		return o, err
 	}
 	if o.foreign {
 		return o, nil
 	}
-	return o, r.standing(ctx, svc, o)
+	return o, r.retain(ctx, svc, o)
 }
 
-// standing decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
+// retain decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
 // with all its ports.
-func (r *loadBalancerReconciler) standing(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	stands, err := rules.Stands(ctx, r.View, o.balance)
+func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	retained, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, o.subject) })
 	if err != nil {
 		return err
 	}
-	if len(stands) > 0 {
-		ingress, problems, err := r.ingressOf(ctx, svc, o.balance, stands)
+	if len(retained) > 0 {
+		ingress, problems, err := r.ingressOf(ctx, svc, o.subject, retained)
 		if err != nil {
 			return err
 		}
 		if len(problems) == 0 {
-			o.lots, o.ingress = stands, ingress
+			o.allocations, o.ingress = retained, ingress
 			return nil
 		}
 	}
-	if refused := rules.RefusedPorts(o.problems, o.balance.Ports); len(refused) > 0 {
-		o.ingress = loadbalancer.Refused(o.balance.Ports, refused)
+	if refused := loadbalancer.RefusedPorts(o.problems, o.subject.Ports); len(refused) > 0 {
+		o.ingress = loadbalancer.Refused(o.subject.Ports, refused)
 	}
 	return nil
 }
 
-// balanceOf reads what a Service asks for, and what it holds.
-func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Service) (*rules.Balance, refusal.Problems, error) {
-	ask, problems := rules.AsksForAddresses(svc)
+// subjectOf reads what a Service requests, and what it holds.
+func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Service) (*allocator.Subject, refusal.Problems, error) {
+	request, problems := loadbalancer.RequestOf(svc)
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
 	held, err := r.View.Held(ctx, holder)
 	if err != nil {
@@ -183,13 +185,13 @@ func (r *loadBalancerReconciler) balanceOf(ctx context.Context, svc *corev1.Serv
 		return err == nil && c != nil
 	})
 	// The cache of claims may lag behind that of Services: nothing may move for that.
-	if !rules.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
+	if !loadbalancer.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
 		if held, err = r.View.HeldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
 		held = loadbalancer.Own(held)
 	}
-	return &rules.Balance{Service: svc, Ask: ask, Held: held}, problems, nil
+	return &allocator.Subject{Service: svc, Request: request, Held: held}, problems, nil
 }
 
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
@@ -198,9 +200,9 @@ func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
 	return svc.Spec.LoadBalancerClass == nil && len(held) == 0 && loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress)
 }
 
-// letGo clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
+// withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
 // follow when the cache shows it.
-func (r *loadBalancerReconciler) letGo(ctx context.Context, svc *corev1.Service) error {
+func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1.Service) error {
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 	if len(listed) == 0 {
 		return nil

@@ -15,29 +15,29 @@ var (
 		Help: "Addresses taken away from Services because no AddressPool gives them to the Service any longer.",
 	})
 
-	balancersDesc = prometheus.NewDesc("portcullis_loadbalancers",
+	servicesDesc = prometheus.NewDesc("portcullis_loadbalancers",
 		"Services of type LoadBalancer by state (served, pending, refused, foreign). Counted by the replica that leads.",
 		[]string{"state"}, nil)
 
-	registerBalancersOnce sync.Once
+	registerOnce sync.Once
 )
 
-// registerBalancerMetrics registers the metrics of Services of type LoadBalancer, and those of pools.
-func registerBalancerMetrics(r *loadBalancerReconciler) {
-	registerBalancersOnce.Do(func() {
-		metrics.Registry.MustRegister(addressesLost, balancerCounts{r.reported}, poolCounts{view: r.View})
+// registerMetrics registers the metrics of Services of type LoadBalancer, and those of pools.
+func registerMetrics(r *loadBalancerReconciler) {
+	registerOnce.Do(func() {
+		metrics.Registry.MustRegister(addressesLost, serviceCounts{r.reported}, poolCounts{view: r.View})
 	})
 }
 
-// balancerCounts counts the Services of type LoadBalancer by what was last reported about them.
-type balancerCounts struct{ reported *report.ReportedState }
+// serviceCounts counts the Services of type LoadBalancer by what was last reported about them.
+type serviceCounts struct{ reported *report.ReportedState }
 
 // Describe implements prometheus.Collector.
-func (balancerCounts) Describe(descs chan<- *prometheus.Desc) { descs <- balancersDesc }
+func (serviceCounts) Describe(descs chan<- *prometheus.Desc) { descs <- servicesDesc }
 
 // Collect implements prometheus.Collector.
-func (b balancerCounts) Collect(out chan<- prometheus.Metric) {
+func (b serviceCounts) Collect(out chan<- prometheus.Metric) {
 	for k, n := range b.reported.Count() {
-		out <- prometheus.MustNewConstMetric(balancersDesc, prometheus.GaugeValue, float64(n), k[1])
+		out <- prometheus.MustNewConstMetric(servicesDesc, prometheus.GaugeValue, float64(n), k[1])
 	}
 }

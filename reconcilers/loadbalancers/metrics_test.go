@@ -10,7 +10,7 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
-func TestBalancersAreCounted(t *testing.T) {
+func TestLoadBalancersAreCounted(t *testing.T) {
 	reported := report.NewReportedState()
 	reported.RecordState(&corev1.Service{}, "", statePending)
 	want := `
@@ -18,7 +18,7 @@ func TestBalancersAreCounted(t *testing.T) {
 # TYPE portcullis_loadbalancers gauge
 portcullis_loadbalancers{state="pending"} 1
 `
-	if err := testutil.CollectAndCompare(balancerCounts{reported}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(serviceCounts{reported}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/kube"
-	"jeffthecoder.xyz/portcullis/internal/rules"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -27,7 +27,7 @@ func poolStatus(pool *v1beta1.AddressPool, verdict addresspool.Verdict, count ku
 		next.Total, next.Assigned, next.Free = new(count.Total), new(count.Assigned), new(count.Total-count.Assigned)
 	}
 	accepted := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: "Services are served from the pool"}
-	if problems := rules.AddressPool(verdict); len(problems) > 0 {
+	if problems := loadbalancer.PoolProblems(verdict); len(problems) > 0 {
 		accepted = report.Failed(problems)
 	}
 	accepted.Type, accepted.ObservedGeneration = v1beta1.ConditionAccepted, pool.Generation

@@ -15,10 +15,11 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/rules"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
@@ -29,32 +30,32 @@ const (
 	stateForeign = "foreign"
 )
 
-// ingressOf is what the status of a Service is to say when it has lots.
+// ingressOf is what the status of a Service is to say when it has allocations.
 func (r *loadBalancerReconciler) ingressOf(
-	ctx context.Context, svc *corev1.Service, b *rules.Balance, lots []loadbalancer.Lot,
+	ctx context.Context, svc *corev1.Service, s *allocator.Subject, allocations []allocator.Allocation,
 ) ([]corev1.LoadBalancerIngress, refusal.Problems, error) {
 	var addresses []netip.Addr
 	mode := corev1.LoadBalancerIPModeVIP
-	for _, lot := range lots {
-		switch lot.Pool.SourceOrDefault() {
+	for _, a := range allocations {
+		switch a.Pool.SourceOrDefault() {
 		case v1beta1.SourceNodeIP:
-			nodes, err := r.View.NodeAddresses(ctx, lot.Pool, svc)
+			nodes, err := r.View.NodeAddresses(ctx, a.Pool, svc)
 			if err != nil {
 				return nil, nil, err
 			}
 			if len(nodes) == 0 {
-				return nil, noNode(svc, lot.Pool), nil
+				return nil, noNode(svc, a.Pool), nil
 			}
 			addresses = append(addresses, nodes...)
 			continue
 		case v1beta1.SourceClusterIP:
 			mode = corev1.LoadBalancerIPModeProxy // kube-proxy has it already
 		}
-		addresses = append(addresses, lot.Address)
+		addresses = append(addresses, a.Address)
 	}
 	byFamily := func(ip netip.Addr) int { return slices.Index(svc.Spec.IPFamilies, addresspool.FamilyOf(ip)) }
 	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return cmp.Compare(byFamily(a), byFamily(b)) })
-	return loadbalancer.Served(addresses, mode, b.Ports), nil, nil
+	return loadbalancer.Served(addresses, mode, s.Ports), nil, nil
 }
 
 func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
@@ -70,7 +71,7 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
 	if !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress) {
 		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
-			r.recent.forget(o.balance.Holder())
+			r.recent.forget(o.subject.Holder())
 			return cmp.Or(err, write.ErrStale)
 		}
 		if err := r.mayTakeAway(ctx, svc, o); err != nil {
@@ -116,8 +117,8 @@ func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Se
 // wentWithNode says whether an address that a Service had was that of a node that takes no traffic any more. The address
 // of one that does may go because its pool does.
 func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, ip netip.Addr) (bool, error) {
-	byNodes := slices.ContainsFunc(o.lots, func(lot loadbalancer.Lot) bool { return lot.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
-	if !byNodes || holdsAddress(o.balance.Held, ip) {
+	byNodes := slices.ContainsFunc(o.allocations, func(a allocator.Allocation) bool { return a.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
+	if !byNodes || holdsAddress(o.subject.Held, ip) {
 		return false, nil
 	}
 	stays, err := r.View.IsNodeAddress(ctx, ip)
@@ -131,20 +132,12 @@ func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
 // lost are the addresses that a Service is about to lose because no pool gives them to it any longer.
 func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
 	remaining := loadbalancer.Listed(o.ingress)
-	var lost []netip.Addr
-	for _, ip := range loadbalancer.Listed(svc.Status.LoadBalancer.Ingress) {
-		if !holdsAddress(o.balance.Held, ip) || slices.Contains(remaining, ip) {
-			continue
-		}
-		given, err := rules.Gives(ctx, r.View, svc, ip)
-		if err != nil {
-			return nil, err
-		}
-		if !given {
-			lost = append(lost, ip)
-		}
-	}
-	return lost, nil
+	gone := slices.DeleteFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
+		return !holdsAddress(o.subject.Held, ip) || slices.Contains(remaining, ip)
+	})
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr {
+		return slices.DeleteFunc(gone, func(ip netip.Addr) bool { return allocator.Gives(f, svc, ip) })
+	})
 }
 
 func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, lost []netip.Addr, o *outcome) {
@@ -169,7 +162,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	case o.foreign:
 		state, reason = stateForeign, v1beta1.ReasonForeignLoadBalancer
 		news = "another controller has given it its addresses, and they are left alone: " + news
-	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && rules.IsPending(o.problems):
+	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0 && loadbalancer.IsPending(o.problems):
 		state = statePending
 	case len(o.problems) > 0 && len(loadbalancer.Listed(o.ingress)) == 0:
 		state = report.StateRefused

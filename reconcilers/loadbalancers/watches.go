@@ -25,16 +25,16 @@ import (
 // settle is how long changes of nodes and of the ledger are gathered before the Services that they concern are looked at.
 const settle = 100 * time.Millisecond
 
-// balancingChanged leaves out Services that are no load balancers, and changes of those that are which concern no
+// loadBalancerChanged leaves out Services that are no load balancers, and changes of those that are which concern no
 // address. All that are there at the start are looked at: another may have served them, or not be ours any longer.
-func (r *loadBalancerReconciler) balancingChanged() predicate.Predicate {
-	isBalancer := func(o client.Object) bool { return o.(*corev1.Service).Spec.Type == corev1.ServiceTypeLoadBalancer }
+func (r *loadBalancerReconciler) loadBalancerChanged() predicate.Predicate {
+	isLoadBalancer := func(o client.Object) bool { return o.(*corev1.Service).Spec.Type == corev1.ServiceTypeLoadBalancer }
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return isBalancer(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return isBalancer(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return isLoadBalancer(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isLoadBalancer(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			return (isBalancer(before) || isBalancer(after)) && concernsAddresses(before, after)
+			return (isLoadBalancer(before) || isLoadBalancer(after)) && concernsAddresses(before, after)
 		},
 	}
 }
@@ -46,10 +46,10 @@ func concernsAddresses(before, after *corev1.Service) bool {
 		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Labels, after.Labels)
 }
 
-// allBalanced finds every Service that is ours to serve. Those that wait have waited for this.
-func (r *loadBalancerReconciler) allBalanced(ctx context.Context) []reconcile.Request {
+// allLoadBalancers finds every Service that is ours to serve. Those that wait have waited for this.
+func (r *loadBalancerReconciler) allLoadBalancers(ctx context.Context) []reconcile.Request {
 	r.waiting.wake()
-	return r.balancedOf(ctx, "")
+	return r.requestsIn(ctx, "")
 }
 
 // waitingForClass finds the Services that wait, when a class changes whose proxy is on the nodes, or no longer is: what it reserves
@@ -66,13 +66,13 @@ func (r *loadBalancerReconciler) waitingForClass(_ context.Context, class client
 	return requests
 }
 
-// balancedIn finds the Services of a namespace that are ours to serve.
-func (r *loadBalancerReconciler) balancedIn(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.balancedOf(ctx, namespace.GetName())
+// loadBalancersIn finds the Services of a namespace that are ours to serve.
+func (r *loadBalancerReconciler) loadBalancersIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.requestsIn(ctx, namespace.GetName())
 }
 
-func (r *loadBalancerReconciler) balancedOf(ctx context.Context, namespace string) []reconcile.Request {
-	services, err := r.View.Balanced(ctx, namespace)
+func (r *loadBalancerReconciler) requestsIn(ctx context.Context, namespace string) []reconcile.Request {
+	services, err := r.View.OurLoadBalancers(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services of type LoadBalancer")
 	}
@@ -83,8 +83,8 @@ func (r *loadBalancerReconciler) balancedOf(ctx context.Context, namespace strin
 	return requests
 }
 
-// onBalancedClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait.
-func (r *loadBalancerReconciler) onBalancedClaim() handler.EventHandler {
+// onClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait.
+func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 	isOurs := func(obj client.Object) (claim.Holder, bool) {
 		c := obj.(*v1beta1.EdgeClaim)
 		at, err := claim.Of(c)
@@ -147,7 +147,7 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 func (r *loadBalancerReconciler) serviceOfSlice(ctx context.Context, slice client.Object) []reconcile.Request {
 	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
 	svc, err := r.View.Service(ctx, key)
-	if err != nil || svc == nil || !r.View.Balances(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+	if err != nil || svc == nil || !r.View.IsOurLoadBalancer(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

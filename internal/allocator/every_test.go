@@ -1,4 +1,4 @@
-package rules
+package allocator
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
@@ -32,25 +31,25 @@ var (
 	}
 )
 
-// TestAllotKeepsItsWord tries every combination of pools, of what a Service asks for and holds, and of what others hold.
+// TestAllocateKeepsItsWord tries every combination of pools, of what a Service asks for and holds, and of what others hold.
 // Whatever is decided, the Service gets what it asks for and nothing that others have, or is told why not.
-func TestAllotKeepsItsWord(t *testing.T) {
+func TestAllocateKeepsItsWord(t *testing.T) {
 	for present := range 1 << len(everyPool) {
 		for own := range len(everyPoint) + 1 {
 			for theirs := range len(everyPoint) + 1 {
 				if own == theirs && own > 0 {
 					continue
 				}
-				w := edgeWith(chosen(everyPool, present)...).taken("x", pointBefore(theirs)...)
+				w := clusterWith(chosen(everyPool, present)...).taken("x", pointBefore(theirs)...)
 				maps.Copy(w.claims, claims(web, pointBefore(own)...))
 				everyRequest(func(svc *corev1.Service) {
-					b := balanceOf(t, svc, pointBefore(own)...)
-					lots, problems, err := Allot(t.Context(), w, b, w.graceLeft)
-					if broken := brokenWord(w, b, lots, problems); err != nil || broken != "" {
-						t.Fatalf("with %s, holding %v while x holds %v, asking %v of %v: %s: %v %v %v", poolNames(w.Pools().Pools()), b.Held,
-							pointBefore(theirs), svc.Annotations, b.Families, broken, lotTexts(lots), verdicts(problems), err)
+					s := subjectOf(t, svc, pointBefore(own)...)
+					d := Allocate(w, s, w.graceLeft)
+					if broken := brokenWord(w, s, d.Allocations, d.Problems); broken != "" {
+						t.Fatalf("with %s, holding %v while x holds %v, asking %v of %v: %s: %v %v", poolNames(w.Pools().Pools()), s.Held,
+							pointBefore(theirs), svc.Annotations, s.Families, broken, allocationTexts(d.Allocations), verdicts(d.Problems))
 					}
-					mustStay(t, w, svc, lots)
+					mustStay(t, w, svc, d.Allocations)
 				})
 			}
 		}
@@ -59,30 +58,30 @@ func TestAllotKeepsItsWord(t *testing.T) {
 
 // mustStay looks again at a Service that has been given what was decided: it keeps that, and nobody
 // releases any of it.
-func mustStay(t *testing.T, w *world, svc *corev1.Service, lots []loadbalancer.Lot) {
+func mustStay(t *testing.T, w *cluster, svc *corev1.Service, allocations []Allocation) {
 	t.Helper()
-	points := pointsOf(lots)
+	points := pointsOf(allocations)
 	before := w.claims
 	defer func() { w.claims = before }()
 	w.claims = both(before, claims(web, points...))
-	again, problems, err := Allot(t.Context(), w, balanceOf(t, svc, points...), w.graceLeft)
-	now := pointsOf(again)
-	if len(points) > 0 && (err != nil || len(problems) > 0 || !slices.Equal(points, now)) {
-		t.Fatalf("asking %v of %v, with %s, it was given %v, and then %v: %v %v", svc.Annotations, svc.Spec.IPFamilies,
-			poolNames(w.Pools().Pools()), points, now, verdicts(problems), err)
+	again := Allocate(w, subjectOf(t, svc, points...), w.graceLeft)
+	now := pointsOf(again.Allocations)
+	if len(points) > 0 && (len(again.Problems) > 0 || !slices.Equal(points, now)) {
+		t.Fatalf("asking %v of %v, with %s, it was given %v, and then %v: %v", svc.Annotations, svc.Spec.IPFamilies,
+			poolNames(w.Pools().Pools()), points, now, verdicts(again.Problems))
 	}
 	for _, at := range points {
-		if wants, err := WantsPoint(t.Context(), w, balanceOf(t, svc, points...), at); err != nil || !wants {
-			t.Fatalf("asking %v of %v, with %s, it was given %v, and does not want %s: %v", svc.Annotations, svc.Spec.IPFamilies,
-				poolNames(w.Pools().Pools()), points, at, err)
+		if !WantsPoint(w, subjectOf(t, svc, points...), at) {
+			t.Fatalf("asking %v of %v, with %s, it was given %v, and does not want %s", svc.Annotations, svc.Spec.IPFamilies,
+				poolNames(w.Pools().Pools()), points, at)
 		}
 	}
 }
 
-func pointsOf(lots []loadbalancer.Lot) []claim.Coordinate {
+func pointsOf(allocations []Allocation) []claim.Coordinate {
 	var points []claim.Coordinate
-	for _, lot := range lots {
-		points = append(points, lot.Points...)
+	for _, allocation := range allocations {
+		points = append(points, allocation.Points...)
 	}
 	slices.SortFunc(points, claim.Compare)
 	return points
@@ -105,32 +104,32 @@ func everyRequest(try func(*corev1.Service)) {
 }
 
 // brokenWord says what is wrong with a decision.
-func brokenWord(w *world, b *Balance, lots []loadbalancer.Lot, problems refusal.Problems) string {
-	if awaitsClusterIP := lots != nil && len(b.Service.Spec.ClusterIPs) == 0; len(lots) > 0 == (len(problems) > 0) && !awaitsClusterIP {
-		return "neither or both of lots and problems"
+func brokenWord(w *cluster, s *Subject, allocations []Allocation, problems refusal.Problems) string {
+	if awaitsClusterIP := allocations != nil && len(s.Service.Spec.ClusterIPs) == 0; len(allocations) > 0 == (len(problems) > 0) && !awaitsClusterIP {
+		return "neither or both of allocations and problems"
 	}
 	got := map[corev1.IPFamily]int{}
-	for _, lot := range lots {
-		family := addresspool.FamilyOf(lot.Address)
-		switch asked, is := b.Address(family); {
-		case lot.Address.IsValid() && is && asked != lot.Address, !lot.Address.IsValid() && len(b.Addresses) > 0:
+	for _, allocation := range allocations {
+		family := addresspool.FamilyOf(allocation.Address)
+		switch asked, is := s.Address(family); {
+		case allocation.Address.IsValid() && is && asked != allocation.Address, !allocation.Address.IsValid() && len(s.Addresses) > 0:
 			return "not the address that it asks for"
-		case b.Pool != "" && b.Pool != lot.Pool.Name:
+		case s.Pool != "" && s.Pool != allocation.Pool.Name:
 			return "not the pool that it asks for"
-		case b.Sharing != "" && b.Sharing != lot.Pool.SharingOrDefault():
+		case s.Sharing != "" && s.Sharing != allocation.Pool.SharingOrDefault():
 			return "not the sharing that it asks for"
-		case len(lot.Points) == 0:
+		case len(allocation.Points) == 0:
 			return "nothing of an address"
-		case lot.Address.IsValid() && len(b.Families) > 0 && !slices.Contains(b.Families, family):
+		case allocation.Address.IsValid() && len(s.Families) > 0 && !slices.Contains(s.Families, family):
 			return "an address of a family that it does not have"
 		}
-		if lot.Address.IsValid() {
+		if allocation.Address.IsValid() {
 			got[family]++
 		} else {
 			got = map[corev1.IPFamily]int{corev1.IPv4Protocol: 1, corev1.IPv6Protocol: 1}
 		}
-		for _, at := range lot.Points {
-			if c := w.claims[at]; c != nil && claim.HolderOf(c) != web || c == nil && w.isTaken(at) && !slices.Contains(b.Held, claim.Address(at.Address())) {
+		for _, at := range allocation.Points {
+			if c := w.claims[at]; c != nil && claim.HolderOf(c) != web || c == nil && w.isTaken(at) && !slices.Contains(s.Held, claim.Address(at.Address())) {
 				return fmt.Sprintf("%s, which another has", at)
 			}
 		}
@@ -140,7 +139,7 @@ func brokenWord(w *world, b *Balance, lots []loadbalancer.Lot, problems refusal.
 			return "two addresses of " + string(family)
 		}
 	}
-	if b.EachFamily && len(lots) > 0 && len(got) < len(b.Families) {
+	if s.EachFamily && len(allocations) > 0 && len(got) < len(s.Families) {
 		return "one address only"
 	}
 	return ""

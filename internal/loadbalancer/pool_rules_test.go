@@ -1,56 +1,19 @@
-package rules
+package loadbalancer
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
-
-// AddressClaims implements AddressPoolView.
-func (w *world) AddressClaims(_ context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
-	return w.claimsWhere(func(at claim.Coordinate) bool {
-		return slices.ContainsFunc(in, func(r addresspool.Range) bool { return at.IsAddress() && r.Contains(at.Address()) })
-	}), w.ask("AddressClaims")
-}
-
-// NodePortClaims implements AddressPoolView.
-func (w *world) NodePortClaims(context.Context) ([]*v1beta1.EdgeClaim, error) {
-	return w.claimsWhere(claim.Coordinate.IsNode), w.ask("NodePortClaims")
-}
-
-func (w *world) claimsWhere(wanted func(claim.Coordinate) bool) []*v1beta1.EdgeClaim {
-	var all []*v1beta1.EdgeClaim
-	for at, c := range w.claims {
-		if wanted(at) {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// serviceHolds is a Service with labels "tier=<tier>", and its claims on points.
-func (w *world) serviceHolds(name, tier string, points ...claim.Coordinate) *corev1.Service {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"tier": tier}}}
-	if w.services == nil {
-		w.services, w.claims = map[string]*corev1.Service{}, map[claim.Coordinate]*v1beta1.EdgeClaim{}
-	}
-	w.services["shop/"+name] = svc
-	maps.Copy(w.claims, claims(claim.ServiceHolder("shop", name), points...))
-	return svc
-}
 
 func at(ip string) claim.Coordinate { return claim.Address(netip.MustParseAddr(ip)) }
 
@@ -100,8 +63,8 @@ func readPool(t *testing.T, p *v1beta1.AddressPool) *addresspool.Pool {
 }
 
 func TestPoolInUse(t *testing.T) {
-	const addresses, nodes, cluster = v1beta1.SourceAddresses, v1beta1.SourceNodeIP, v1beta1.SourceClusterIP
-	w := &world{namespaces: map[string]labels.Set{"shop": {"team": "a"}}}
+	const addresses, nodes, clusterIPs = v1beta1.SourceAddresses, v1beta1.SourceNodeIP, v1beta1.SourceClusterIP
+	w := &cluster{namespaces: map[string]labels.Set{"shop": {"team": "a"}}}
 	w.serviceHolds("api", "edge", at("192.0.2.1"), at("2001:db8::1"))
 	w.serviceHolds("web", "inner", portAt("192.0.2.15", 80), portAt("192.0.2.15", 443), claim.NodePort("TCP", 80))
 	w.serviceHolds("vip", "edge", at("10.96.0.9")).Spec.ClusterIPs = []string{"10.96.0.9"}
@@ -146,40 +109,37 @@ func TestPoolInUse(t *testing.T) {
 		"node ports go": {before: poolOfSource(nodes), others: []*v1beta1.AddressPool{poolOfSource(addresses), poolOfSource(nodes)},
 			want: []verdict{inUse("metadata.name", "1 Service(s) would lose their address, shop/web (TCP/80)")}},
 		"node ports of others go": {before: poolOfSource(nodes, forTier("edge"))},
-		"cluster IPs go": {before: poolOfSource(cluster),
+		"cluster IPs go": {before: poolOfSource(clusterIPs),
 			want: []verdict{inUse("metadata.name", "3 Service(s) would lose their address, shop/vip (10.96.0.9), shop/vip-port (10.96.0.11), shop/vip-six (fd00::9)")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judge(t, w, func() (refusal.Problems, error) {
-				var after *addresspool.Pool
-				if test.after != nil {
-					after = readPool(t, test.after)
-				}
-				var others []*addresspool.Pool
-				for _, p := range test.others {
-					others = append(others, readPool(t, p))
-				}
-				users, err := PoolUsers(t.Context(), w, readPool(t, test.before), after, others)
-				return PoolInUse(users), err
-			}, test.want...)
-			w.asked = nil
+			var after *addresspool.Pool
+			if test.after != nil {
+				after = readPool(t, test.after)
+			}
+			var others []*addresspool.Pool
+			for _, p := range test.others {
+				others = append(others, readPool(t, p))
+			}
+			w.asked = 0
+			users := PoolUsers(w, readPool(t, test.before), after, others)
+			if diff := cmp.Diff(test.want, verdicts(PoolInUse(users))); diff != "" {
+				t.Error(diff)
+			}
+			w.failAfterEach(func() { PoolInUse(PoolUsers(w, readPool(t, test.before), after, others)) })
 		})
 	}
 }
 
 func TestPoolWithASecondOfItsKind(t *testing.T) {
-	w := &world{}
+	w := &cluster{}
 	svc := w.serviceHolds("web", "edge", claim.NodePort("TCP", 80))
 	second := poolOfSource(v1beta1.SourceNodeIP)
 	second.Name = "second"
 	users := func() int {
 		t.Helper()
 		others := []*addresspool.Pool{readPool(t, second)}
-		users, err := PoolUsers(t.Context(), w, readPool(t, poolOfSource(v1beta1.SourceNodeIP)), nil, others)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(users)
+		return len(PoolUsers(w, readPool(t, poolOfSource(v1beta1.SourceNodeIP)), nil, others))
 	}
 	if users() != 0 {
 		t.Error("the second pool would have served the Service")
@@ -191,14 +151,11 @@ func TestPoolWithASecondOfItsKind(t *testing.T) {
 }
 
 func TestPoolInUseNamesAFew(t *testing.T) {
-	w := &world{}
+	w := &cluster{}
 	for i := range 5 {
 		w.serviceHolds(fmt.Sprint("s", i), "", at(fmt.Sprint("192.0.2.", i)))
 	}
-	users, err := PoolUsers(t.Context(), w, readPool(t, poolOfSource(v1beta1.SourceAddresses)), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := PoolUsers(w, readPool(t, poolOfSource(v1beta1.SourceAddresses)), nil, nil)
 	want := []verdict{{v1beta1.ReasonPoolInUse, "metadata.name: Forbidden: 5 Service(s) would lose their address, " +
 		"among them shop/s0 (192.0.2.0), shop/s1 (192.0.2.1), shop/s2 (192.0.2.2): move or delete them first"}}
 	if diff := cmp.Diff(want, verdicts(PoolInUse(users))); diff != "" {
@@ -206,7 +163,7 @@ func TestPoolInUseNamesAFew(t *testing.T) {
 	}
 }
 
-func TestAddressPool(t *testing.T) {
+func TestPoolProblems(t *testing.T) {
 	other := poolOfSource(v1beta1.SourceAddresses)
 	other.Name = "other"
 	book := addresspool.NewBook([]*v1beta1.AddressPool{other})
@@ -217,7 +174,7 @@ func TestAddressPool(t *testing.T) {
 		{v1beta1.ReasonPoolOverlap, `spec.addresses[1]: Duplicate value: "192.0.2.9": AddressPool other has these addresses already: ` +
 			`an address can be in one pool only`},
 	}
-	if diff := cmp.Diff(want, verdicts(AddressPool(bad))); diff != "" {
+	if diff := cmp.Diff(want, verdicts(PoolProblems(bad))); diff != "" {
 		t.Error(diff)
 	}
 	if got := NewInAddressPool(bad, bad); len(got) > 0 {

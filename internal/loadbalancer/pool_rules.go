@@ -1,7 +1,6 @@
-package rules
+package loadbalancer
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,20 +17,20 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
-// AddressPoolView is what the rules for AddressPools see of the cluster. What is not there is nil, not an error.
-type AddressPoolView interface {
-	// AddressClaims lists the claims on addresses in some ranges, and on ports of these.
-	AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error)
-	// NodePortClaims lists the claims on ports of the nodes.
-	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
-	// Service reads a Service.
-	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
-	// NamespaceLabels reads the labels of a namespace.
-	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+// PoolFacts are what the rules for AddressPools see of the cluster. What is not there is nil.
+type PoolFacts interface {
+	// AddressClaims are the claims on addresses in some ranges, and on ports of these.
+	AddressClaims(in ...addresspool.Range) []*v1beta1.EdgeClaim
+	// NodePortClaims are the claims on ports of the nodes.
+	NodePortClaims() []*v1beta1.EdgeClaim
+	// Service is a Service.
+	Service(key types.NamespacedName) *corev1.Service
+	// NamespaceLabels are the labels of a namespace.
+	NamespaceLabels(name string) labels.Set
 }
 
-// AddressPool is what is wrong with a pool.
-func AddressPool(v addresspool.Verdict) refusal.Problems {
+// PoolProblems are what is wrong with a pool.
+func PoolProblems(v addresspool.Verdict) refusal.Problems {
 	var problems refusal.Problems
 	for _, err := range v.Flaws {
 		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonInvalid, Err: err})
@@ -45,8 +44,8 @@ func AddressPool(v addresspool.Verdict) refusal.Problems {
 // NewInAddressPool is what is wrong with a pool and was not wrong with it before: whoever got a bad pool past admission can
 // still set right one thing after the other.
 func NewInAddressPool(before, after addresspool.Verdict) refusal.Problems {
-	had := AddressPool(before)
-	return slices.DeleteFunc(AddressPool(after), func(p refusal.Problem) bool {
+	had := PoolProblems(before)
+	return slices.DeleteFunc(PoolProblems(after), func(p refusal.Problem) bool {
 		return slices.ContainsFunc(had, func(q refusal.Problem) bool {
 			return p.Reason == q.Reason && p.Err.BadValue == q.Err.BadValue && p.Err.Detail == q.Err.Detail
 		})
@@ -64,27 +63,18 @@ type PoolUser struct {
 
 // PoolUsers finds the Services that would lose addresses if a pool were changed, or, if after is nil, deleted. others are
 // all pools that are accepted.
-func PoolUsers(
-	ctx context.Context, v AddressPoolView, before, after *addresspool.Pool, others []*addresspool.Pool,
-) ([]PoolUser, error) {
+func PoolUsers(facts PoolFacts, before, after *addresspool.Pool, others []*addresspool.Pool) []PoolUser {
 	if after != nil && sameReach(before, after) {
-		return nil, nil
-	}
-	claims, err := claimsOf(ctx, v, before)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	users := map[types.NamespacedName]*PoolUser{}
-	for _, c := range claims {
+	for _, c := range claimsOf(facts, before) {
 		at, err := claim.Of(c)
 		holder := claim.HolderOf(c)
 		if err != nil || !holder.IsService() {
 			continue
 		}
-		path, err := loses(ctx, v, holder.Key(), at, before, after, others)
-		if err != nil {
-			return nil, err
-		}
+		path := loses(facts, holder.Key(), at, before, after, others)
 		if path == "" {
 			continue
 		}
@@ -101,7 +91,7 @@ func PoolUsers(
 		sorted = append(sorted, *u)
 	}
 	slices.SortFunc(sorted, func(a, b PoolUser) int { return strings.Compare(a.String(), b.String()) })
-	return sorted, nil
+	return sorted
 }
 
 // sameReach says whether two versions of a pool give the same addresses to the same Services.
@@ -112,49 +102,45 @@ func sameReach(before, after *addresspool.Pool) bool {
 }
 
 // claimsOf lists the claims that may be on what a pool gives.
-func claimsOf(ctx context.Context, v AddressPoolView, pool *addresspool.Pool) ([]*v1beta1.EdgeClaim, error) {
+func claimsOf(facts PoolFacts, pool *addresspool.Pool) []*v1beta1.EdgeClaim {
 	switch pool.SourceOrDefault() {
 	case v1beta1.SourceNodeIP:
-		return v.NodePortClaims(ctx)
+		return facts.NodePortClaims()
 	case v1beta1.SourceClusterIP:
-		return v.AddressClaims(ctx, addresspool.Everything...)
+		return facts.AddressClaims(addresspool.Everything...)
 	default:
-		return v.AddressClaims(ctx, pool.Set.Ranges()...)
+		return facts.AddressClaims(pool.Set.Ranges()...)
 	}
 }
 
 // loses says whether a Service has a point of a pool, and does not have it any longer when the pool is changed. The result
 // is the field that makes it so, empty if nothing is lost.
 func loses(
-	ctx context.Context, v AddressPoolView, key types.NamespacedName, at claim.Coordinate,
-	before, after *addresspool.Pool, others []*addresspool.Pool,
-) (path string, err error) {
-	svc, err := v.Service(ctx, key)
-	if err != nil || svc == nil {
-		return "", err // the claim is about to go
+	facts PoolFacts, key types.NamespacedName, at claim.Coordinate, before, after *addresspool.Pool, others []*addresspool.Pool,
+) (path string) {
+	svc := facts.Service(key)
+	if svc == nil {
+		return "" // the claim is about to go
 	}
-	namespace, err := v.NamespaceLabels(ctx, svc.Namespace)
-	if err != nil {
-		return "", err
-	}
-	has := func(p *addresspool.Pool) bool { return p.Serves(svc.Labels, namespace) && gives(p, svc, at.Address()) }
+	namespace := facts.NamespaceLabels(svc.Namespace)
+	has := func(p *addresspool.Pool) bool { return p.Serves(svc.Labels, namespace) && Gives(p, svc, at.Address()) }
 	if !has(before) || after != nil && has(after) {
-		return "", nil
+		return ""
 	}
 	mayMove := svc.Annotations[v1beta1.AnnotationAddressPool] != before.Name
 	if mayMove && slices.ContainsFunc(others, func(p *addresspool.Pool) bool { return p.Name != before.Name && has(p) }) {
-		return "", nil
+		return ""
 	}
-	return lostBy(svc, at, before, after), nil
+	return lostBy(svc, at, before, after)
 }
 
 func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool.Pool) string {
 	switch {
 	case after == nil:
 		return "metadata.name"
-	case gives(after, svc, at.Address()) && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
+	case Gives(after, svc, at.Address()) && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
 		return specPath.Child("namespaceSelector").String()
-	case gives(after, svc, at.Address()):
+	case Gives(after, svc, at.Address()):
 		return specPath.Child("serviceSelector").String()
 	case slices.Equal(before.Spec.Addresses, after.Spec.Addresses):
 		return specPath.Child("avoidBuggyIPs").String()
@@ -162,6 +148,9 @@ func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool
 		return specPath.Child("addresses").String()
 	}
 }
+
+// specPath is the field that a pool is described in.
+var specPath = field.NewPath("spec")
 
 // namedUsers is how many Services a refusal names.
 const namedUsers = 3

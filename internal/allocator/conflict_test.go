@@ -1,4 +1,4 @@
-package rules
+package allocator
 
 import (
 	"testing"
@@ -27,10 +27,10 @@ func TestAddressConflict(t *testing.T) {
 	const asked = "192.0.2.1"
 	free := addressTaken(asked, heldByX+"; free in AddressPool a is 192.0.2.2, or leave the address out to be given one")
 	olderField := func(s *corev1.Service) { s.Spec.LoadBalancerIP = asked }
-	held := func(more ...*v1beta1.AddressPool) *world {
-		return edgeWith(append(more, pool("a", "192.0.2.1,192.0.2.2"))...).taken("x", at(asked))
+	held := func(more ...*v1beta1.AddressPool) *cluster {
+		return clusterWith(append(more, pool("a", "192.0.2.1,192.0.2.2"))...).taken("x", at(asked))
 	}
-	checkAll(t, map[string]allotted{
+	checkAll(t, map[string]allocated{
 		"another is free":            {in: held(), svc: asking(forAddresses(asked)), why: free},
 		"of a pool":                  {in: held(), svc: asking(forAddresses(asked), forPool("a")), why: free},
 		"another pool is no way out": {in: held(pool("b", "198.51.100.1")), svc: asking(forAddresses(asked)), why: free},
@@ -40,28 +40,28 @@ func TestAddressConflict(t *testing.T) {
 		"nor is an address of the other family": {in: held(pool("six", "2001:db8::1")), svc: asking(forAddresses(asked), eitherFamily), why: free},
 		"no other is free": {in: held().taken("y", at("192.0.2.2")), svc: asking(forAddresses(asked)),
 			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free")},
-		"a port of it is held": {in: edgeWith(pool("a", "192.0.2.1,192.0.2.2")).taken("x", portAt(asked, 443)), svc: asking(forAddresses(asked)), why: free},
+		"a port of it is held": {in: clusterWith(pool("a", "192.0.2.1,192.0.2.2")).taken("x", portAt(asked, 443)), svc: asking(forAddresses(asked)), why: free},
 		"it was asked for with the older field": {in: held(), svc: asking(olderField), why: []verdict{{v1beta1.ReasonAddressConflict,
 			`spec.loadBalancerIP: Duplicate value: "192.0.2.1": ` + heldByX + "; free in AddressPool a is 192.0.2.2, or leave the address out to be given one"}}},
 		"it has another, and does not get this": {in: held(), svc: asking(forAddresses(asked)), held: []claim.Coordinate{at("192.0.2.2")},
 			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free")},
-		"its cluster IP is held": {in: edgeWith(clusterIPPool("own")).taken("x", at("10.96.0.9")), svc: asking(withClusterIPs("10.96.0.9")),
+		"its cluster IP is held": {in: clusterWith(clusterIPPool("own")).taken("x", at("10.96.0.9")), svc: asking(withClusterIPs("10.96.0.9")),
 			why: addressTaken("10.96.0.9", heldByX)},
 	})
 }
 
 func TestPortConflict(t *testing.T) {
-	shared := func() *world { return edgeWith(pool("s", "192.0.2.1,192.0.2.2", sharesPorts)) }
+	shared := func() *cluster { return clusterWith(pool("s", "192.0.2.1,192.0.2.2", sharesPorts)) }
 	free := "; free in AddressPool s is 192.0.2.2"
-	nodes := func() *world { return edgeWith(pool("nodes", "")) }
+	nodes := func() *cluster { return clusterWith(pool("nodes", "")) }
 	onNodes := heldByX + " on all nodes of AddressPool nodes; choose another port, or a pool with addresses"
 	// proxied are the nodes, and a proxy on which somebody has TCP/443, which it has not claimed there yet.
-	proxied := func(by claim.Holder) *world {
+	proxied := func(by claim.Holder) *cluster {
 		w := nodes()
 		w.classes, w.claims = []*v1beta1.StreamIngressClass{class("other", onHostNetwork), class("public", onHostNetwork)}, claims(by, tcp(443))
 		return w
 	}
-	behindService := func() *world {
+	behindService := func() *cluster {
 		w := proxied(claim.StreamHolder("shop", "postgres"))
 		w.classes = []*v1beta1.StreamIngressClass{class("public")}
 		return w
@@ -70,7 +70,7 @@ func TestPortConflict(t *testing.T) {
 	onProxy := ` since 2026-07-01T12:30:00Z on class "public", whose proxy listens on all nodes of AddressPool nodes; ` +
 		"choose another port, or a pool with addresses"
 	onShared := heldByX + " on 192.0.2.1 of AddressPool s; choose another port" + free
-	checkAll(t, map[string]allotted{
+	checkAll(t, map[string]allocated{
 		"of an address that is asked for": {in: shared().taken("x", portAt("192.0.2.1", 443)), svc: asking(forAddresses("192.0.2.1"), onPorts(80, 443)),
 			why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onShared+", or leave the address out to be given one")}},
 		"of an address that it has": {in: shared().taken("x", portAt("192.0.2.1", 443)), svc: asking(onPorts(80, 443)),
@@ -96,8 +96,8 @@ func TestPortConflict(t *testing.T) {
 			"spec.ports[1].port: Invalid value: 22: the nodes reserve this port for themselves, and AddressPool nodes would open it on all of them"}}},
 		"the nodes reserve what it has": {in: nodes(), svc: asking(onPorts(22)), held: []claim.Coordinate{claim.NodePort("TCP", 22)},
 			want: []string{"nodes node.tcp.22"}},
-		"addresses reserve nothing": {in: edgeWith(pool("a", "192.0.2.1")), svc: asking(onPorts(22)), want: []string{"a addr.192-0-2-1 drawn"}},
-		"the nodes' is held, and addresses are full": {in: edgeWith(pool("nodes", ""), pool("a", "192.0.2.1")).
+		"addresses reserve nothing": {in: clusterWith(pool("a", "192.0.2.1")), svc: asking(onPorts(22)), want: []string{"a addr.192-0-2-1 auto-assigned"}},
+		"the nodes' is held, and addresses are full": {in: clusterWith(pool("nodes", ""), pool("a", "192.0.2.1")).
 			taken("x", claim.NodePort("TCP", 80), at("192.0.2.1")), svc: asking(), why: []verdict{{v1beta1.ReasonNoFreeAddress,
 			`spec.type: Invalid value: "LoadBalancer": AddressPool a has no free address of IPv4 left`}}},
 	})
@@ -107,20 +107,20 @@ func TestNoFreeAddress(t *testing.T) {
 	full := func(path, text string) []verdict {
 		return []verdict{{v1beta1.ReasonNoFreeAddress, path + ": Invalid value: " + text}}
 	}
-	checkAll(t, map[string]allotted{
-		"the pool is full": {in: edgeWith(pool("a", "192.0.2.1")).taken("x", at("192.0.2.1")), svc: asking(),
+	checkAll(t, map[string]allocated{
+		"the pool is full": {in: clusterWith(pool("a", "192.0.2.1")).taken("x", at("192.0.2.1")), svc: asking(),
 			why: full("spec.type", `"LoadBalancer": AddressPool a has no free address of IPv4 left`)},
-		"all are": {in: edgeWith(pool("b", "192.0.2.1"), pool("a", "192.0.2.2")).taken("x", at("192.0.2.1"), at("192.0.2.2")), svc: asking(),
+		"all are": {in: clusterWith(pool("b", "192.0.2.1"), pool("a", "192.0.2.2")).taken("x", at("192.0.2.1"), at("192.0.2.2")), svc: asking(),
 			why: full("spec.type", `"LoadBalancer": the AddressPools a, b have no free address of IPv4 left`)},
-		"all ports are taken": {in: edgeWith(pool("s", "192.0.2.1", sharesPorts)).taken("x", portAt("192.0.2.1", 80)), svc: asking(),
+		"all ports are taken": {in: clusterWith(pool("s", "192.0.2.1", sharesPorts)).taken("x", portAt("192.0.2.1", 80)), svc: asking(),
 			why: full("spec.type", `"LoadBalancer": AddressPool s has no free address of IPv4 left with these ports`)},
-		"the pool that is asked for is": {in: edgeWith(pool("a", "192.0.2.1"), pool("b", "192.0.2.2")).taken("x", at("192.0.2.1")), svc: asking(forPool("a")),
+		"the pool that is asked for is": {in: clusterWith(pool("a", "192.0.2.1"), pool("b", "192.0.2.2")).taken("x", at("192.0.2.1")), svc: asking(forPool("a")),
 			why: full(poolPath, `"a": AddressPool a has no free address of IPv4 left`)},
-		"the pool that is asked for has none of the family": {in: edgeWith(pool("a", "192.0.2.1")), svc: asking(forPool("a"), ipv6Only),
+		"the pool that is asked for has none of the family": {in: clusterWith(pool("a", "192.0.2.1")), svc: asking(forPool("a"), ipv6Only),
 			why: full(poolPath, `"a": AddressPool a has no free address of IPv6 left`)},
-		"of neither family": {in: edgeWith(pool("a", "192.0.2.1,2001:db8::1")).taken("x", at("192.0.2.1"), at("2001:db8::1")), svc: asking(eitherFamily),
+		"of neither family": {in: clusterWith(pool("a", "192.0.2.1,2001:db8::1")).taken("x", at("192.0.2.1"), at("2001:db8::1")), svc: asking(eitherFamily),
 			why: full("spec.type", `"LoadBalancer": AddressPool a has no free address of IPv4 and IPv6 left`)},
-		"it keeps nothing of a pool that is no longer its": {in: edgeWith(pool("a", "192.0.2.1", forTeam("b")), pool("b", "198.51.100.1")).
+		"it keeps nothing of a pool that is no longer its": {in: clusterWith(pool("a", "192.0.2.1", forTeam("b")), pool("b", "198.51.100.1")).
 			taken("x", at("198.51.100.1")), svc: asking(), held: []claim.Coordinate{at("192.0.2.1")},
 			why: full("spec.type", `"LoadBalancer": AddressPool b has no free address of IPv4 left`)},
 	})
@@ -129,7 +129,7 @@ func TestNoFreeAddress(t *testing.T) {
 // TestHeldForWhatIsGone asks who holds an address whose holder does not ask for it any longer, or is not Portcullis' at all.
 func TestHeldForWhatIsGone(t *testing.T) {
 	gone := "held for Service shop/x, which is not stored or no longer asks for it; it is free again "
-	w := edgeWith(pool("a", "192.0.2.1"))
+	w := clusterWith(pool("a", "192.0.2.1"))
 	x := w.serviceHolds("x", "")
 	foreign := claim.Holder{Kind: "VirtualIP", Namespace: "shop", Name: "x"}
 	for name, tc := range map[string]struct {
@@ -160,9 +160,9 @@ func TestHeldForWhatIsGone(t *testing.T) {
 				x.Spec.Type, w.services["shop/x"] = tc.is, x
 			}
 			w.claims, w.grace = claims(tc.by, at("192.0.2.1")), tc.left
-			_, got, err := Allot(t.Context(), w, balanceOf(t, asking(forAddresses("192.0.2.1"))), w.graceLeft)
-			if diff := cmp.Diff(addressTaken("192.0.2.1", tc.wantText+"; AddressPool a has no other that is free"), verdicts(got)); err != nil || diff != "" {
-				t.Error(err, diff)
+			got := Allocate(w, subjectOf(t, asking(forAddresses("192.0.2.1"))), w.graceLeft).Problems
+			if diff := cmp.Diff(addressTaken("192.0.2.1", tc.wantText+"; AddressPool a has no other that is free"), verdicts(got)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 )
 
-// Ask is what a Service asks for.
-type Ask struct {
+// Request is what a Service requests.
+type Request struct {
 	// Pool is the AddressPool that is to serve it, empty for any.
 	Pool string
 	// Addresses are those that it is to have, at most one of each family; of another family it may have any.
@@ -43,7 +43,7 @@ type Port struct {
 // String is the port as people write it, for example TCP/80.
 func (p Port) String() string { return fmt.Sprintf("%s/%d", p.Protocol, p.Number) }
 
-// The fields that ask.
+// The fields of a request.
 var (
 	annotationsPath = field.NewPath("metadata", "annotations")
 	// PoolPath names the pool.
@@ -74,8 +74,8 @@ func IsOurs(svc *corev1.Service, byDefault bool) bool {
 }
 
 // Read reads what a Service asks for.
-func Read(svc *corev1.Service) (Ask, field.ErrorList) {
-	ask := Ask{
+func Read(svc *corev1.Service) (Request, field.ErrorList) {
+	request := Request{
 		Families:   slices.Clone(svc.Spec.IPFamilies),
 		EachFamily: svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack,
 	}
@@ -84,40 +84,40 @@ func Read(svc *corev1.Service) (Ask, field.ErrorList) {
 		if protocol == "" {
 			protocol = corev1.ProtocolTCP
 		}
-		ask.Ports = append(ask.Ports, Port{Protocol: protocol, Number: p.Port})
+		request.Ports = append(request.Ports, Port{Protocol: protocol, Number: p.Port})
 	}
-	errs := ask.readAddresses(svc)
+	errs := request.readAddresses(svc)
 	if name, asked := svc.Annotations[v1beta1.AnnotationAddressPool]; asked {
-		ask.Pool = name
+		request.Pool = name
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
 			errs = append(errs, field.Invalid(PoolPath, name, "is not the name of an AddressPool: name one, or leave the annotation out"))
 		}
 	}
 	if sharing, asked := svc.Annotations[v1beta1.AnnotationSharing]; asked {
-		ask.Sharing = v1beta1.AddressSharing(sharing)
-		if ask.Sharing != v1beta1.SharingNone && ask.Sharing != v1beta1.SharingPorts {
+		request.Sharing = v1beta1.AddressSharing(sharing)
+		if request.Sharing != v1beta1.SharingNone && request.Sharing != v1beta1.SharingPorts {
 			errs = append(errs, field.NotSupported(SharingPath, sharing, []v1beta1.AddressSharing{v1beta1.SharingNone, v1beta1.SharingPorts}))
 		}
 	}
-	return ask, errs
+	return request, errs
 }
 
 // MaxLength is how long what asks for addresses may be, in bytes. It is more than the longest two addresses need.
 const MaxLength = 1 << 10
 
 // readAddresses reads the annotation that asks for addresses, or the older field for one.
-func (a *Ask) readAddresses(svc *corev1.Service) field.ErrorList {
+func (r *Request) readAddresses(svc *corev1.Service) field.ErrorList {
 	text, asked := svc.Annotations[v1beta1.AnnotationAddresses]
 	one := svc.Spec.LoadBalancerIP
-	a.AddressesPath = addressesPath
+	r.AddressesPath = addressesPath
 	if !asked {
 		if one == "" {
 			return nil
 		}
-		a.AddressesPath, text = loadBalancerIPPath, one
+		r.AddressesPath, text = loadBalancerIPPath, one
 	}
 	if len(text) > MaxLength {
-		return a.unreadable(text[:32]+"...", fmt.Sprintf("is longer than %d bytes, which is the most: "+
+		return r.unreadable(text[:32]+"...", fmt.Sprintf("is longer than %d bytes, which is the most: "+
 			"write an IP address, or one of each IP family, for example 192.0.2.7 or 192.0.2.7,2001:db8::7", MaxLength))
 	}
 	for part := range strings.SplitSeq(text, ",") {
@@ -125,29 +125,29 @@ func (a *Ask) readAddresses(svc *corev1.Service) field.ErrorList {
 		ip, err := netip.ParseAddr(part)
 		switch {
 		case err != nil:
-			return a.unreadable(part, "is not an IP address: write one, or one of each IP family, for example 192.0.2.7 or 192.0.2.7,2001:db8::7")
+			return r.unreadable(part, "is not an IP address: write one, or one of each IP family, for example 192.0.2.7 or 192.0.2.7,2001:db8::7")
 		case ip.Zone() != "" || ip.Is4In6():
-			return a.unreadable(part, fmt.Sprintf("write %s", ip.WithZone("").Unmap()))
-		case slices.ContainsFunc(a.Addresses, func(other netip.Addr) bool { return other.BitLen() == ip.BitLen() }):
-			return a.unreadable(text, fmt.Sprintf("a Service has at most one %s address", addresspool.FamilyOf(ip)))
+			return r.unreadable(part, fmt.Sprintf("write %s", ip.WithZone("").Unmap()))
+		case slices.ContainsFunc(r.Addresses, func(other netip.Addr) bool { return other.BitLen() == ip.BitLen() }):
+			return r.unreadable(text, fmt.Sprintf("a Service has at most one %s address", addresspool.FamilyOf(ip)))
 		}
-		a.Addresses = append(a.Addresses, ip)
+		r.Addresses = append(r.Addresses, ip)
 	}
-	if ip, err := netip.ParseAddr(one); asked && one != "" && (err != nil || !slices.Contains(a.Addresses, ip)) {
-		a.AddressesPath = loadBalancerIPPath
-		return a.unreadable(one, fmt.Sprintf("the annotation %s asks for %s: leave this field out", v1beta1.AnnotationAddresses, text))
+	if ip, err := netip.ParseAddr(one); asked && one != "" && (err != nil || !slices.Contains(r.Addresses, ip)) {
+		r.AddressesPath = loadBalancerIPPath
+		return r.unreadable(one, fmt.Sprintf("the annotation %s asks for %s: leave this field out", v1beta1.AnnotationAddresses, text))
 	}
 	return nil
 }
 
-func (a *Ask) unreadable(value, detail string) field.ErrorList {
-	a.Addresses = nil
-	return field.ErrorList{field.Invalid(a.AddressesPath, value, detail)}
+func (r *Request) unreadable(value, detail string) field.ErrorList {
+	r.Addresses = nil
+	return field.ErrorList{field.Invalid(r.AddressesPath, value, detail)}
 }
 
 // Address is the address of a family that is asked for; ok is false when any will do.
-func (a Ask) Address(family corev1.IPFamily) (ip netip.Addr, ok bool) {
-	for _, ip := range a.Addresses {
+func (r Request) Address(family corev1.IPFamily) (ip netip.Addr, ok bool) {
+	for _, ip := range r.Addresses {
 		if addresspool.FamilyOf(ip) == family {
 			return ip, true
 		}
@@ -156,6 +156,6 @@ func (a Ask) Address(family corev1.IPFamily) (ip netip.Addr, ok bool) {
 }
 
 // HasPort says whether a port is one of those of the Service.
-func (a Ask) HasPort(protocol v1beta1.Protocol, number int32) bool {
-	return slices.Contains(a.Ports, Port{Protocol: corev1.Protocol(protocol), Number: number})
+func (r Request) HasPort(protocol v1beta1.Protocol, number int32) bool {
+	return slices.Contains(r.Ports, Port{Protocol: corev1.Protocol(protocol), Number: number})
 }

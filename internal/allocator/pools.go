@@ -1,7 +1,6 @@
-package rules
+package allocator
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,77 +18,69 @@ import (
 
 // fitting finds the pools that may serve a Service as it asks, the first choice first. Those that serve only what names
 // them are among them: what a Service has of them it keeps.
-func fitting(ctx context.Context, v LoadBalancerView, b *Balance) ([]*addresspool.Pool, refusal.Problems, error) {
-	book := v.Pools()
-	namespace, err := v.NamespaceLabels(ctx, b.Service.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, ip := range b.Addresses {
-		if family := addresspool.FamilyOf(ip); len(b.Families) > 0 && !slices.Contains(b.Families, family) {
-			return nil, refusal.One(v1beta1.ReasonAddressFamilyMismatch, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf(
-				"the Service has no %s: its spec.ipFamilies are %s", family, families(b.Families)))), nil
+func fitting(facts Facts, s *Subject) ([]*addresspool.Pool, refusal.Problems) {
+	book := facts.Pools()
+	namespace := facts.NamespaceLabels(s.Service.Namespace)
+	for _, ip := range s.Addresses {
+		if family := addresspool.FamilyOf(ip); len(s.Families) > 0 && !slices.Contains(s.Families, family) {
+			return nil, refusal.One(v1beta1.ReasonAddressFamilyMismatch, field.Invalid(s.AddressesPath, ip.String(), fmt.Sprintf(
+				"the Service has no %s: its spec.ipFamilies are %s", family, families(s.Families))))
 		}
 	}
-	if b.Pool != "" {
-		return namedPool(ctx, v, b, book, namespace)
+	if s.Pool != "" {
+		return namedPool(facts, s, book, namespace)
 	}
-	first, problems := ofAddresses(b, book, namespace)
+	first, problems := ofAddresses(s, book, namespace)
 	if len(problems) > 0 {
-		return nil, problems, nil
+		return nil, problems
 	}
 	pools := first
 	for _, pool := range book.Pools() {
-		if !slices.Contains(first, pool) && unfit(pool, b, namespace) == "" {
+		if !slices.Contains(first, pool) && unfit(pool, s, namespace) == "" {
 			pools = append(pools, pool)
 		}
 	}
-	return pools, nil, nil
+	return pools, nil
 }
 
 // namedPool finds the pool that a Service names.
-func namedPool(
-	ctx context.Context, v LoadBalancerView, b *Balance, book *addresspool.Book, namespace labels.Set,
-) ([]*addresspool.Pool, refusal.Problems, error) {
-	pool, problems, err := poolNamed(ctx, v, b, book)
-	if err != nil || len(problems) > 0 {
-		return nil, problems, err
+func namedPool(facts Facts, s *Subject, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
+	pool, problems := poolNamed(facts, s, book)
+	if len(problems) > 0 {
+		return nil, problems
 	}
-	if reason, text := mismatch(pool, b, namespace); text != "" {
-		path, value := loadbalancer.PoolPath, b.Pool
+	if reason, text := mismatch(pool, s, namespace); text != "" {
+		path, value := loadbalancer.PoolPath, s.Pool
 		if reason == v1beta1.ReasonSharingMismatch {
-			path, value = loadbalancer.SharingPath, string(b.Sharing)
+			path, value = loadbalancer.SharingPath, string(s.Sharing)
 		}
-		return nil, refusal.One(reason, field.Invalid(path, value, fmt.Sprintf("AddressPool %s %s", pool.Name, text))), nil
+		return nil, refusal.One(reason, field.Invalid(path, value, fmt.Sprintf("AddressPool %s %s", pool.Name, text)))
 	}
-	for _, ip := range b.Addresses {
-		if !gives(pool, b.Service, ip) {
-			return nil, refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(b.AddressesPath, ip.String(),
-				fmt.Sprintf("is not an address of AddressPool %s, which has %s", pool.Name, contents(pool)))), nil
+	for _, ip := range s.Addresses {
+		if !loadbalancer.Gives(pool, s.Service, ip) {
+			return nil, refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(s.AddressesPath, ip.String(),
+				fmt.Sprintf("is not an address of AddressPool %s, which has %s", pool.Name, contents(pool))))
 		}
 	}
-	return []*addresspool.Pool{pool}, nil, nil
+	return []*addresspool.Pool{pool}, nil
 }
 
-func poolNamed(ctx context.Context, v LoadBalancerView, b *Balance, book *addresspool.Book) (*addresspool.Pool, refusal.Problems, error) {
-	verdict, known := book.Verdict(b.Pool)
+func poolNamed(facts Facts, s *Subject, book *addresspool.Book) (*addresspool.Pool, refusal.Problems) {
+	verdict, known := book.Verdict(s.Pool)
 	if !known {
-		pool, err := v.AddressPool(ctx, b.Pool)
-		if err != nil {
-			return nil, nil, err
-		}
+		pool := facts.AddressPool(s.Pool)
 		if pool == nil {
 			return nil, refusal.One(v1beta1.ReasonAddressPoolNotFound, &field.Error{
-				Type: field.ErrorTypeNotFound, Field: loadbalancer.PoolPath.String(), BadValue: b.Pool, Detail: there(book.Pools()),
-			}), nil
+				Type: field.ErrorTypeNotFound, Field: loadbalancer.PoolPath.String(), BadValue: s.Pool, Detail: there(book.Pools()),
+			})
 		}
 		verdict = book.Judge(pool)
 	}
 	if !verdict.Accepted() {
-		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(loadbalancer.PoolPath, b.Pool,
-			fmt.Sprintf("AddressPool %s is not accepted: %s", b.Pool, verdict.Errors().ToAggregate()))), nil
+		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(loadbalancer.PoolPath, s.Pool,
+			fmt.Sprintf("AddressPool %s is not accepted: %s", s.Pool, verdict.Errors().ToAggregate())))
 	}
-	return verdict.Pool, nil, nil
+	return verdict.Pool, nil
 }
 
 // there says which pools there are.
@@ -112,20 +103,24 @@ func poolNames(pools []*addresspool.Pool) string {
 	return strings.Join(names, ", ")
 }
 
-// most is how many pools a text names.
-const most = 5
+const (
+	// most is how many pools a text names.
+	most = 5
+	// suggestions is of how many pools a refusal says what they have, or why they do not serve a Service.
+	suggestions = 3
+)
 
 // ofAddresses finds the pools that have the addresses that a Service asks for.
-func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
+func ofAddresses(s *Subject, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
 	var pools []*addresspool.Pool
-	for _, ip := range b.Addresses {
-		pool := poolOf(b, book, ip)
+	for _, ip := range s.Addresses {
+		pool := poolOf(s, book, ip)
 		if pool == nil {
 			return nil, refusal.One(v1beta1.ReasonAddressNotInPool,
-				field.Invalid(b.AddressesPath, ip.String(), "is in no AddressPool: "+there(book.Pools())+contentsOf(book.Pools())))
+				field.Invalid(s.AddressesPath, ip.String(), "is in no AddressPool: "+there(book.Pools())+contentsOf(book.Pools())))
 		}
-		if reason, text := mismatch(pool, b, namespace); text != "" {
-			return nil, refusal.One(reason, field.Invalid(b.AddressesPath, ip.String(), fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
+		if reason, text := mismatch(pool, s, namespace); text != "" {
+			return nil, refusal.One(reason, field.Invalid(s.AddressesPath, ip.String(), fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
 		}
 		if !slices.Contains(pools, pool) {
 			pools = append(pools, pool)
@@ -135,12 +130,12 @@ func ofAddresses(b *Balance, book *addresspool.Book, namespace labels.Set) ([]*a
 }
 
 // poolOf is the pool that has an address. Cluster IPs are given all at once: their pool has to have all that is asked for.
-func poolOf(b *Balance, book *addresspool.Book, ip netip.Addr) *addresspool.Pool {
+func poolOf(s *Subject, book *addresspool.Book, ip netip.Addr) *addresspool.Pool {
 	if pool := book.Of(ip); pool != nil {
 		return pool
 	}
 	hasAll := func(p *addresspool.Pool) bool {
-		return !slices.ContainsFunc(b.Addresses, func(asked netip.Addr) bool { return !gives(p, b.Service, asked) })
+		return !slices.ContainsFunc(s.Addresses, func(asked netip.Addr) bool { return !loadbalancer.Gives(p, s.Service, asked) })
 	}
 	if i := slices.IndexFunc(book.Pools(), hasAll); i >= 0 {
 		return book.Pools()[i]
@@ -149,34 +144,34 @@ func poolOf(b *Balance, book *addresspool.Book, ip netip.Addr) *addresspool.Pool
 }
 
 // unfit says why a pool can't serve a Service, empty if it can.
-func unfit(pool *addresspool.Pool, b *Balance, namespace labels.Set) string {
-	if _, text := mismatch(pool, b, namespace); text != "" {
+func unfit(pool *addresspool.Pool, s *Subject, namespace labels.Set) string {
+	if _, text := mismatch(pool, s, namespace); text != "" {
 		return text
 	}
-	if pool.SourceOrDefault() == v1beta1.SourceAddresses && len(b.Families) > 0 && !hasFamily(pool, b.Families) {
-		return "has no " + families(b.Families) + " addresses"
+	if pool.SourceOrDefault() == v1beta1.SourceAddresses && len(s.Families) > 0 && !hasFamily(pool, s.Families) {
+		return "has no " + families(s.Families) + " addresses"
 	}
-	if len(b.Addresses) > 0 && pool.SourceOrDefault() != v1beta1.SourceAddresses {
+	if len(s.Addresses) > 0 && pool.SourceOrDefault() != v1beta1.SourceAddresses {
 		return "has not the addresses that it asks for" // and gives all it has, or nothing
 	}
 	return ""
 }
 
 // mismatch says why a pool may not serve a Service, whatever addresses it has.
-func mismatch(pool *addresspool.Pool, b *Balance, namespace labels.Set) (reason, text string) {
-	if !pool.Serves(b.Service.Labels, namespace) {
+func mismatch(pool *addresspool.Pool, s *Subject, namespace labels.Set) (reason, text string) {
+	if !pool.Serves(s.Service.Labels, namespace) {
 		which := "its serviceSelector and namespaceSelector do not select it"
 		switch {
 		case pool.Spec.ServiceSelector == nil:
-			which = fmt.Sprintf("its namespaceSelector does not select namespace %q", b.Service.Namespace)
-		case addresspool.LabelBytes(b.Service.Labels) > addresspool.MaxLabelBytes:
+			which = fmt.Sprintf("its namespaceSelector does not select namespace %q", s.Service.Namespace)
+		case addresspool.LabelBytes(s.Service.Labels) > addresspool.MaxLabelBytes:
 			which = fmt.Sprintf("its serviceSelector selects no Service whose labels take more than %d bytes", addresspool.MaxLabelBytes)
 		case pool.Spec.NamespaceSelector == nil:
 			which = "its serviceSelector does not select it"
 		}
 		return v1beta1.ReasonAddressPoolNotAllowed, "does not serve this Service: " + which
 	}
-	if sharing := pool.SharingOrDefault(); b.Sharing != "" && b.Sharing != sharing {
+	if sharing := pool.SharingOrDefault(); s.Sharing != "" && s.Sharing != sharing {
 		return v1beta1.ReasonSharingMismatch, fmt.Sprintf("has the sharing %s", sharing)
 	}
 	return "", ""
@@ -226,17 +221,14 @@ func contentsOf(all []*addresspool.Pool) string {
 }
 
 // noPool tells a Service that asks for nothing in particular why no pool serves it.
-func noPool(ctx context.Context, v LoadBalancerView, b *Balance) (refusal.Problems, error) {
-	all := v.Pools().Pools()
-	namespace, err := v.NamespaceLabels(ctx, b.Service.Namespace)
-	if err != nil {
-		return nil, err
-	}
+func noPool(facts Facts, s *Subject) refusal.Problems {
+	all := facts.Pools().Pools()
+	namespace := facts.NamespaceLabels(s.Service.Namespace)
 	text := "there is no AddressPool that is accepted: create one with the addresses that Services may have"
 	if len(all) > 0 {
 		var reasons []string
 		for _, pool := range all {
-			why := unfit(pool, b, namespace)
+			why := unfit(pool, s, namespace)
 			if why == "" {
 				why = fmt.Sprintf("has autoAssign false: name it in the annotation %s", v1beta1.AnnotationAddressPool)
 			}
@@ -249,5 +241,5 @@ func noPool(ctx context.Context, v LoadBalancerView, b *Balance) (refusal.Proble
 			text += fmt.Sprintf("; and %d more", len(all)-suggestions)
 		}
 	}
-	return refusal.One(v1beta1.ReasonNoAddressPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), text)), nil
+	return refusal.One(v1beta1.ReasonNoAddressPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), text))
 }

@@ -1,8 +1,6 @@
-package rules
+package allocator
 
 import (
-	"errors"
-	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
-	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // points are coordinates by the names of their claims.
@@ -55,11 +51,11 @@ const (
 )
 
 // keepers are pools of all kinds.
-func keepers() *world {
-	return edgeWith(pool("a", "192.0.2.1,192.0.2.2,2001:db8::1"), pool("s", "198.51.100.1", sharesPorts), pool("nodes", ""), clusterIPPool("own"))
+func keepers() *cluster {
+	return clusterWith(pool("a", "192.0.2.1,192.0.2.2,2001:db8::1"), pool("s", "198.51.100.1", sharesPorts), pool("nodes", ""), clusterIPPool("own"))
 }
 
-func TestKeep(t *testing.T) {
+func TestRetain(t *testing.T) {
 	w := keepers()
 	for name, tc := range map[string]keeping{
 		"nothing":                {svc: asking()},
@@ -85,7 +81,7 @@ func TestKeep(t *testing.T) {
 		"not its former cluster IP":                           {svc: asking(withClusterIPs("10.96.0.10")), held: []string{clusterIP}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lotTexts(Keep(balanceOf(t, tc.svc, points(t, tc.held...)...), w.Pools().Pools()))
+			got := allocationTexts(Retain(subjectOf(t, tc.svc, points(t, tc.held...)...), w.Pools().Pools()))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -93,7 +89,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-func TestStands(t *testing.T) {
+func TestRetained(t *testing.T) {
 	for name, tc := range map[string]keeping{
 		"what it has":                      {svc: asking(servedAt("192.0.2.1")), held: []string{one4}, want: []string{"a " + one4}},
 		"though it asks for another":       {svc: asking(servedAt("192.0.2.1"), forAddresses("192.0.2.2")), held: []string{one4}, want: []string{"a " + one4}},
@@ -111,20 +107,15 @@ func TestStands(t *testing.T) {
 		"not without all the nodes' ports": {svc: asking(onPorts(80, 443), servedAt("10.0.0.1")), held: []string{node80}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, b := keepers(), balanceOf(t, tc.svc, points(t, tc.held...)...)
-			got, err := Stands(t.Context(), w, b)
-			if diff := cmp.Diff(tc.want, lotTexts(got)); err != nil || diff != "" {
-				t.Error(err, diff)
+			w, s := keepers(), subjectOf(t, tc.svc, points(t, tc.held...)...)
+			if diff := cmp.Diff(tc.want, allocationTexts(Retained(w, s))); diff != "" {
+				t.Error(diff)
 			}
-			w.failing = "NamespaceLabels"
-			if _, err := Stands(t.Context(), w, b); !errors.Is(err, errAway) {
-				t.Error("it hides that the cluster is away:", err)
-			}
+			w.failAfterEach(func() { Retained(w, s) })
 		})
 	}
-	if got, err := Stands(t.Context(), edgeWith(pool("a", "192.0.2.1", forTeam("b"))), balanceOf(t, asking(servedAt("192.0.2.1")), at("192.0.2.1"))); err != nil ||
-		len(got) > 0 {
-		t.Error("an address stands whose pool serves other namespaces:", lotTexts(got), err)
+	if got := Retained(clusterWith(pool("a", "192.0.2.1", forTeam("b"))), subjectOf(t, asking(servedAt("192.0.2.1")), at("192.0.2.1"))); len(got) > 0 {
+		t.Error("an address is retained whose pool serves other namespaces:", allocationTexts(got))
 	}
 }
 
@@ -147,21 +138,15 @@ func TestForwarded(t *testing.T) {
 		"what it has, while it is being deleted": {keeping: keeping{svc: asking(moves, leaving, servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, b := keepers().taken("x", points(t, "addr.198-51-100-1.tcp.90")...), balanceOf(t, tc.svc, points(t, tc.held...)...)
-			ask := func() ([]loadbalancer.Lot, refusal.Problems, error) { return Forwarded(t.Context(), w, b, w.graceLeft) }
-			got, problems, err := ask()
-			if diff := cmp.Diff(tc.want, lotTexts(got)); err != nil || diff != "" {
-				t.Error(err, diff)
+			w, s := keepers().taken("x", points(t, "addr.198-51-100-1.tcp.90")...), subjectOf(t, tc.svc, points(t, tc.held...)...)
+			d := Forwarded(w, s, w.graceLeft)
+			if diff := cmp.Diff(tc.want, allocationTexts(d.Allocations)); diff != "" {
+				t.Error(diff)
 			}
-			if tc.problem == "" && len(problems) > 0 || tc.problem != "" && (len(problems) != 1 || problems[0].Reason != tc.problem) {
-				t.Errorf("problems %v, want %q", verdicts(problems), tc.problem)
+			if tc.problem == "" && len(d.Problems) > 0 || tc.problem != "" && (len(d.Problems) != 1 || d.Problems[0].Reason != tc.problem) {
+				t.Errorf("problems %v, want %q", verdicts(d.Problems), tc.problem)
 			}
-			for question := range maps.Clone(w.asked) {
-				w.failing = question
-				if _, _, err := ask(); !errors.Is(err, errAway) {
-					t.Errorf("when %s fails it says %v", question, err)
-				}
-			}
+			w.failAfterEach(func() { Forwarded(w, s, w.graceLeft) })
 		})
 	}
 }
@@ -200,63 +185,24 @@ func TestWantsPoint(t *testing.T) {
 			for _, ip := range tc.listed {
 				servedAt(ip.String())(tc.svc)
 			}
-			b := balanceOf(t, tc.svc, points(t, tc.held...)...)
-			ask := func() (bool, error) { return WantsPoint(t.Context(), w, b, b.Held[0]) }
-			if got, err := ask(); err != nil || got != tc.want {
-				t.Errorf("it wants it: %v, %v", got, err)
+			s := subjectOf(t, tc.svc, points(t, tc.held...)...)
+			if got := WantsPoint(w, s, s.Held[0]); got != tc.want {
+				t.Errorf("it wants it: %v", got)
 			}
-			for question := range maps.Clone(w.asked) {
-				w.failing = question
-				if got, err := ask(); !errors.Is(err, errAway) {
-					t.Errorf("when %s fails it says %v, %v", question, got, err)
-				}
-			}
+			w.failAfterEach(func() { WantsPoint(w, s, s.Held[0]) })
 		})
 	}
 }
 
 func TestGives(t *testing.T) {
-	w := edgeWith(pool("a", "192.0.2.1"), pool("b", "198.51.100.1", forTeam("b")), pool("c", "203.0.113.1", onRequest), pool("nodes", ""), clusterIPPool("own"))
+	w := clusterWith(pool("a", "192.0.2.1"), pool("b", "198.51.100.1", forTeam("b")), pool("c", "203.0.113.1", onRequest), pool("nodes", ""), clusterIPPool("own"))
 	svc := asking(withClusterIPs("10.96.0.9"), forPool("a"))
 	for ip, want := range map[string]bool{
 		"192.0.2.1": true, "192.0.2.2": false, "198.51.100.1": false, "203.0.113.1": true, "10.96.0.9": true, "10.96.0.10": false,
 	} {
-		if got, err := Gives(t.Context(), w, svc, netip.MustParseAddr(ip)); err != nil || got != want {
-			t.Errorf("%s: %v, %v", ip, got, err)
+		if got := Gives(w, svc, netip.MustParseAddr(ip)); got != want {
+			t.Errorf("%s: %v", ip, got)
 		}
 	}
-	w.failing = "NamespaceLabels"
-	if _, err := Gives(t.Context(), w, svc, netip.MustParseAddr("192.0.2.1")); !errors.Is(err, errAway) {
-		t.Error("it hides that the cluster is away:", err)
-	}
-}
-
-func TestListedAndBacked(t *testing.T) {
-	for name, tc := range map[string]struct {
-		held   []string
-		listed []netip.Addr
-		// isListed says so of the first point that is held, backs of all.
-		isListed, backs bool
-	}{
-		"nothing is listed":                     {[]string{one4}, nil, false, true},
-		"the address is":                        {[]string{one4}, addresses("192.0.2.1"), true, true},
-		"another is":                            {[]string{one4}, addresses("192.0.2.2"), false, false},
-		"one of two is not held":                {[]string{one4}, addresses("192.0.2.1", "192.0.2.2"), true, false},
-		"a port of the address":                 {[]string{shared80}, addresses("198.51.100.1"), true, true},
-		"ports of the nodes":                    {[]string{node80}, addresses("10.0.0.1", "10.0.0.2"), true, true},
-		"ports of the nodes, nothing is listed": {[]string{node80}, nil, false, true},
-		"ports of the nodes, listed is an address that is held": {[]string{node80, one4}, addresses("192.0.2.1"), false, true},
-		"ports of the nodes, and one of those is not held":      {[]string{node80, one4}, addresses("192.0.2.1", "10.0.0.1"), true, true},
-	} {
-		held := points(t, tc.held...)
-		if got := IsListed(held, held[0], tc.listed); got != tc.isListed {
-			t.Errorf("%s: is listed: %v", name, got)
-		}
-		if got := Backs(held, tc.listed); got != tc.backs {
-			t.Errorf("%s: backs: %v", name, got)
-		}
-	}
-	if Backs(nil, addresses("192.0.2.1")) || !Backs(nil, nil) {
-		t.Error("who holds nothing backs nothing but what lists nothing")
-	}
+	w.failAfterEach(func() { Gives(w, svc, netip.MustParseAddr("192.0.2.1")) })
 }

@@ -64,19 +64,19 @@ func TestRead(t *testing.T) {
 		"no such a sharing": {svc: asking(v1beta1.AnnotationSharing, "ports"), sharing: "ports", refused: `supported values: "None", "Ports"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask, errs := Read(tc.svc)
+			request, errs := Read(tc.svc)
 			if tc.refused == "" && len(errs) > 0 || tc.refused != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), tc.refused)) {
 				t.Fatalf("errors are %v", errs)
 			}
 			var addresses []string
-			for _, ip := range ask.Addresses {
+			for _, ip := range request.Addresses {
 				addresses = append(addresses, ip.String())
 			}
-			if diff := cmp.Diff(tc.addresses, addresses); diff != "" || ask.Pool != tc.pool || ask.Sharing != tc.sharing {
-				t.Errorf("pool %q, sharing %q, addresses (-want +got):\n%s", ask.Pool, ask.Sharing, diff)
+			if diff := cmp.Diff(tc.addresses, addresses); diff != "" || request.Pool != tc.pool || request.Sharing != tc.sharing {
+				t.Errorf("pool %q, sharing %q, addresses (-want +got):\n%s", request.Pool, request.Sharing, diff)
 			}
-			if want := []Port{{corev1.ProtocolTCP, 80}, {corev1.ProtocolUDP, 53}}; !slices.Equal(ask.Ports, want) {
-				t.Errorf("ports are %v", ask.Ports)
+			if want := []Port{{corev1.ProtocolTCP, 80}, {corev1.ProtocolUDP, 53}}; !slices.Equal(request.Ports, want) {
+				t.Errorf("ports are %v", request.Ports)
 			}
 		})
 	}
@@ -90,20 +90,20 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addresses, pool, sharing, older string) {
 		svc := asking(v1beta1.AnnotationAddresses, addresses, v1beta1.AnnotationAddressPool, pool, v1beta1.AnnotationSharing, sharing)
 		svc.Spec.LoadBalancerIP = older
-		ask, errs := Read(svc)
+		request, errs := Read(svc)
 		if len(errs) > 0 {
 			return
 		}
-		if len(ask.Addresses) == 0 || len(ask.Addresses) > 2 {
-			t.Fatalf("%q is %v", addresses, ask.Addresses)
+		if len(request.Addresses) == 0 || len(request.Addresses) > 2 {
+			t.Fatalf("%q is %v", addresses, request.Addresses)
 		}
-		for _, ip := range ask.Addresses {
+		for _, ip := range request.Addresses {
 			if !ip.IsValid() || ip.Zone() != "" || ip != ip.Unmap() {
 				t.Errorf("%q has %v", addresses, ip)
 			}
 		}
-		if ask.Sharing != v1beta1.SharingNone && ask.Sharing != v1beta1.SharingPorts {
-			t.Errorf("sharing is %q", ask.Sharing)
+		if request.Sharing != v1beta1.SharingNone && request.Sharing != v1beta1.SharingPorts {
+			t.Errorf("sharing is %q", request.Sharing)
 		}
 	})
 }

@@ -1,0 +1,186 @@
+package allocator
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// cluster is Facts of what is written down here.
+type cluster struct {
+	classes    []*v1beta1.StreamIngressClass
+	namespaces map[string]labels.Set
+	services   map[string]*corev1.Service
+	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
+	// pools are in the book, which does not change; unread are stored and not in it yet.
+	pools, unread []*v1beta1.AddressPool
+	book          *addresspool.Book
+	// maxPorts is how many ports one Service gets of what it shares.
+	maxPorts int
+	// grace is how long a claim is kept whose holder is gone.
+	grace time.Duration
+
+	// asked counts the questions that the cluster may fail to answer. When fails is set, it answers the first so many of them,
+	// and then nothing, as kube.Facts does after an error.
+	asked   int
+	fails   bool
+	answers int
+}
+
+var _ Facts = &cluster{}
+
+// answer is what is answered to a question.
+func answer[T any](c *cluster, is T) T {
+	c.asked++
+	if c.fails && c.asked > c.answers {
+		var none T
+		return none
+	}
+	return is
+}
+
+// failAfterEach decides again, once for each question that was asked, with a cluster that fails to answer that one. What is
+// decided is dropped then (kube.Decide), but a decision must come.
+func (c *cluster) failAfterEach(decide func()) {
+	questions := c.asked
+	for c.fails, c.answers = true, 0; c.answers < questions; c.answers++ {
+		c.asked = 0
+		decide()
+	}
+	c.asked, c.fails = 0, false
+}
+
+func (c *cluster) AddressPool(name string) *v1beta1.AddressPool {
+	var found *v1beta1.AddressPool
+	for _, p := range append(slices.Clone(c.pools), c.unread...) {
+		if p.Name == name {
+			found = p
+		}
+	}
+	return answer(c, found)
+}
+
+func (c *cluster) Pools() *addresspool.Book {
+	if c.book == nil {
+		c.book = addresspool.NewBook(c.pools)
+	}
+	return c.book
+}
+
+func (c *cluster) FreeAddress(
+	pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate,
+) (ip netip.Addr, ok bool) {
+	var taken addresspool.Taken
+	for {
+		ip, ok := pool.Set.FirstFree(family, &taken)
+		if !ok || !slices.ContainsFunc(points(ip), c.isTaken) {
+			return ip, ok
+		}
+		taken.Add(ip)
+	}
+}
+
+func (c *cluster) isTaken(at claim.Coordinate) bool {
+	for other := range c.claims {
+		if other == at || other.Address() == at.Address() && (other.Port() == 0 || at.Port() == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cluster) ClassesOnNodes() []v1beta1.StreamIngressClass {
+	var on []v1beta1.StreamIngressClass
+	for _, class := range c.classes {
+		if class.Spec.Service == nil {
+			on = append(on, *class)
+		}
+	}
+	return answer(c, on)
+}
+
+func (c *cluster) ReservedNodePorts() loadbalancer.PortRanges {
+	return loadbalancer.PortRanges{{From: 22}}
+}
+
+func (c *cluster) MaxPorts() int { return c.maxPorts }
+
+func (c *cluster) ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim {
+	return answer(c, c.claimsWhere(func(at claim.Coordinate) bool { return at.Address() == ip && at.Port() != 0 }))
+}
+
+func (c *cluster) NamespaceLabels(name string) labels.Set { return answer(c, c.namespaces[name]) }
+
+func (c *cluster) Service(key types.NamespacedName) *corev1.Service {
+	return answer(c, c.services[key.String()])
+}
+
+func (c *cluster) Claim(name string) *v1beta1.EdgeClaim {
+	at, err := claim.Parse(name)
+	if err != nil {
+		panic(err)
+	}
+	return answer(c, c.claims[at])
+}
+
+func (c *cluster) ClaimsOfNamespace(namespace, family string) []*v1beta1.EdgeClaim {
+	return answer(c, c.claimsWhere(func(at claim.Coordinate) bool {
+		return claim.ScopeFamily(at.Scope()) == family && c.claims[at].Spec.Holder.Namespace == namespace
+	}))
+}
+
+func (c *cluster) Fronts() []types.NamespacedName {
+	var fronts []types.NamespacedName
+	for _, class := range c.classes {
+		if ref := class.Spec.Service; ref != nil {
+			fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		}
+	}
+	return answer(c, fronts)
+}
+
+func (c *cluster) claimsWhere(wanted func(claim.Coordinate) bool) []*v1beta1.EdgeClaim {
+	var all []*v1beta1.EdgeClaim
+	for at, one := range c.claims {
+		if wanted(at) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// serviceHolds is a Service with labels "tier=<tier>", and its claims on points.
+func (c *cluster) serviceHolds(name, tier string, points ...claim.Coordinate) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"tier": tier}}}
+	if c.services == nil {
+		c.services, c.claims = map[string]*corev1.Service{}, map[claim.Coordinate]*v1beta1.EdgeClaim{}
+	}
+	c.services["shop/"+name] = svc
+	maps.Copy(c.claims, claims(claim.ServiceHolder("shop", name), points...))
+	return svc
+}
+
+// graceLeft is the same for every claim.
+func (w *cluster) graceLeft(*v1beta1.EdgeClaim) time.Duration { return w.grace }
+
+// clusterWith is a cluster with pools, in which namespace shop has the label team=a.
+func clusterWith(pools ...*v1beta1.AddressPool) *cluster {
+	return &cluster{pools: pools, namespaces: map[string]labels.Set{"shop": {"team": "a"}}}
+}
+
+// taken adds the Service shop/<name>, of type LoadBalancer, and its claims on points.
+func (w *cluster) taken(name string, points ...claim.Coordinate) *cluster {
+	w.serviceHolds(name, "", points...).Spec.Type = corev1.ServiceTypeLoadBalancer
+	return w
+}
