@@ -16,7 +16,7 @@ const crowd = 60
 func TestWreckedNode(t *testing.T) {
 	needs(t, target.script != "", "nodes are lost only on a cluster that CLUSTER makes")
 	outlive := balancedOverNodes(t)
-	victim := leadOn(t, "node1")
+	victim := leadOn(t, "node1", "node0")
 	fewPorts(t, "0")
 	e, u := watchEndpoints(t), busy(t, "wreck")
 	time.Sleep(settling)
@@ -70,22 +70,43 @@ func fewPorts(t *testing.T, node string) {
 	t.Cleanup(func() { set(strings.TrimSpace(string(before))) })
 }
 
-// leadOn makes the replica on a node the leader, and waits until there is one replica on each node.
-func leadOn(t *testing.T, node string) replica {
+// leadOn makes a replica on the first of two nodes the leader, and leaves the other replica on the second. While the second takes
+// no pods, both replicas move to the first, and so does the lead; then the one that does not lead moves to the second.
+func leadOn(t *testing.T, node, other string) replica {
 	t.Helper()
-	for range 6 {
-		found := replicas(t)
-		leading := leader(t)
-		switch {
-		case found[0].Spec.NodeName == found[1].Spec.NodeName:
-			restart(t)
-		case leading.Spec.NodeName == node:
-			return leading
-		default:
-			kubectl(t, "delete", "pod", leading.Metadata.Name, "-n", system)
-			awaitOther(t, leading)
+	whileCordoned(t, other, func() {
+		replace(t, func(r replica) bool { return r.Spec.NodeName != node })
+	})
+	leading := leader(t)
+	whileCordoned(t, node, func() {
+		replace(t, func(r replica) bool { return r.Metadata.Name != leading.Metadata.Name })
+	})
+	if now := leader(t); now.identity != leading.identity || now.Spec.NodeName != node {
+		t.Fatalf("%s on %s leads, not %s on %s", now.identity, now.Spec.NodeName, leading.identity, node)
+	}
+	for _, r := range replicas(t) {
+		if r.Metadata.Name != leading.Metadata.Name && r.Spec.NodeName != other {
+			t.Fatalf("%s is on %s, not on %s", r.Metadata.Name, r.Spec.NodeName, other)
 		}
 	}
-	t.Fatalf("no leader on %s: %s", node, strings.TrimSpace(kubectl(t, "get", "pods", "-n", system, "-o", "wide")))
-	return replica{}
+	return leading
+}
+
+// whileCordoned does something while a node takes no new pods. The node takes them again also when the test fails.
+func whileCordoned(t *testing.T, node string, do func()) {
+	t.Helper()
+	kubectl(t, "cordon", node)
+	defer kubectl(t, "uncordon", node)
+	do()
+}
+
+// replace deletes some of the replicas, waits until they are gone, as kubectl does, and then until there are two ready ones again.
+func replace(t *testing.T, which func(replica) bool) {
+	t.Helper()
+	for _, r := range replicas(t) {
+		if which(r) {
+			kubectl(t, "delete", "pod", r.Metadata.Name, "-n", system)
+		}
+	}
+	replicas(t)
 }
