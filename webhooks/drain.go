@@ -9,33 +9,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// draining is a server of which no request is lost when it stops, and few when its node dies. It reads only so many large ones at
-// a time.
+// draining is a server that answers, when it stops, the requests that it has and those that still come on its connections. While it
+// runs it leaves the API server few idle connections, and reads only so many large requests at a time.
 type draining struct {
 	webhook.Server
-	farewell time.Duration
-	stopping <-chan struct{}
-	spare    *spare
-	bodies   bodies
+	drainPeriod     time.Duration
+	stopping        <-chan struct{}
+	idleConnections *idleConnections
+	bodies          bodies
 }
 
-// farewell is how long a server goes on when it is told to stop. In that time it asks for every connection to be closed
+// drainPeriod is how long a server goes on serving when it is told to stop. In that time every answer has its connection closed
 // by the API server, which otherwise might send a request on one that is just being closed here.
-const farewell = 2 * time.Second
+const drainPeriod = 2 * time.Second
 
 // Draining makes a server answer the requests that it has, and those on the connections that it has, when it is told to
-// stop. By itself it waits for the former, but takes their context away, so that each is answered with an error; a
+// stop. By itself it waits for the former, but ends their context, so that each is answered with an error; a
 // rolling update would fail what users apply.
 func Draining(server webhook.Server) webhook.Server {
-	return &draining{Server: server, farewell: farewell, spare: newSpare(time.Now), bodies: newBodies()}
+	return &draining{Server: server, drainPeriod: drainPeriod, idleConnections: newIdleConnections(time.Now), bodies: newBodies()}
 }
 
-// Start serves until the context has ended, everybody has been told, and the last request is answered.
+// Start serves until the context has ended, the drain period is over, and the last request is answered.
 func (d *draining) Start(ctx context.Context) error {
 	d.stopping = ctx.Done()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.farewell, stop) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.drainPeriod, stop) })()
 	return d.Server.Start(serving)
 }
 
@@ -43,11 +43,11 @@ func (d *draining) Start(ctx context.Context) error {
 func (d *draining) Register(path string, hook http.Handler) {
 	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		remote, _ := netip.ParseAddrPort(r.RemoteAddr) // as net/http writes it
-		d.spare.use(remote)
+		d.idleConnections.begin(remote)
 		answered := &reply{ResponseWriter: w, keep: func() bool {
-			return d.spare.keep(remote, r.Context().Err() == nil) && !d.isStopping()
+			return d.idleConnections.keep(remote, r.Context().Err() == nil) && !d.isStopping()
 		}}
-		defer answered.say()
+		defer answered.decide()
 		ctx, cancel := context.WithCancel(withPatience(context.WithoutCancel(r.Context()), r))
 		defer cancel()
 		defer context.AfterFunc(r.Context(), func() {
@@ -67,7 +67,7 @@ func (d *draining) Register(path string, hook http.Handler) {
 
 type patienceKey struct{}
 
-// mostPatience is what an API server waits for an answer at most (timeoutSeconds of a webhook). Others may say anything.
+// mostPatience is how long an API server waits for an answer at most (timeoutSeconds of a webhook). Another client may claim more.
 const mostPatience = 30 * time.Second
 
 // withPatience keeps how long the API server waits for the answer to a request: it says so in the URL, as any client does.

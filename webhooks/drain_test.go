@@ -37,7 +37,7 @@ func TestDraining(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeServer{base: make(chan context.Context)}
-			server := &draining{Server: fake, farewell: moment, spare: newSpare(time.Now)}
+			server := &draining{Server: fake, drainPeriod: moment, idleConnections: newIdleConnections(time.Now)}
 			enough := 4 * moment
 			if !test.wants {
 				enough = time.Minute // it ends before, however busy the machine is
@@ -72,12 +72,12 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-func TestDrainingSaysFarewell(t *testing.T) {
+func TestDrainingClosesConnections(t *testing.T) {
 	fake := &fakeServer{base: make(chan context.Context)}
-	server := &draining{Server: fake, farewell: time.Hour, spare: newSpare(time.Now)}
+	server := &draining{Server: fake, drainPeriod: time.Hour, idleConnections: newIdleConnections(time.Now)}
 	server.Register("/validate", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ctx, stop := context.WithCancel(t.Context())
-	go server.Start(ctx) //nolint:errcheck // it says farewell for longer than this test takes
+	go server.Start(ctx) //nolint:errcheck // it drains for longer than this test takes
 	base := <-fake.base
 	ask := func() string {
 		answer := httptest.NewRecorder()

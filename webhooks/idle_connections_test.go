@@ -18,7 +18,7 @@ func from(server, connection int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(server)}), uint16(connection))
 }
 
-func TestSpare(t *testing.T) {
+func TestIdleConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		// idle is how many connections are kept already, requests how many came in the second of the answer, and busy how
 		// many are still being answered.
@@ -45,9 +45,9 @@ func TestSpare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
-			s := newSpare(func() time.Time { return now })
+			s := newIdleConnections(func() time.Time { return now })
 			for i := range test.requests {
-				s.use(from(1, i))
+				s.begin(from(1, i))
 			}
 			s.busy = test.busy + 1
 			for i := range test.idle {
@@ -64,18 +64,18 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-func TestUsedIsNotSpare(t *testing.T) {
+func TestUsedConnectionIsNotIdle(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := newSpare(func() time.Time { return now })
+	s := newIdleConnections(func() time.Time { return now })
 	one, two := from(1, 1), from(1, 2)
 	for n := range 4 {
-		s.use(one)
+		s.begin(one)
 		if s.keep(one, true) != (n > 0) {
 			t.Error("the only connection is to be kept for all requests but the first")
 		}
 	}
-	s.use(one)
-	s.use(two)
+	s.begin(one)
+	s.begin(two)
 	if !s.keep(two, true) || s.keep(one, true) {
 		t.Error("of two, the first that is answered is to be kept")
 	}
@@ -84,26 +84,26 @@ func TestUsedIsNotSpare(t *testing.T) {
 	}
 }
 
-// TestSpareIsForgotten says which connections are not believed to be there any more.
-func TestSpareIsForgotten(t *testing.T) {
+// TestIdleConnectionIsForgotten says which connections are not believed to be there any more.
+func TestIdleConnectionIsForgotten(t *testing.T) {
 	for name, test := range map[string]struct {
 		after time.Duration
 		// next is the connection of the next request, and want says whether it is kept.
 		next netip.AddrPort
 		want bool
 	}{
-		"an API server that opens a connection has no other": {dialing + 1, from(1, 2), true},
-		"one that was opening it already may have":           {dialing, from(1, 2), false},
-		"who uses one may have others":                       {dialing + 1, from(1, 1), false},
-		"nobody keeps one for ever":                          {forgotten + 1, from(1, 1), true},
-		"another API server tells nothing":                   {dialing + 1, from(2, 1), true},
+		"an API server that opens a connection has no other": {dialTimeout + 1, from(1, 2), true},
+		"one that was opening it already may have":           {dialTimeout, from(1, 2), false},
+		"who uses one may have others":                       {dialTimeout + 1, from(1, 1), false},
+		"nobody keeps one for ever":                          {idleTimeout + 1, from(1, 1), true},
+		"another API server tells nothing":                   {dialTimeout + 1, from(2, 1), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
-			s := newSpare(func() time.Time { return now })
+			s := newIdleConnections(func() time.Time { return now })
 			s.since[from(1, 1)], s.since[from(1, 3)] = now, now
 			now = now.Add(test.after)
-			s.use(test.next)
+			s.begin(test.next)
 			s.requests = 2
 			if got := s.keep(test.next, true); got != test.want {
 				t.Errorf("it is kept: %v, want %v", got, test.want)
@@ -125,12 +125,12 @@ func TestFewConnectionsStayOpen(t *testing.T) {
 			var came, later atomic.Int64
 			fake := &fakeServer{base: make(chan context.Context)}
 			clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-			server := &draining{Server: fake, spare: newSpare(clock)}
+			server := &draining{Server: fake, idleConnections: newIdleConnections(clock)}
 			server.Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if came.Add(1) == clients {
 					close(all)
 				}
-				<-all // each of the crowd needs a connection of its own
+				<-all // each of the burst needs a connection of its own
 				_, _ = w.Write([]byte("yes"))
 			}))
 			listening := httptest.NewUnstartedServer(fake.hook)
@@ -162,8 +162,8 @@ func TestFewConnectionsStayOpen(t *testing.T) {
 			asking.Wait()
 			// A client that is slow to find its request written closes the connection that it was to keep, and the next ones
 			// are not kept until the server takes that one for closed. So not the first requests must share one, but soon,
-			// before what the crowd has left is forgotten.
-			for elapsed := 2 * dialing; ; elapsed += 2 * dialing {
+			// before what the burst has left is forgotten.
+			for elapsed := 2 * dialTimeout; ; elapsed += 2 * dialTimeout {
 				later.Store(int64(elapsed))
 				opened.Store(0)
 				for range clients {
@@ -172,11 +172,11 @@ func TestFewConnectionsStayOpen(t *testing.T) {
 				if opened.Load() <= 2 {
 					break
 				}
-				if elapsed > forgotten/3 {
+				if elapsed > idleTimeout/3 {
 					t.Fatalf("%d connections were opened for requests that follow each other, want one that stays", opened.Load())
 				}
 			}
-			const most = 1 + 2*clients/perSpare
+			const most = 1 + 2*clients/requestsPerConnection
 			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				if open.Load() <= most {
 					return
