@@ -29,18 +29,18 @@ import (
 // has to wait this long.
 const patience = 5 * time.Minute
 
-// world is a running Portcullis as one test sees it. Whatever should not fail ends the test when it does.
-type world struct {
+// fixture is a running Portcullis as one test sees it. Whatever should not fail ends the test when it does.
+type fixture struct {
 	*harness.Harness
 	t *testing.T
 }
 
-// inWorld is a Portcullis for one test.
-func inWorld(t *testing.T, h *harness.Harness) *world { return &world{Harness: h, t: t} }
+// newFixture is a Portcullis for one test.
+func newFixture(t *testing.T, h *harness.Harness) *fixture { return &fixture{Harness: h, t: t} }
 
 // eventually waits until check returns nil, and fails the test with its last error when that takes too long. It looks less
 // often the longer it takes, because a look costs the API server, and with it all tests, time.
-func (w *world) eventually(what string, check func() error) {
+func (w *fixture) eventually(what string, check func() error) {
 	w.t.Helper()
 	var err error
 	pause := 20 * time.Millisecond
@@ -65,7 +65,7 @@ func is[T comparable](got, want T) error {
 }
 
 // try creates objects in order and returns the first error.
-func (w *world) try(objects ...client.Object) error {
+func (w *fixture) try(objects ...client.Object) error {
 	for _, object := range objects {
 		if err := w.Client.Create(w.t.Context(), object); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (w *world) try(objects ...client.Object) error {
 }
 
 // create creates objects.
-func (w *world) create(objects ...client.Object) {
+func (w *fixture) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		if err := w.try(object); err != nil {
@@ -85,7 +85,7 @@ func (w *world) create(objects ...client.Object) {
 }
 
 // get reads objects anew.
-func (w *world) get(objects ...client.Object) {
+func (w *fixture) get(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -95,7 +95,7 @@ func (w *world) get(objects ...client.Object) {
 }
 
 // delete deletes objects; those that are gone are no error.
-func (w *world) delete(objects ...client.Object) {
+func (w *fixture) delete(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		if err := w.Client.Delete(w.t.Context(), object); client.IgnoreNotFound(err) != nil {
@@ -106,7 +106,7 @@ func (w *world) delete(objects ...client.Object) {
 
 // tryEdit changes the stored object, again when somebody else changed it meanwhile, and returns what the API server
 // says. The object has the stored version then.
-func tryEdit[T client.Object](w *world, object T, edit func(T)) error {
+func tryEdit[T client.Object](w *fixture, object T, edit func(T)) error {
 	for {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
@@ -119,7 +119,7 @@ func tryEdit[T client.Object](w *world, object T, edit func(T)) error {
 }
 
 // edit changes the stored object.
-func edit[T client.Object](w *world, object T, change func(T)) {
+func edit[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
 	if err := tryEdit(w, object, change); err != nil {
 		w.t.Fatalf("changing %T %s: %v", object, client.ObjectKeyFromObject(object), err)
@@ -127,7 +127,7 @@ func edit[T client.Object](w *world, object T, change func(T)) {
 }
 
 // has waits until a stream's condition is as wanted, for example "True Accepted". The stream is read anew.
-func (w *world) has(s *v1beta1.StreamIngress, kind, want string) {
+func (w *fixture) has(s *v1beta1.StreamIngress, kind, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s/%s to be %s: %s", s.Namespace, s.Name, kind, want), func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
@@ -144,7 +144,7 @@ func (w *world) has(s *v1beta1.StreamIngress, kind, want string) {
 }
 
 // programmed waits until streams are programmed. They are read anew.
-func (w *world) programmed(streams ...*v1beta1.StreamIngress) {
+func (w *fixture) programmed(streams ...*v1beta1.StreamIngress) {
 	w.t.Helper()
 	for _, s := range streams {
 		w.has(s, v1beta1.ConditionProgrammed, "True Programmed")
@@ -152,7 +152,7 @@ func (w *world) programmed(streams ...*v1beta1.StreamIngress) {
 }
 
 // classHas waits until a class's condition is as wanted. The class is read anew.
-func (w *world) classHas(c *v1beta1.StreamIngressClass, kind, want string) {
+func (w *fixture) classHas(c *v1beta1.StreamIngressClass, kind, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("class %s to be %s: %s", c.Name, kind, want), func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
@@ -166,7 +166,7 @@ func (w *world) classHas(c *v1beta1.StreamIngressClass, kind, want string) {
 }
 
 // holder is who holds a port of a class, in one line; empty when nobody does.
-func (w *world) holder(class string, protocol v1beta1.Protocol, port int32) string {
+func (w *fixture) holder(class string, protocol v1beta1.Protocol, port int32) string {
 	w.t.Helper()
 	c := &v1beta1.EdgeClaim{}
 	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.Stream(class, protocol, port).Name()}, c)
@@ -180,7 +180,7 @@ func (w *world) holder(class string, protocol v1beta1.Protocol, port int32) stri
 }
 
 // heldBy waits until a port of a class is held as wanted; with "" until nobody holds it.
-func (w *world) heldBy(class string, protocol v1beta1.Protocol, port int32, want string) {
+func (w *fixture) heldBy(class string, protocol v1beta1.Protocol, port int32, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s/%d of %s to be held by %q", protocol, port, class, want), func() error {
 		return is(w.holder(class, protocol, port), want)
@@ -189,15 +189,15 @@ func (w *world) heldBy(class string, protocol v1beta1.Protocol, port int32, want
 
 // edge is a class with its proxy, in a namespace of its own.
 type edge struct {
-	*world
+	*fixture
 	class     *v1beta1.StreamIngressClass
 	namespace string
 }
 
 // newEdge makes a class, its namespace "edge-<name>" and its proxy's Service with the foreign ports 80 and 443.
-func (w *world) newEdge(name string, options ...classOption) *edge {
+func (w *fixture) newEdge(name string, options ...classOption) *edge {
 	w.t.Helper()
-	e := &edge{world: w, namespace: "edge-" + name}
+	e := &edge{fixture: w, namespace: "edge-" + name}
 	e.class = streamClass(name, e.namespace, options...)
 	w.create(namespace(e.namespace), e.proxy(), e.class)
 	w.classHas(e.class, v1beta1.ConditionAccepted, "True Accepted")
@@ -251,7 +251,7 @@ func (e *edge) leads(protocol v1beta1.Protocol, number int32, want string) {
 
 // kubectl runs the real kubectl with a manifest as its standard input, and returns both outputs. The error is its exit
 // code.
-func (w *world) kubectl(manifest string, args ...string) (string, error) {
+func (w *fixture) kubectl(manifest string, args ...string) (string, error) {
 	w.t.Helper()
 	programs, err := assets()
 	if err != nil {
@@ -268,7 +268,7 @@ func (w *world) kubectl(manifest string, args ...string) (string, error) {
 }
 
 // mustKubectl runs kubectl, which has to succeed.
-func (w *world) mustKubectl(manifest string, args ...string) string {
+func (w *fixture) mustKubectl(manifest string, args ...string) string {
 	w.t.Helper()
 	out, err := w.kubectl(manifest, args...)
 	if err != nil {
@@ -282,13 +282,13 @@ var assets = sync.OnceValues(func() (string, error) { return controlplane.Assets
 
 // awaitRight waits until the API server lets a user do something, or does so no longer. What roles and bindings say counts a
 // moment after they are written, and later on a busy machine.
-func (w *world) awaitRight(user string, allowed bool, what *authorizationv1.ResourceAttributes) {
+func (w *fixture) awaitRight(user string, allowed bool, what *authorizationv1.ResourceAttributes) {
 	w.t.Helper()
 	w.awaitReview(allowed, authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: what})
 }
 
 // awaitReview waits until the API server answers yes, or no, to a question for a user's rights.
-func (w *world) awaitReview(allowed bool, spec authorizationv1.SubjectAccessReviewSpec) {
+func (w *fixture) awaitReview(allowed bool, spec authorizationv1.SubjectAccessReviewSpec) {
 	w.t.Helper()
 	w.eventually("the rights of "+spec.User+" to be as they were written", func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: spec}
@@ -300,7 +300,7 @@ func (w *world) awaitReview(allowed bool, spec authorizationv1.SubjectAccessRevi
 }
 
 // refusal is the status of an Invalid error, and fails the test when err is anything else.
-func (w *world) refusal(err error) *apierrors.StatusError {
+func (w *fixture) refusal(err error) *apierrors.StatusError {
 	w.t.Helper()
 	status := &apierrors.StatusError{}
 	if !errors.As(err, &status) || !apierrors.IsInvalid(err) {

@@ -14,7 +14,7 @@ import (
 
 // withoutWebhooks lets objects past admission until the returned function is called. Portcullis itself would put the
 // configuration's CA back, not the configuration.
-func (w *world) withoutWebhooks() (restore func()) {
+func (w *fixture) withoutWebhooks() (restore func()) {
 	w.t.Helper()
 	config := &admissionv1.ValidatingWebhookConfiguration{}
 	config.Name = "portcullis"
@@ -39,7 +39,7 @@ func (w *world) withoutWebhooks() (restore func()) {
 // TestVerdictsWithoutAdmission: what was written while the webhooks were off meets the words that they would have said.
 func TestVerdictsWithoutAdmission(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	e := w.newEdge("bypass", reserved(700, 799), allow(1, 9999, "team=a"), autoAssign(9998, 9999))
 	w.create(namespace("bypass", "team=a"), namespace("bypass-c"), service("bypass-c/web", port("http", 80)))
 	incumbent := sti("bypass/incumbent", of("bypass"), tcp(1000))
@@ -105,7 +105,7 @@ spec: {className: bypass, listen: 1000, upstream: {service: web, port: 80}}}`
 }
 
 // recover takes away what kept each of the losers from its port.
-func (w *world) recover(e *edge, incumbent, taken, reserved, notAllowed *v1beta1.StreamIngress) {
+func (w *fixture) recover(e *edge, incumbent, taken, reserved, notAllowed *v1beta1.StreamIngress) {
 	w.t.Helper()
 	// After the edits of before, either may have the port, or neither for a moment; the other one waits for it.
 	winner, loser := incumbent, taken

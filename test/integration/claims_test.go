@@ -38,7 +38,7 @@ func TestClaimsDeletedByHandComeBack(t *testing.T) {
 
 	t.Log("a claim that is given away by hand comes back, one that is made by hand goes")
 	given := claimOn("byhand", TCP, 1000)
-	edit(e.world, given, func(c *v1beta1.EdgeClaim) {
+	edit(e.fixture, given, func(c *v1beta1.EdgeClaim) {
 		c.Spec.Holder.Name, c.Spec.HeldBy = "nobody", "StreamIngress byhand/nobody"
 	})
 	e.heldBy("byhand", TCP, 1000, "StreamIngress byhand/s")
@@ -54,7 +54,7 @@ func TestNamesOfClasses(t *testing.T) {
 	w.create(namespace("names"))
 	for i, name := range []string{"a.b", "x.tcp.80", "1", strings.Repeat("a", 63)} {
 		ns := "edge-names-" + string(rune('a'+i))
-		e := &edge{world: w, namespace: ns, class: streamClass(name, ns)}
+		e := &edge{fixture: w, namespace: ns, class: streamClass(name, ns)}
 		w.create(namespace(ns), e.proxy(), e.class)
 		w.classHas(e.class, v1beta1.ConditionAccepted, "True Accepted")
 		s := sti("names/s"+string(rune('a'+i)), of(name), tcp(90))
@@ -69,7 +69,7 @@ func TestNamesOfClasses(t *testing.T) {
 func TestPortIsFreeOnceItsHolderIsGone(t *testing.T) {
 	t.Parallel()
 	// With a grace that never ends here, a port is free only because its holder was seen to go.
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=1h"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=1h"}}))
 	e := w.newEdge("free")
 	e.create(namespace("free-a"), namespace("free-b"))
 	var slowest time.Duration

@@ -23,7 +23,7 @@ type warned struct {
 }
 
 // warned makes a client that keeps the warnings of the API server.
-func (w *world) warned() *warned {
+func (w *fixture) warned() *warned {
 	w.t.Helper()
 	k := &warned{}
 	config := w.Config()
@@ -52,7 +52,7 @@ func (k *warned) said() string {
 
 func TestDefaultClass(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	w.create(namespace("team"))
 	without := func(name string, number int32) *v1beta1.StreamIngress { return sti("team/"+name, tcp(number)) }
 	none := w.refusal(w.try(without("a", 1)))
@@ -96,7 +96,7 @@ func TestDefaultClass(t *testing.T) {
 	edit(w, first.class, func(c *v1beta1.StreamIngressClass) { c.Annotations = nil })
 	b := without("b", 1)
 	w.eventually("the one default to be seen", func() error { return w.try(b) })
-	atSecond := &edge{world: w, class: second, namespace: "edge-second"}
+	atSecond := &edge{fixture: w, class: second, namespace: "edge-second"}
 	atSecond.leads(TCP, 1, "team/web:80")
 	edit(w, a, tcp(3))
 	first.leads(TCP, 3, "team/web:81")
@@ -122,12 +122,12 @@ func TestChangesOfAClassInUse(t *testing.T) {
 		"spec.tcpConfigMap": func(c *v1beta1.StreamIngressClass) { c.Spec.TCPConfigMap.Name = "other" },
 		"spec.service":      func(c *v1beta1.StreamIngressClass) { c.Spec.Service = nil },
 	} {
-		err := e.refusal(tryEdit(e.world, e.class, change))
+		err := e.refusal(tryEdit(e.fixture, e.class, change))
 		mustContain(t, err.Error(), field+": Forbidden: can't be changed from edge-inuse/", "while the class serves 1 stream(s)")
 	}
 
 	t.Log("what harms no stream passes")
-	edit(e.world, e.class, func(c *v1beta1.StreamIngressClass) {
+	edit(e.fixture, e.class, func(c *v1beta1.StreamIngressClass) {
 		c.Spec.UDPConfigMap.Name = "other-udp"
 		c.Spec.Reserved = []v1beta1.PortRange{{From: 1, To: 2000}}
 		c.Spec.Allow = []v1beta1.PortAllowance{{From: 1, To: 1}}
@@ -142,7 +142,7 @@ func TestChangesOfAClassInUse(t *testing.T) {
 	e.heldBy("inuse", TCP, 1000, "")
 	e.create(service(e.namespace+"/proxy2", port("http", 8080), port("https", 8443)))
 	e.eventually("the class to be empty", func() error {
-		return tryEdit(e.world, e.class, func(c *v1beta1.StreamIngressClass) {
+		return tryEdit(e.fixture, e.class, func(c *v1beta1.StreamIngressClass) {
 			c.Spec.TCPConfigMap.Name, c.Spec.Service.Name = "tcp2", "proxy2"
 			c.Spec.Reserved, c.Spec.Allow = nil, nil
 		})
@@ -206,7 +206,7 @@ func TestDeletionOfAClass(t *testing.T) {
 	e.heldBy("gone", TCP, 1000, "StreamIngress gone/a")
 
 	t.Log("what it does not serve can still be changed in what needs no class, and deleted")
-	edit(e.world, streams[0], func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
+	edit(e.fixture, streams[0], func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
 	e.delete(streams[1])
 	e.heldBy("gone", UDP, 1000, "")
 
@@ -243,7 +243,7 @@ func TestTwoClassesOfOneProxy(t *testing.T) {
 	free.Spec.TCPConfigMap.Name, free.Spec.UDPConfigMap = "t", nil
 	e.create(free)
 	e.eventually("the change to be refused", func() error {
-		return says(dryEdit(e.world, free, func(c *v1beta1.StreamIngressClass) {
+		return says(dryEdit(e.fixture, free, func(c *v1beta1.StreamIngressClass) {
 			c.Spec.Service = &v1beta1.ObjectReference{Namespace: e.namespace, Name: "proxy"}
 		}), "spec.service: Duplicate value")
 	})

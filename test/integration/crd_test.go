@@ -22,7 +22,7 @@ type specCase struct {
 }
 
 // dryRun sends each spec as an object of a kind, which nothing is stored of.
-func dryRun(t *testing.T, w *world, kind, namespace string, cases map[string]specCase) {
+func dryRun(t *testing.T, w *fixture, kind, namespace string, cases map[string]specCase) {
 	t.Helper()
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

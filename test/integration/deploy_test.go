@@ -27,7 +27,7 @@ import (
 const system = "portcullis-system"
 
 // undeployed starts a control plane without Portcullis.
-func undeployed(t *testing.T) *world {
+func undeployed(t *testing.T) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -40,14 +40,14 @@ func undeployed(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := inWorld(t, &harness.Harness{ControlPlane: cp})
+	w := newFixture(t, &harness.Harness{ControlPlane: cp})
 	w.Client, err = client.New(cp.Config(), client.Options{Scheme: harness.Scheme()})
 	must(w, err)
 	return w
 }
 
 // make runs a target of the Makefile on this control plane.
-func (w *world) make(ctx context.Context, target string) error {
+func (w *fixture) make(ctx context.Context, target string) error {
 	root, err := controlplane.Root()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func TestDeployment(t *testing.T) {
 }
 
 // heldPod is a pod of the Deployment that does not go before its finalizer does.
-func (w *world) heldPod() *corev1.Pod {
+func (w *fixture) heldPod() *corev1.Pod {
 	w.t.Helper()
 	pods := &corev1.PodList{}
 	w.eventually("a pod of the Deployment", func() error {
@@ -104,7 +104,7 @@ func (w *world) heldPod() *corev1.Pod {
 }
 
 // deploysAgain breaks the glass and turns some screws, as the manual says, and deploys again: all is as the manifests say.
-func (w *world) deploysAgain() {
+func (w *fixture) deploysAgain() {
 	w.t.Helper()
 	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	hooks.Name = "portcullis"
@@ -134,7 +134,7 @@ func (w *world) deploysAgain() {
 
 // stopsFirst has the pods of the Deployment end, and looks that nothing is taken from under them before: seeing its kinds
 // go, a leader of an older version would close ports that are to stay open.
-func (w *world) stopsFirst() {
+func (w *fixture) stopsFirst() {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}
 	deployment.Namespace, deployment.Name = system, "portcullis"

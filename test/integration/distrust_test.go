@@ -13,7 +13,7 @@ import (
 )
 
 // inject puts an authority into the webhook configuration, as cert-manager's cainjector would.
-func (w *world) inject(authority *harness.Issuer) {
+func (w *fixture) inject(authority *harness.Issuer) {
 	w.t.Helper()
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	configuration.Name = "portcullis"
@@ -28,7 +28,7 @@ func (w *world) inject(authority *harness.Issuer) {
 // by metrics, which the alerts are made of, and by the log.
 func TestDistrust(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := newFixture(t, start(t, harness.Options{}))
 	authority, err := harness.NewIssuer()
 	must(w, err)
 	other, err := harness.NewIssuer()

@@ -25,7 +25,7 @@ func TestBothProtocolsOnOneNumber(t *testing.T) {
 	e.heldBy("both", TCP, 53, "")
 	e.leads(UDP, 53, "both-b/dns:5353")
 
-	edit(e.world, udpStream, func(s *v1beta1.StreamIngress) { tcp(53)(s) })
+	edit(e.fixture, udpStream, func(s *v1beta1.StreamIngress) { tcp(53)(s) })
 	e.leads(TCP, 53, "both-b/dns:5353")
 	e.leads(UDP, 53, "closed")
 	e.heldBy("both", UDP, 53, "")
@@ -51,7 +51,7 @@ func TestNamedUpstreamPorts(t *testing.T) {
 	e.has(later, v1beta1.ConditionResolvedRefs, "True ResolvedRefs")
 
 	t.Log("the entry follows the port, and keeps its place while the Service is away")
-	edit(e.world, web, func(s *corev1.Service) { s.Spec.Ports[0].Port = 8081 })
+	edit(e.fixture, web, func(s *corev1.Service) { s.Spec.Ports[0].Port = 8081 })
 	e.leads(TCP, 1000, "named/web:8081")
 	e.delete(web)
 	e.has(s, v1beta1.ConditionResolvedRefs, "False BackendNotFound")
@@ -81,7 +81,7 @@ func TestProxyProtocol(t *testing.T) {
 		e.create(s)
 		e.leads(TCP, number, test.want)
 	}
-	edit(e.world, sti("proxyprotocol/sd"), func(s *v1beta1.StreamIngress) { s.Spec.ProxyProtocol = nil })
+	edit(e.fixture, sti("proxyprotocol/sd"), func(s *v1beta1.StreamIngress) { s.Spec.ProxyProtocol = nil })
 	e.leads(TCP, 2003, "proxyprotocol/web:80")
 }
 

@@ -27,9 +27,9 @@ const (
 
 // newManualEdge makes a class whose proxy had entries and ports before it: kubectl applied its Service, and wrote 9000
 // (and a note) into tcp-services.
-func (w *world) newManualEdge(name string, options ...classOption) *edge {
+func (w *fixture) newManualEdge(name string, options ...classOption) *edge {
 	w.t.Helper()
-	e := &edge{world: w, namespace: "edge-" + name}
+	e := &edge{fixture: w, namespace: "edge-" + name}
 	w.create(namespace(e.namespace), namespace(name))
 	e.applyOwners()
 	w.mustKubectl("", "create", "configmap", "tcp-services", "-n", e.namespace, "--from-literal=9000="+manual, "--from-literal=note=keep me")
@@ -73,7 +73,7 @@ func saysAll(in string, words ...string) error {
 
 // toldOf waits until a stream is refused with these words, and returns that refusal. The replica that answers may learn of
 // a claim a moment after the API server has it, and knows the holder by what is entered until then.
-func (w *world) toldOf(s *v1beta1.StreamIngress, words ...string) (told metav1.Status) {
+func (w *fixture) toldOf(s *v1beta1.StreamIngress, words ...string) (told metav1.Status) {
 	w.t.Helper()
 	w.eventually("a refusal to tell of a claim", func() error {
 		refusal := w.refusal(w.try(s.DeepCopy()))
@@ -84,7 +84,7 @@ func (w *world) toldOf(s *v1beta1.StreamIngress, words ...string) (told metav1.S
 }
 
 // dryEdit says what tryEdit would, and changes nothing. It is for what a replica would let in that has not seen yet why not.
-func dryEdit[T client.Object](w *world, object T, edit func(T)) error {
+func dryEdit[T client.Object](w *fixture, object T, edit func(T)) error {
 	w.t.Helper()
 	next, ok := object.DeepCopyObject().(T)
 	if !ok {
@@ -97,7 +97,7 @@ func dryEdit[T client.Object](w *world, object T, edit func(T)) error {
 
 func TestForeignEntriesConflictInline(t *testing.T) {
 	w := shared(t)
-	e := &edge{world: w, namespace: "edge-inline", class: streamClass("inline", "edge-inline")}
+	e := &edge{fixture: w, namespace: "edge-inline", class: streamClass("inline", "edge-inline")}
 	w.create(namespace(e.namespace), namespace("inline"), e.proxy(), configMap("edge-inline/tcp-services", map[string]string{"9000": manual}))
 	w.create(e.class)
 	t.Log("before anything is entered into the ledger, or just when it is")
@@ -169,7 +169,7 @@ func TestForeignEntriesSurviveEverything(t *testing.T) {
 	standing()
 
 	t.Log("our key is edited by hand")
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["5432"] = "default/evil:1" })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Data["5432"] = "default/evil:1" })
 	standing()
 	e.mustKubectl("", "patch", "configmap", "tcp-services", "-n", e.namespace, "--type=merge", "-p", `{"data":{"5432":"default/evil:2"}}`)
 	standing()
@@ -178,9 +178,9 @@ func TestForeignEntriesSurviveEverything(t *testing.T) {
 	}
 
 	t.Log("our key and our ports are deleted by hand")
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "5432") })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "5432") })
 	standing()
-	edit(e.world, svc, func(s *corev1.Service) {
+	edit(e.fixture, svc, func(s *corev1.Service) {
 		s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 5432 })
 	})
 	standing()
@@ -192,7 +192,7 @@ func TestForeignEntriesSurviveEverything(t *testing.T) {
 	standing()
 
 	t.Log("our port's target is edited by hand")
-	edit(e.world, svc, func(s *corev1.Service) {
+	edit(e.fixture, svc, func(s *corev1.Service) {
 		for i := range s.Spec.Ports {
 			if s.Spec.Ports[i].Port == 5432 {
 				s.Spec.Ports[i].TargetPort.IntVal = 1
@@ -212,7 +212,7 @@ func TestForeignEntriesSurviveEverything(t *testing.T) {
 
 	t.Log("the labels are taken off by hand")
 	for _, object := range []client.Object{cm, svc} {
-		edit(e.world, object, func(o client.Object) { o.SetLabels(nil) })
+		edit(e.fixture, object, func(o client.Object) { o.SetLabels(nil) })
 		e.eventually("the label to come back", func() error {
 			e.get(object)
 			return is(object.GetLabels()[v1beta1.LabelClass], "survive")
@@ -265,7 +265,7 @@ func TestAdoption(t *testing.T) {
 
 	t.Log("an entry that names the port is left as it is")
 	cm := configMap(e.namespace+"/tcp-services", nil)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = "default/manual:http" })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = "default/manual:http" })
 	e.heldBy("adopt", TCP, 9001, "ConfigMap edge-adopt/tcp-services")
 	named := sti("default/adopt-named", of("adopt"), tcp(9001), to("manual", 80))
 	e.eventually("the entry to be seen", func() error { return e.try(named) })
@@ -279,7 +279,7 @@ func TestAdoption(t *testing.T) {
 	s = sti("default/adopt", of("adopt"), tcp(9000), to("manual", 80))
 	e.eventually("the entry to be seen as foreign again", func() error { return e.try(s) })
 	e.programmed(s)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9000") })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { delete(cm.Data, "9000") })
 	e.leads(TCP, 9000, manual)
 	e.remembers(9000, "")
 	e.delete(s)
@@ -304,7 +304,7 @@ func (e *edge) remembers(port int32, entry string) {
 // TestAdoptersGiveBack has tenants take over the platform's entry, and make off with it.
 func TestAdoptersGiveBack(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	e := w.newManualEdge("giveback")
 	foreign := func() {
 		t.Helper()
@@ -392,7 +392,7 @@ func TestAdopterThatIsNeverStored(t *testing.T) {
 	e := shared(t).newManualEdge("unstored", func(c *v1beta1.StreamIngressClass) { c.Spec.Adopt = v1beta1.AdoptTake })
 	e.create(service("unstored/manual", port("http", 80)))
 	cm := configMap(e.namespace+"/tcp-services", nil)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
 	e.heldBy("unstored", TCP, 9001, "ConfigMap edge-unstored/tcp-services")
 	e.without("unstored", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
 		quota := &corev1.ResourceQuota{}
@@ -429,12 +429,12 @@ func (e *edge) takenOver() *v1beta1.StreamIngress {
 	e.t.Helper()
 	e.create(service(e.class.Name+"/manual", port("http", 80)), service(e.class.Name+"/other", port("http", 80)))
 	entry := e.class.Name + "/manual:80"
-	edit(e.world, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
+	edit(e.fixture, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = entry })
 	e.heldBy(e.class.Name, TCP, 9001, "ConfigMap "+e.namespace+"/tcp-services")
 	s := sti(e.class.Name+"/adopter", of(e.class.Name), tcp(9001), to("manual", 80))
 	e.eventually("the entry to be taken over", func() error { return e.try(s) })
 	e.remembers(9001, entry)
-	edit(e.world, s, to("other", 80))
+	edit(e.fixture, s, to("other", 80))
 	e.leads(TCP, 9001, e.class.Name+"/other:80")
 	return s
 }
@@ -445,7 +445,7 @@ func TestNewerForeignEntryStays(t *testing.T) {
 	s := e.takenOver()
 	e.delete(e.class)
 	e.leads(TCP, 9001, "no port: newer/manual:80")
-	edit(e.world, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = "newer/newer:80" })
+	edit(e.fixture, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data["9001"] = "newer/newer:80" })
 	e.delete(s)
 	e.heldBy("newer", TCP, 9001, "")
 	e.leads(TCP, 9001, "no port: newer/newer:80")
@@ -457,7 +457,7 @@ func TestNewerForeignEntryStays(t *testing.T) {
 func TestForeignEntryThatCannotBeGivenBack(t *testing.T) {
 	e := shared(t).newManualEdge("keeps")
 	s, cm := e.takenOver(), configMap(e.namespace+"/tcp-services", nil)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
 	e.delete(s)
 	e.heldBy("keeps", TCP, 9001, "ConfigMap edge-keeps/tcp-services")
 	other := sti("keeps/u", of("keeps"), udp(9001))

@@ -25,7 +25,7 @@ func logTook(t *testing.T, what string, start time.Time) {
 // TestMyNginx goes through the life of the example that users start with.
 func TestMyNginx(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	manifest, err := os.ReadFile("testdata/my-nginx.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestMyNginx(t *testing.T) {
 }
 
 // editIngress changes the Ingress of a Service as somebody else.
-func editIngress(w *world, svc client.Object, change func(*networkingv1.Ingress)) {
+func editIngress(w *fixture, svc client.Object, change func(*networkingv1.Ingress)) {
 	w.t.Helper()
 	ing := &networkingv1.Ingress{}
 	ing.Namespace, ing.Name = svc.GetNamespace(), svc.GetName()
@@ -265,7 +265,7 @@ func TestIssuerWithoutCertManager(t *testing.T) {
 // TestUnrelatedChangesPass changes what no rule is about, with an annotation that came before Portcullis.
 func TestUnrelatedChangesPass(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := newFixture(t, start(t, harness.Options{}))
 	w.create(asking("default/web", "host=Wrong"))
 	if _, err := w.StartReplica(t.Context()); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 func TestRaceForOneHost(t *testing.T) {
 	t.Parallel()
 	const rounds, racers = 200, 16
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("race"))
 	idle := make([]*corev1.Service, racers)
 	for i := range idle {
@@ -81,7 +81,7 @@ func TestRaceForOneHost(t *testing.T) {
 // TestWebhookAbsent makes and changes Services of all kinds while nobody answers for Portcullis.
 func TestWebhookAbsent(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
 	w.create(namespace("absent"))
 	good, broken := asking("absent/good", "host=good.example.com"), asking("absent/broken-later", "host=kept.example.com")
 	w.create(good, broken)

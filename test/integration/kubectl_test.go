@@ -13,9 +13,9 @@ import (
 // TestFirstSteps is what a newcomer does with kubectl: the platform's samples, then streams.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	w.apply("config/samples")
-	public := &edge{world: w, class: streamClass("public", "ingress-nginx")}
+	public := &edge{fixture: w, class: streamClass("public", "ingress-nginx")}
 	public.class.Spec.Service.Name = "ingress-nginx-controller"
 
 	t.Run("the first users' manifest applies unchanged", func(t *testing.T) {
@@ -56,16 +56,16 @@ func TestFirstSteps(t *testing.T) {
 	t.Run("kubectl explain knows every field", func(t *testing.T) { explains(t, w.in(t)) })
 }
 
-// in is the same world for a subtest.
-func (w *world) in(t *testing.T) *world { return &world{Harness: w.Harness, t: t} }
+// in is the same fixture for a subtest.
+func (w *fixture) in(t *testing.T) *fixture { return &fixture{Harness: w.Harness, t: t} }
 
 // in is the same edge for a subtest.
 func (e *edge) in(t *testing.T) *edge {
-	return &edge{world: e.world.in(t), class: e.class, namespace: e.namespace}
+	return &edge{fixture: e.fixture.in(t), class: e.class, namespace: e.namespace}
 }
 
 // apply applies a kustomization of the repository, as a user of it would.
-func (w *world) apply(dir string) {
+func (w *fixture) apply(dir string) {
 	w.t.Helper()
 	objects, err := controlplane.Render(w.t.Context(), dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *world) apply(dir string) {
 }
 
 // getShows reads the columns of each kind, by its short names.
-func getShows(t *testing.T, w *world) {
+func getShows(t *testing.T, w *fixture) {
 	for _, test := range []struct {
 		resource string
 		header   string
@@ -119,7 +119,7 @@ func columns(table string) string {
 }
 
 // explains asks for the text of fields that users look up.
-func explains(t *testing.T, w *world) {
+func explains(t *testing.T, w *fixture) {
 	for path, text := range map[string]string{
 		"sti":                                "asks for one TCP or UDP port at the edge",
 		"sti.spec.listen":                    "a port of the class's autoAssign range",

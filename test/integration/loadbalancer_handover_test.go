@@ -13,7 +13,7 @@ import (
 )
 
 // gives writes the status of a Service as another controller would.
-func (w *world) gives(svc *corev1.Service, ips ...string) {
+func (w *fixture) gives(svc *corev1.Service, ips ...string) {
 	w.t.Helper()
 	vip := corev1.LoadBalancerIPModeVIP
 	svc.Status.LoadBalancer.Ingress = nil
@@ -28,7 +28,7 @@ func (w *world) gives(svc *corev1.Service, ips ...string) {
 // TestOtherControllers has Services that others serve, or did.
 func TestOtherControllers(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := newFixture(t, start(t, harness.Options{}))
 	w.create(namespace("other"))
 	w.unguarded(addressPool("other", []string{"192.0.2.0/28"}, forAll))
 	theirs := balancer("other/theirs", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("example.com/other") })
@@ -90,7 +90,7 @@ func TestOtherControllers(t *testing.T) {
 // TestBypassedBalancers makes Services while no replica answers.
 func TestBypassedBalancers(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Flags: shortLease}))
+	w := newFixture(t, start(t, harness.Options{Flags: shortLease}))
 	w.create(namespace("bypass"))
 	w.unguarded(source("bypass-nodes", v1beta1.SourceNodeIP), addressPool("bypass", []string{"192.0.2.0/29"}, forAll, onRequest))
 	w.node("n", "198.51.100.1")

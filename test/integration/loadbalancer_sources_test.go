@@ -12,7 +12,7 @@ import (
 )
 
 // node makes a node that is ready, with addresses.
-func (w *world) node(name string, addresses ...string) *corev1.Node {
+func (w *fixture) node(name string, addresses ...string) *corev1.Node {
 	w.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 	w.create(n)
@@ -24,7 +24,7 @@ func (w *world) node(name string, addresses ...string) *corev1.Node {
 }
 
 // setReady writes the status of a node.
-func (w *world) setReady(n *corev1.Node, ready corev1.ConditionStatus) {
+func (w *fixture) setReady(n *corev1.Node, ready corev1.ConditionStatus) {
 	w.t.Helper()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	if err := w.Client.Status().Update(w.t.Context(), n); err != nil {

@@ -22,13 +22,13 @@ import (
 
 // balancing is a Portcullis of two replicas for the tests of load balancers that run one after the other. It serves
 // Services without a class, too.
-func balancing(t *testing.T) *world {
+func balancing(t *testing.T) *fixture {
 	t.Helper()
-	return inWorld(t, start(t, harness.Options{Replicas: 2, Flags: append([]string{"--default-load-balancer", "--claim-grace=" + grace.String()}, shortLease...)}))
+	return newFixture(t, start(t, harness.Options{Replicas: 2, Flags: append([]string{"--default-load-balancer", "--claim-grace=" + grace.String()}, shortLease...)}))
 }
 
 // unguarded makes pools while no replica runs: without the webhook that would have to allow them.
-func (w *world) unguarded(pools ...*v1beta1.AddressPool) {
+func (w *fixture) unguarded(pools ...*v1beta1.AddressPool) {
 	w.t.Helper()
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "portcullis"}}
 	w.get(configuration)
@@ -142,7 +142,7 @@ func statusOf(svc *corev1.Service) string {
 }
 
 // admitted creates objects, each as soon as the replica that answers knows what it needs: until then it is refused.
-func (w *world) admitted(objects ...client.Object) {
+func (w *fixture) admitted(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		w.eventually(fmt.Sprintf("%T %s to be admitted", object, client.ObjectKeyFromObject(object)), func() error { return w.try(object) })
@@ -160,7 +160,7 @@ func says(err error, words ...string) error {
 // refusedSaying waits until the creation of a Service is refused with all the words, dry and then in truth, and returns the
 // refusal. The replica that answers may learn of what stands a moment after the API server has it: a dry run may pass until
 // then, and a refusal may lack words. What is held can never be had in truth.
-func (w *world) refusedSaying(svc *corev1.Service, words ...string) (err error) {
+func (w *fixture) refusedSaying(svc *corev1.Service, words ...string) (err error) {
 	w.t.Helper()
 	for _, options := range [][]client.CreateOption{{client.DryRunAll}, nil} {
 		w.eventually(fmt.Sprintf("%s/%s to be refused", svc.Namespace, svc.Name), func() error {
@@ -174,7 +174,7 @@ func (w *world) refusedSaying(svc *corev1.Service, words ...string) (err error) 
 }
 
 // editRefusedSaying waits until a change in truth is refused with all the words, as refusedSaying does.
-func (w *world) editRefusedSaying(svc *corev1.Service, change func(*corev1.Service), words ...string) {
+func (w *fixture) editRefusedSaying(svc *corev1.Service, change func(*corev1.Service), words ...string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("a change of %s/%s to be refused", svc.Namespace, svc.Name), func() error {
 		err := tryEdit(w, svc, change)
@@ -186,7 +186,7 @@ func (w *world) editRefusedSaying(svc *corev1.Service, change func(*corev1.Servi
 }
 
 // balances waits until the status of a Service is as wanted, in the words of statusOf. The Service is read anew.
-func (w *world) balances(svc *corev1.Service, want string) {
+func (w *fixture) balances(svc *corev1.Service, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s/%s to be served at %q", svc.Namespace, svc.Name, want), func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {
@@ -197,7 +197,7 @@ func (w *world) balances(svc *corev1.Service, want string) {
 }
 
 // pointHolder is who holds a point, in one line; empty when nobody does.
-func (w *world) pointHolder(name string) string {
+func (w *fixture) pointHolder(name string) string {
 	w.t.Helper()
 	c := &v1beta1.EdgeClaim{}
 	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: name}, c)
@@ -208,7 +208,7 @@ func (w *world) pointHolder(name string) string {
 }
 
 // pointHeldBy waits until a point is held as wanted; with "" until nobody holds it.
-func (w *world) pointHeldBy(name, want string) {
+func (w *fixture) pointHeldBy(name, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s to be held by %q", name, want), func() error { return is(w.pointHolder(name), want) })
 }
@@ -216,7 +216,7 @@ func (w *world) pointHeldBy(name, want string) {
 // TestMyService goes through the life of the example that users start with.
 func TestMyService(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--default-load-balancer"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--default-load-balancer"}}))
 	manifest, err := os.ReadFile("testdata/loadbalancer.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestManyBalancers(t *testing.T) {
 	t.Parallel()
 	const services, clients = 300, 32
 	h := start(t, harness.Options{Replicas: 1})
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	w.create(namespace("many"), addressPool("many", []string{"10.0.0.0/8"}, forAll))
 	var wg sync.WaitGroup
 	next := make(chan int)

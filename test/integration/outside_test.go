@@ -87,7 +87,7 @@ func TestOutsideUpstreams(t *testing.T) {
 		{outside("ldap.example.com", 636), "TCP ldap.example.com:636", "outside/sti-ldap:636"},
 		{outside("2001:db8::11", 636), "TCP 2001:db8::11:636", "outside/sti-ldap:636"},
 	} {
-		edit(e.world, s, step.to)
+		edit(e.fixture, s, step.to)
 		e.reaches(s, step.want)
 		e.leads(TCP, 636, step.leads)
 	}
@@ -97,16 +97,16 @@ func TestOutsideUpstreams(t *testing.T) {
 	svc := service("outside/sti-ldap")
 	e.delete(svc)
 	e.reaches(s, "TCP 2001:db8::11:636")
-	edit(e.world, svc, func(s *corev1.Service) { s.Spec.Ports[0].Port = 1 })
+	edit(e.fixture, svc, func(s *corev1.Service) { s.Spec.Ports[0].Port = 1 })
 	e.reaches(s, "TCP 2001:db8::11:636")
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "outside", Name: "sti-ldap"}}
 	e.delete(slice)
 	e.reaches(s, "TCP 2001:db8::11:636")
-	edit(e.world, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "2001:db8::bad" })
+	edit(e.fixture, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "2001:db8::bad" })
 	e.reaches(s, "TCP 2001:db8::11:636")
 
 	t.Log("back inside, nothing is left")
-	edit(e.world, s, func(s *v1beta1.StreamIngress) {
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) {
 		s.Spec.IsService = new(true)
 		to("web", "http")(s)
 	})
@@ -116,7 +116,7 @@ func TestOutsideUpstreams(t *testing.T) {
 	e.reaches(probe, "nothing")
 
 	t.Log("and outside again, by UDP")
-	edit(e.world, s, func(s *v1beta1.StreamIngress) {
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) {
 		udp(636)(s)
 		outside("192.0.2.20", 514)(s)
 	})

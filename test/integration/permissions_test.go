@@ -74,7 +74,7 @@ func permissionsIn(role, namespace string, rules []rbacv1.PolicyRule) (all []per
 }
 
 // permissions are all that the ServiceAccount of Portcullis has.
-func (w *world) permissions() (all []permission) {
+func (w *fixture) permissions() (all []permission) {
 	w.t.Helper()
 	ours := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.ServiceAccountKind && s.Name == "portcullis" }
 	var wide rbacv1.ClusterRoleBindingList
@@ -103,7 +103,7 @@ func (w *world) permissions() (all []permission) {
 // it taken away, the request would be denied, and none may be.
 func TestEveryPermissionIsUsed(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{
+	w := newFixture(t, start(t, harness.Options{
 		ControlPlane: controlplane.Options{Audit: true, AuditReads: true}, Flags: []string{"--metrics-secure=true", "--claim-grace=2s"},
 		// An API server before 1.34 is asked for a list before it is watched.
 		Env: []string{"KUBE_FEATURE_WatchListClient=false"},
@@ -139,7 +139,7 @@ func TestEveryPermissionIsUsed(t *testing.T) {
 }
 
 // awaitRoles waits until the API server knows the roles, by one permission of each: nothing may be denied.
-func (w *world) awaitRoles(all []permission) {
+func (w *fixture) awaitRoles(all []permission) {
 	w.t.Helper()
 	known := map[string]bool{}
 	for _, p := range all {
@@ -156,13 +156,13 @@ func (w *world) awaitRoles(all []permission) {
 }
 
 // asked is everything that Portcullis has asked for.
-func (w *world) asked() ([]controlplane.Request, error) {
+func (w *fixture) asked() ([]controlplane.Request, error) {
 	requests, err := w.Requests()
 	return slices.DeleteFunc(requests, func(r controlplane.Request) bool { return r.User != harness.User || r.Resource == "" }), err
 }
 
 // doEverything has Portcullis do all that it can.
-func (w *world) doEverything() {
+func (w *fixture) doEverything() {
 	w.t.Helper()
 	w.installCertManagerKinds()
 	w.create(namespace("all", podToIPLabel), service("all/web", port("http", 80)))
@@ -181,7 +181,7 @@ func (w *world) doEverything() {
 }
 
 // installCertManagerKinds serves cert-manager's kinds, without cert-manager.
-func (w *world) installCertManagerKinds() {
+func (w *fixture) installCertManagerKinds() {
 	w.t.Helper()
 	dir, err := harness.ModuleDir(w.t.Context(), "github.com/cert-manager/cert-manager")
 	must(w, err)
@@ -191,7 +191,7 @@ func (w *world) installCertManagerKinds() {
 }
 
 // openPorts lets a class live, with streams inside and outside and with foreign entries.
-func (w *world) openPorts() {
+func (w *fixture) openPorts() {
 	w.t.Helper()
 	w.guarded() // the replica has started just now
 	e := w.newEdge("all")
@@ -221,7 +221,7 @@ func (w *world) openPorts() {
 }
 
 // exposeHosts asks for an Ingress and a Certificate, changes and drops them.
-func (w *world) exposeHosts() {
+func (w *fixture) exposeHosts() {
 	w.t.Helper()
 	svc := asking("all/shop", "host=all.example.com, issuer=ca")
 	w.create(svc)
@@ -237,7 +237,7 @@ func (w *world) exposeHosts() {
 }
 
 // fails says, as cert-manager would, that a certificate could not be issued.
-func (w *world) fails(key, why string) {
+func (w *fixture) fails(key, why string) {
 	w.t.Helper()
 	namespace, name, _ := strings.Cut(key, "/")
 	patch := fmt.Sprintf(`{"status": {"conditions": [{"type": "Issuing", "status": "False", "reason": "Failed", "message": %q}]}}`, why)
@@ -245,7 +245,7 @@ func (w *world) fails(key, why string) {
 }
 
 // giveAddresses lets a Service have an address of a pool, and another ask for a pool that is not there.
-func (w *world) giveAddresses() {
+func (w *fixture) giveAddresses() {
 	w.t.Helper()
 	if err := w.try(balancer("all/unknown", inPool("unknown"))); !apierrors.IsInvalid(err) {
 		w.t.Errorf("a Service in an unknown pool: %v", err)
@@ -258,7 +258,7 @@ func (w *world) giveAddresses() {
 }
 
 // followPods lets a Pod have an IP, change it, and end.
-func (w *world) followPods() {
+func (w *fixture) followPods() {
 	w.t.Helper()
 	p := pod("all/p")
 	w.create(p)
@@ -271,7 +271,7 @@ func (w *world) followPods() {
 }
 
 // scrape reads the metrics as Prometheus would.
-func (w *world) scrape(r *harness.Replica) {
+func (w *fixture) scrape(r *harness.Replica) {
 	w.t.Helper()
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = "all", "prometheus"
@@ -294,13 +294,13 @@ func (w *world) scrape(r *harness.Replica) {
 }
 
 // askDirectly asks for a decision about a namespace that Portcullis can't know yet.
-func (w *world) askDirectly(r *harness.Replica) {
+func (w *fixture) askDirectly(r *harness.Replica) {
 	w.t.Helper()
 	mustContain(w.t, w.answerTo(w.toJudge(r, sti("nowhere/s", of("all"), tcp(5433)))), `"uid":"1"`)
 }
 
 // toJudge asks a replica for a decision about a stream that is not to be stored. The API server waits for three seconds.
-func (w *world) toJudge(r *harness.Replica, s *v1beta1.StreamIngress) *http.Request {
+func (w *fixture) toJudge(r *harness.Replica, s *v1beta1.StreamIngress) *http.Request {
 	w.t.Helper()
 	object, err := json.Marshal(s)
 	must(w, err)
@@ -320,7 +320,7 @@ func (w *world) toJudge(r *harness.Replica, s *v1beta1.StreamIngress) *http.Requ
 }
 
 // answerTo is the answer of a replica, whose certificate is not what is tested.
-func (w *world) answerTo(req *http.Request) string {
+func (w *fixture) answerTo(req *http.Request) string {
 	w.t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()

@@ -18,7 +18,7 @@ import (
 func TestPodBurst(t *testing.T) {
 	t.Parallel()
 	const labeled, others, namespaces = 2000, 200, 10
-	w := inWorld(t, start(t, harness.Options{
+	w := newFixture(t, start(t, harness.Options{
 		Replicas: 1, Flags: []string{"--leader-elect=false"}, ControlPlane: controlplane.Options{Audit: true},
 	}))
 	w.create(namespace("others"))
@@ -80,7 +80,7 @@ func TestPodBurst(t *testing.T) {
 }
 
 // checkPodWrites fails the test when the life of a Pod took more than two writes, or that of an unlabeled one any.
-func checkPodWrites(t *testing.T, w *world, labeled int) {
+func checkPodWrites(t *testing.T, w *fixture, labeled int) {
 	t.Helper()
 	writes, err := w.Writes()
 	if err != nil {

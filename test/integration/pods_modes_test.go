@@ -16,7 +16,7 @@ import (
 )
 
 // restart ends the last replica with end, and starts another one with flags.
-func (w *world) restart(end func(*harness.Replica) error, flags ...string) *harness.Replica {
+func (w *fixture) restart(end func(*harness.Replica) error, flags ...string) *harness.Replica {
 	w.t.Helper()
 	if end != nil {
 		w.stop(end)
@@ -28,7 +28,7 @@ func (w *world) restart(end func(*harness.Replica) error, flags ...string) *harn
 	return r
 }
 
-func (w *world) stop(end func(*harness.Replica) error) {
+func (w *fixture) stop(end func(*harness.Replica) error) {
 	w.t.Helper()
 	if err := end(w.Replicas[len(w.Replicas)-1]); err != nil {
 		w.t.Fatal(err)
@@ -37,7 +37,7 @@ func (w *world) stop(end func(*harness.Replica) error) {
 
 func TestPodModes(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := newFixture(t, start(t, harness.Options{}))
 	w.create(namespace("in", podToIPLabel), namespace("out"))
 	stays, vanishes, web := pod("in/stays"), pod("in/vanishes"), pod("in/web-0")
 	fresh, finishes, outside := pod("in/fresh"), pod("in/finishes"), pod("out/web")
@@ -103,7 +103,7 @@ func TestPodModes(t *testing.T) {
 // TestPodToIPIsTriedAgain takes away the right to write PodToIPs for a while.
 func TestPodToIPIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{}))
+	w := newFixture(t, start(t, harness.Options{}))
 	w.create(namespace("in", podToIPLabel))
 	web := pod("in/web")
 	w.create(web)

@@ -36,7 +36,7 @@ func addressPool(name string, addresses []string, options ...poolOption) *v1beta
 }
 
 // holding makes a Service that is labeled for a pool, and its claim on an address, as if it had been given that.
-func (w *world) holding(key, pool, address string) *corev1.Service {
+func (w *fixture) holding(key, pool, address string) *corev1.Service {
 	w.t.Helper()
 	svc := service(key, port("http", 80))
 	svc.Labels = map[string]string{"pool": pool}
@@ -54,7 +54,7 @@ func (w *world) holding(key, pool, address string) *corev1.Service {
 }
 
 // poolHas waits until a pool's condition is as wanted. The pool is read anew.
-func (w *world) poolHas(p *v1beta1.AddressPool, want string) {
+func (w *fixture) poolHas(p *v1beta1.AddressPool, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("pool %s to be %s", p.Name, want), func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
@@ -68,7 +68,7 @@ func (w *world) poolHas(p *v1beta1.AddressPool, want string) {
 }
 
 // counts waits until a pool counts its addresses as "assigned of total, free".
-func (w *world) counts(p *v1beta1.AddressPool, want string) {
+func (w *fixture) counts(p *v1beta1.AddressPool, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("pool %s to count %s", p.Name, want), func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
@@ -222,7 +222,7 @@ func TestPoolStatus(t *testing.T) {
 // older pool keeps what it has.
 func TestPoolsPastAdmission(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
 	first := addressPool("first", []string{"203.0.113.0/25"})
 	large := addressPool("large-enough-to-have-what-others-want", []string{"2001:db8:77::/64"})
 	w.create(namespace("past"), first, large)
@@ -291,7 +291,7 @@ func TestPoolsPastAdmission(t *testing.T) {
 }
 
 // overlapsEverywhere makes a pool with which more is wrong than its status has room for.
-func (w *world) overlapsEverywhere(older *v1beta1.AddressPool) {
+func (w *fixture) overlapsEverywhere(older *v1beta1.AddressPool) {
 	w.t.Helper()
 	var addresses []string
 	for i := range 256 {
@@ -305,7 +305,7 @@ func (w *world) overlapsEverywhere(older *v1beta1.AddressPool) {
 }
 
 // burst makes many Services at once: the status of their pool is written now and then, not for each of them.
-func (w *world) burst() {
+func (w *fixture) burst() {
 	w.t.Helper()
 	const services = 120
 	pool := addressPool("burst", []string{"203.0.116.0/24"})

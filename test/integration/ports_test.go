@@ -45,7 +45,7 @@ func TestRefusalOfAHeldPort(t *testing.T) {
 	e.create(mover)
 	e.programmed(mover)
 	e.eventually("the same words", func() error {
-		moved := e.refusal(tryEdit(e.world, sti("held-b/mover"), tcp(5432)))
+		moved := e.refusal(tryEdit(e.fixture, sti("held-b/mover"), tcp(5432)))
 		return is(moved.Status().Details.Causes[0].Message, cause.Message)
 	})
 	e.leads(TCP, 6000, "held-b/web:80")
@@ -71,7 +71,7 @@ func TestMovingToAnotherPort(t *testing.T) {
 	s := sti("moving/s", of("moving"), tcp(100))
 	e.create(s)
 	e.leads(TCP, 100, "moving/web:80")
-	edit(e.world, s, tcp(101))
+	edit(e.fixture, s, tcp(101))
 	e.leads(TCP, 101, "moving/web:80")
 	e.leads(TCP, 100, "closed")
 	e.heldBy("moving", TCP, 100, "")
@@ -133,13 +133,13 @@ func TestAllowRules(t *testing.T) {
 
 	t.Log("a label gives a namespace its ports")
 	c := namespace("allow-c")
-	edit(e.world, c, func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "a"} })
+	edit(e.fixture, c, func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "a"} })
 	e.eventually("the label to count", func() error { return e.try(sti("allow-c/now", of("allow"), tcp(5002))) })
 }
 
 func TestAutomaticPorts(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	e := w.newEdge("auto", autoAssign(20000, 20099))
 	e.create(namespace("auto"))
 	var streams []*v1beta1.StreamIngress

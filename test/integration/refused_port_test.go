@@ -15,7 +15,7 @@ import (
 // TestNodePortsRunOut: a cluster with ten node ports, and more streams than that.
 func TestNodePortsRunOut(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{
 		APIServerFlags: []string{"--service-node-port-range=30000-30009"},
 	}}))
 	e := w.newEdge("nodeports")
@@ -84,7 +84,7 @@ func (e *edge) sorted(streams []*v1beta1.StreamIngress, want int) (programmed, r
 // TestUnnamedPort: beside an unnamed port no other is possible, which its owner can change.
 func TestUnnamedPort(t *testing.T) {
 	w := shared(t)
-	e := &edge{world: w, namespace: "edge-unnamed", class: streamClass("unnamed", "edge-unnamed")}
+	e := &edge{fixture: w, namespace: "edge-unnamed", class: streamClass("unnamed", "edge-unnamed")}
 	proxy := service("edge-unnamed/proxy", port("", 80))
 	s := sti("unnamed/s", of("unnamed"), tcp(1000))
 	w.create(namespace("edge-unnamed"), namespace("unnamed"), proxy, e.class)
@@ -104,7 +104,7 @@ func TestUnnamedPort(t *testing.T) {
 func TestOneBadPort(t *testing.T) {
 	e := shared(t).newEdge("bad")
 	proxy := e.proxy()
-	edit(e.world, proxy, func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, port("tcp-1003", 9999)) })
+	edit(e.fixture, proxy, func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, port("tcp-1003", 9999)) })
 	e.create(namespace("bad"))
 	var good []*v1beta1.StreamIngress
 	bad := sti("bad/s3", of("bad"), tcp(1003))
@@ -132,7 +132,7 @@ func TestOneBadPort(t *testing.T) {
 	e.leads(TCP, 1000, "closed")
 
 	t.Log("it opens when the name is free")
-	edit(e.world, proxy, func(s *corev1.Service) {
+	edit(e.fixture, proxy, func(s *corev1.Service) {
 		for i := range s.Spec.Ports {
 			if s.Spec.Ports[i].Port == 9999 {
 				s.Spec.Ports[i].Name = strings.ReplaceAll(s.Spec.Ports[i].Name, "tcp-", "own-")

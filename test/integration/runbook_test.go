@@ -19,7 +19,7 @@ import (
 )
 
 // tested is the block of a language that docs/operations.md gives behind the comment "tested: <name>".
-func (w *world) tested(name, language string) string {
+func (w *fixture) tested(name, language string) string {
 	w.t.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
@@ -38,7 +38,7 @@ func (w *world) tested(name, language string) string {
 }
 
 // runbook runs the commands that docs/operations.md gives behind the comment "tested: <name>", as an operator would.
-func (w *world) runbook(name string) {
+func (w *fixture) runbook(name string) {
 	w.t.Helper()
 	block := w.tested(name, "console")
 	programs, err := assets()
@@ -58,7 +58,7 @@ func (w *world) runbook(name string) {
 // inline again, and to take out what is left after an uninstallation.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
 	w.apply("config/samples")
 	w.create(namespace("shop"), namespace("rival"))
 	standing := sti("shop/standing", of("public"), tcp(5432))

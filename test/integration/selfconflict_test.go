@@ -37,7 +37,7 @@ spec: {className: self, upstream: {service: db, port: 5432}}}`
 	drawn := a.Status.Listen
 
 	t.Log("the rules get tighter")
-	edit(e.world, e.class, func(c *v1beta1.StreamIngressClass) {
+	edit(e.fixture, e.class, func(c *v1beta1.StreamIngressClass) {
 		reserved(1, 6000)(c)
 		allow(7000, 7001, "team=none")(c)
 		c.Spec.AutoAssign = nil
@@ -59,10 +59,10 @@ spec: {className: self, upstream: {service: db, port: 5432}}}`
 	t.Log("a move is judged by the rules of today")
 	// A replica that still knows the old rules would let the stream move.
 	e.eventually("the move to be refused", func() error {
-		return says(dryEdit(e.world, s, tcp(5433)), "reserves this port for itself")
+		return says(dryEdit(e.fixture, s, tcp(5433)), "reserves this port for itself")
 	})
-	mustContain(t, e.refusal(tryEdit(e.world, s, tcp(5433))).Error(), "reserves this port for itself")
-	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"after": "refusal"} })
+	mustContain(t, e.refusal(tryEdit(e.fixture, s, tcp(5433))).Error(), "reserves this port for itself")
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"after": "refusal"} })
 	e.leads(TCP, 5432, "self/db:5433")
 }
 
@@ -72,17 +72,17 @@ func TestDeletionIsNeverRefused(t *testing.T) {
 	s := sti("delete/s", of("delete"), tcp(5432), finalizer("example.com/hold"))
 	e.create(namespace("delete"), s)
 	e.programmed(s)
-	edit(e.world, e.class, reserved(1, 65535))
+	edit(e.fixture, e.class, reserved(1, 65535))
 	e.delete(s)
 
 	t.Log("while somebody's finalizer holds it, it keeps its port")
-	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
-	edit(e.world, s, to("other", 81))
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) { s.Labels = map[string]string{"a": "b"} })
+	edit(e.fixture, s, to("other", 81))
 	mustContain(t, e.refusal(e.try(sti("delete/s2", of("delete"), tcp(5432)))).Error(), "5432")
 	if got := e.holder("delete", TCP, 5432); got != "StreamIngress delete/s" {
 		t.Errorf("the port is held by %q", got)
 	}
-	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Finalizers = nil })
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) { s.Finalizers = nil })
 	e.heldBy("delete", TCP, 5432, "")
 	e.leads(TCP, 5432, "closed")
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // fetch reads a URL of a replica: its status code and its text. A replica that does not listen yet is code 0.
-func (w *world) fetch(url string) (code int, text string) {
+func (w *fixture) fetch(url string) (code int, text string) {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -38,7 +38,7 @@ func (w *world) fetch(url string) (code int, text string) {
 }
 
 // ready waits until a replica's readiness is as wanted, each check with + or -, for example "+caches -certificate".
-func (w *world) ready(r *harness.Replica, want string) {
+func (w *fixture) ready(r *harness.Replica, want string) {
 	w.t.Helper()
 	w.eventually("the readiness "+want, func() error {
 		if code, text := w.fetch(r.Health + "/healthz"); code != http.StatusOK {
@@ -59,7 +59,7 @@ func (w *world) ready(r *harness.Replica, want string) {
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 0}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 0}))
 
 	t.Log("not before the ledger is known")
 	role := &rbacv1.ClusterRole{}
@@ -143,7 +143,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // measures waits until one of the replicas has a metric.
-func (w *world) measures(want string) {
+func (w *fixture) measures(want string) {
 	w.t.Helper()
 	w.eventually("the metric "+want, func() error {
 		for _, r := range w.Replicas {
@@ -158,7 +158,7 @@ func (w *world) measures(want string) {
 // TestReferenceGrantsInstalledLater: without the Gateway API nothing is granted, and nothing waits for it.
 func TestReferenceGrantsInstalledLater(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, WithoutGatewayAPI: true}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2, WithoutGatewayAPI: true}))
 	e := w.newEdge("late")
 	w.create(namespace("shop"), namespace("data"))
 	own := sti("shop/own", of("late"), tcp(1))

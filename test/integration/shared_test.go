@@ -26,7 +26,7 @@ var sharing struct {
 }
 
 // shared runs a test beside others, in a Portcullis of two replicas that all of them share.
-func shared(t *testing.T) *world {
+func shared(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
 	sharing.once.Do(func() {
@@ -47,7 +47,7 @@ func shared(t *testing.T) *world {
 			}
 		}
 	})
-	return inWorld(t, sharing.h)
+	return newFixture(t, sharing.h)
 }
 
 // errorsIn is the last lines of a log that say more than that all goes well, few enough that what the test itself had to

@@ -12,7 +12,7 @@ import (
 
 func TestMissingTargets(t *testing.T) {
 	w := shared(t)
-	e := &edge{world: w, namespace: "edge-missing", class: streamClass("missing", "edge-missing")}
+	e := &edge{fixture: w, namespace: "edge-missing", class: streamClass("missing", "edge-missing")}
 	s := sti("missing/s", of("missing"), tcp(1000))
 	w.create(namespace("edge-missing"), namespace("missing"), e.class)
 	w.classHas(e.class, v1beta1.ConditionProgrammed, "False ServiceNotFound")
@@ -60,7 +60,7 @@ func TestConfigMapThatCannotBeWritten(t *testing.T) {
 	e.create(namespace("immutable"), before)
 	e.programmed(before)
 	cm := configMap(e.namespace+"/tcp-services", nil)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Immutable = new(true) })
 
 	after, other := sti("immutable/after", of("immutable"), tcp(1001)), sti("immutable/other", of("immutable"), udp(1001))
 	e.create(after, other)
@@ -98,7 +98,7 @@ func TestFullConfigMap(t *testing.T) {
 	cm := configMap(e.namespace+"/tcp-services", nil)
 	// Room for one more entry like the first.
 	filler := strings.Repeat("x", 1<<20-len("filler")-3*len("1001full/web:80")+2)
-	edit(e.world, cm, func(cm *corev1.ConfigMap) { cm.Data["filler"] = filler })
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) { cm.Data["filler"] = filler })
 	second, third := sti("full/second", of("full"), tcp(1002)), sti("full/third", of("full"), tcp(1000))
 	e.create(second)
 	e.programmed(second)
@@ -110,7 +110,7 @@ func TestFullConfigMap(t *testing.T) {
 	e.leads(TCP, 1000, "closed")
 
 	t.Log("room is used when it appears")
-	edit(e.world, cm, func(cm *corev1.ConfigMap) {
+	edit(e.fixture, cm, func(cm *corev1.ConfigMap) {
 		if cm.Data["filler"] != filler {
 			t.Error("the foreign key was changed")
 		}

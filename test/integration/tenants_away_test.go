@@ -12,9 +12,9 @@ import (
 )
 
 // front is a class with the Service of a proxy that stands in front of it.
-func (w *world) front(class string, proxy *corev1.Service) *edge {
+func (w *fixture) front(class string, proxy *corev1.Service) *edge {
 	w.t.Helper()
-	e := &edge{world: w, namespace: class, class: streamClass(class, class)}
+	e := &edge{fixture: w, namespace: class, class: streamClass(class, class)}
 	e.class.Spec.Service = &v1beta1.ObjectReference{Namespace: proxy.Namespace, Name: proxy.Name}
 	w.create(namespace(class), e.class)
 	w.classHas(e.class, v1beta1.ConditionAccepted, "True Accepted")
@@ -27,7 +27,7 @@ func TestAddressesOutliveTheProxysService(t *testing.T) {
 	t.Parallel()
 	options := auditOptions(3 * time.Second)
 	options.ControlPlane = controlplane.Options{Audit: true}
-	w := inWorld(t, start(t, options))
+	w := newFixture(t, start(t, options))
 	w.create(namespace("edge"), namespace("tenant"))
 	w.node("one", "10.0.0.1")
 	w.unguarded(addressPool("shared", []string{"198.51.100.9/32"}, sharesPorts, forAll, onRequest),
@@ -121,7 +121,7 @@ func TestPortsOutliveTheirClass(t *testing.T) {
 	t.Parallel()
 	options := auditOptions(3 * time.Second)
 	options.ControlPlane = controlplane.Options{Audit: true}
-	w := inWorld(t, start(t, options))
+	w := newFixture(t, start(t, options))
 	w.create(namespace("away"), namespace("tenant"))
 	w.node("one", "10.0.0.1")
 	host, other := w.newEdge("host", hostNetwork), w.newEdge("other", hostNetwork)
@@ -196,7 +196,7 @@ func TestPortsOutliveTheirClass(t *testing.T) {
 // TestPortsOfTheNodesOutliveTheirStreams deletes a stream of a proxy on the nodes, whose entry can't be taken out of the ConfigMap.
 func TestPortsOfTheNodesOutliveTheirStreams(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, auditOptions(3*time.Second)))
+	w := newFixture(t, start(t, auditOptions(3*time.Second)))
 	e := w.newEdge("host", hostNetwork)
 	w.create(namespace("away"), namespace("tenant"))
 	w.node("one", "10.0.0.1")

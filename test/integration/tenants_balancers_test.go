@@ -26,7 +26,7 @@ func lingering(svc *corev1.Service) { svc.Finalizers = []string{"tenant.example.
 func letGo(svc *corev1.Service) { svc.Finalizers = nil }
 
 // disown makes the API server forget who has written what of a Service, with what else the patch says.
-func (w *world) disown(svc *corev1.Service, more string) error {
+func (w *fixture) disown(svc *corev1.Service, more string) error {
 	patch := fmt.Sprintf(`{"metadata":{"managedFields":[{}]%s}}`, more)
 	return w.Client.Patch(w.t.Context(), svc.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
@@ -34,7 +34,7 @@ func (w *world) disown(svc *corev1.Service, more string) error {
 // TestABalancerThatIsBeingDeleted has Services go on living behind a finalizer.
 func TestABalancerThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("going-a"), namespace("going-b"))
 	w.unguarded(addressPool("going", []string{"198.51.100.1/32"}, sharesPorts, forAll, onRequest), source("going-nodes", v1beta1.SourceNodeIP))
 	w.node("going", "10.0.0.1")
@@ -81,7 +81,7 @@ func TestABalancerThatIsBeingDeleted(t *testing.T) {
 // address as soon as they are stored.
 func TestForwardedPortsNeedAVerdict(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: append([]string{"--default-load-balancer"}, shortLease...)}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: append([]string{"--default-load-balancer"}, shortLease...)}))
 	w.create(namespace("verdict"))
 	w.unguarded(source("verdict-nodes", v1beta1.SourceNodeIP))
 	w.node("verdict", "10.0.0.1")
@@ -123,7 +123,7 @@ func TestForwardedPortsNeedAVerdict(t *testing.T) {
 // it has that: its ports are judged there.
 func TestABalancerThatIsAboutToMove(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("move-a"), namespace("move-b"))
 	w.unguarded(addressPool("move", []string{"198.51.100.1/32"}, sharesPorts, forAll, onRequest),
 		addressPool("empty", []string{"198.51.100.2/32"}, forAll, onRequest), source("move-nodes", v1beta1.SourceNodeIP))
@@ -169,7 +169,7 @@ func TestABalancerThatIsAboutToMove(t *testing.T) {
 // address.
 func TestNobodyDisownsAStatus(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("disown-a"), namespace("disown-b"))
 	w.unguarded(addressPool("disown", []string{"198.51.100.2/31"}, forAll, onRequest))
 	going := balancer("disown-a/going", wants("198.51.100.2"), lingering)
@@ -206,7 +206,7 @@ func TestNobodyDisownsAStatus(t *testing.T) {
 // full fills a Service with what its owner may write, to the last few bytes that etcd takes (--max-request-bytes: 1.5 MiB).
 // Most of it are finalizers, of which there may be any number. Managed fields are reset: the API server itself drops them where
 // there is no room.
-func (w *world) full(svc *corev1.Service) {
+func (w *fixture) full(svc *corev1.Service) {
 	w.t.Helper()
 	const limit, around = 3 << 19, 250
 	prefix := strings.Repeat(strings.Repeat("x", 62)+".", 3) + "example.com/"
@@ -227,7 +227,7 @@ func (w *world) full(svc *corev1.Service) {
 // TestAStatusWithoutRoom has Services so large that nothing can be added to them, which get another address, or lose theirs.
 func TestAStatusWithoutRoom(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Audit: true}}))
 	w.create(namespace("room"))
 	w.unguarded(addressPool("room", []string{"198.51.100.4/31"}, sharesPorts, forAll, onRequest))
 	moves, loses := balancer("room/moves", wants("198.51.100.4")), balancer("room/loses", wants("198.51.100.4"), ports(port("http", 8080)))

@@ -20,7 +20,7 @@ const mine = "tenant.example.com/mine"
 // TestAStreamThatIsBeingDeleted keeps its port, and gets no other.
 func TestAStreamThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	e := w.newEdge("deleted", autoAssign(20000, 20009))
 	w.newEdge("deleted-other")
 	w.create(namespace("deleted"), namespace("beside"))
@@ -60,7 +60,7 @@ func TestAStreamThatIsBeingDeleted(t *testing.T) {
 // TestAClassThatIsBeingDeleted serves its streams until it is gone, and nobody else gets what stands on its proxy.
 func TestAClassThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, auditOptions(3*time.Second)))
+	w := newFixture(t, start(t, auditOptions(3*time.Second)))
 	e := w.newEdge("deleted", func(c *v1beta1.StreamIngressClass) { c.Finalizers = []string{mine} })
 	w.create(namespace("deleted"))
 	s := sti("deleted/s", of("deleted"), tcp(5432))
@@ -96,7 +96,7 @@ func TestAClassThatIsBeingDeleted(t *testing.T) {
 // TestFinalizersComeOffWhileNoReplicaRuns: what is deleted goes when its owner lets it, whoever is there to be asked.
 func TestFinalizersComeOffWhileNoReplicaRuns(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: append([]string{"--claim-grace=" + grace.String()}, shortLease...)}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: append([]string{"--claim-grace=" + grace.String()}, shortLease...)}))
 	e := w.newEdge("off")
 	w.create(namespace("off"))
 	unused := addressPool("off-unused", []string{"198.51.100.2/32"}, forAll, onRequest)

@@ -35,7 +35,7 @@ func fat[T client.Object](obj T) T {
 }
 
 // createSideBySide creates n objects, a few at a time.
-func (w *world) createSideBySide(n int, object func(i int) client.Object) {
+func (w *fixture) createSideBySide(n int, object func(i int) client.Object) {
 	w.t.Helper()
 	const writers = 4
 	var all sync.WaitGroup
@@ -53,7 +53,7 @@ func (w *world) createSideBySide(n int, object func(i int) client.Object) {
 }
 
 // keepsBelow fails the test if the first replica has taken too much memory.
-func (w *world) keepsBelow(mib float64) {
+func (w *fixture) keepsBelow(mib float64) {
 	w.t.Helper()
 	peak := process.Peak(w.Replicas[0].PID())
 	if peak > mib {
@@ -68,7 +68,7 @@ func (w *world) keepsBelow(mib float64) {
 func TestFatGrantsDontFillTheMemory(t *testing.T) {
 	t.Parallel()
 	const namespaces = 60
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=0"}, Env: tight}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=0"}, Env: tight}))
 	w.create(namespace("asked"))
 	for i := range namespaces {
 		w.create(namespace(fmt.Sprintf("asking-%d", i)))
@@ -105,7 +105,7 @@ func TestFatGrantsDontFillTheMemory(t *testing.T) {
 func TestFatRequestsDontFillTheMemory(t *testing.T) {
 	t.Parallel()
 	const requests = 50
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=0"}, Env: tight}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=0"}, Env: tight}))
 	w.create(namespace("fat"), namespace("lean"))
 	w.newEdge("fat")
 	stream := fat(sti("fat/stream", of("fat"), tcp(1000)))
@@ -151,7 +151,7 @@ func TestFatRequestsDontFillTheMemory(t *testing.T) {
 // TestFatServicesDontFillTheMemory: a tenant writes large Services, and the audit reads them all.
 func TestFatServicesDontFillTheMemory(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=5s"}, Env: tight}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--audit-interval=5s"}, Env: tight}))
 	w.create(namespace("fat"), addressPool("fat", []string{"192.0.2.0/24"})) // so that Services are read whole
 	w.createSideBySide(100, func(i int) client.Object { return fat(service(fmt.Sprintf("fat/service-%d", i), port("http", 80))) })
 	looks := func() float64 {

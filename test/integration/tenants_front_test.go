@@ -17,7 +17,7 @@ import (
 // on the address, so that a port which a tenant has there is no stream's, and the other way round.
 func TestTheProxyKeepsItsAddress(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("front"), namespace("tenant"))
 	w.unguarded(addressPool("front", []string{"198.51.100.9/32"}, sharesPorts, forAll, onRequest))
 	// In a namespace that the webhook for Services leaves out.
@@ -28,7 +28,7 @@ func TestTheProxyKeepsItsAddress(t *testing.T) {
 	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "kube-system", Name: "front"}
 	w.create(class)
 	w.classHas(class, v1beta1.ConditionAccepted, "True Accepted")
-	e := &edge{world: w, class: class, namespace: "front"}
+	e := &edge{fixture: w, class: class, namespace: "front"}
 	theirs := balancer("tenant/theirs", inPool("front"), ports(port("theirs", 6999)))
 	w.create(theirs)
 	w.balances(theirs, "198.51.100.9 VIP TCP/6999")
@@ -92,7 +92,7 @@ func TestTheProxyKeepsItsAddress(t *testing.T) {
 // TestTheProxyOnTheNodes is the same for a proxy that has the nodes' addresses.
 func TestTheProxyOnTheNodes(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("nodes"), namespace("tenant"))
 	w.unguarded(source("nodes", v1beta1.SourceNodeIP))
 	w.node("one", "10.0.0.1")
@@ -120,7 +120,7 @@ func TestTheProxyOnTheNodes(t *testing.T) {
 // port is one of theirs.
 func TestAProxyOnTheHostNetwork(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	e := w.newEdge("host", hostNetwork, autoAssign(7000, 7001))
 	foreign := configMap(e.namespace+"/tcp-services", nil)
 	w.create(namespace("host"), namespace("tenant"))

@@ -16,7 +16,7 @@ import (
 // lead to its Services: no stream and no class is looked at for that. One that does is noticed, by its streams alone.
 func TestGrantsWakeOnlyWhomTheyConcern(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	e, other := w.newEdge("grants", hostNetwork), w.newEdge("other", hostNetwork)
 	w.create(namespace("asking"), namespace("asked"), service("asked/db", port("", 80)), grant("asked/yes", "asking"))
 	const streams, touches = 20, 100

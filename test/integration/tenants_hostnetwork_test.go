@@ -16,7 +16,7 @@ import (
 )
 
 // everyReplica waits until each replica answers as check wants it: the API server's next connection is to the next of them.
-func (w *world) everyReplica(what string, check func() error) {
+func (w *fixture) everyReplica(what string, check func() error) {
 	w.t.Helper()
 	for range w.Replicas {
 		w.Reconnect()
@@ -28,7 +28,7 @@ func (w *world) everyReplica(what string, check func() error) {
 // a stream of a proxy that listens on the nodes. When the pool comes, they and the class are looked at in the same moment.
 func TestParkedServicesGetNoPortOfAStream(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	e := w.newEdge("parked", hostNetwork)
 	w.create(namespace("parked"), namespace("data"), namespace("tenant"))
 	w.node("one", "10.0.0.1")
@@ -98,7 +98,7 @@ func TestParkedServicesGetNoPortOfAStream(t *testing.T) {
 // has the port of one of its streams.
 func TestAProxyThatMovesToTheNodes(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, auditOptions(3*time.Second)))
+	w := newFixture(t, start(t, auditOptions(3*time.Second)))
 	e := w.newEdge("moves")
 	w.create(namespace("moves"), namespace("tenant"), source("nodes", v1beta1.SourceNodeIP))
 	w.node("one", "10.0.0.1")

@@ -30,7 +30,7 @@ func manyHosts(key string, hosts int, domain string) *networkingv1.Ingress {
 func TestAnIngressWithTooManyHosts(t *testing.T) {
 	t.Parallel()
 	const many, most, domain = 3 * exposure.MostEntries, exposure.MostEntries, "hosts.example.com"
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("hosts"), namespace("hosts-beside"))
 	site := manyHosts("hosts/site", many, domain)
 	hosts := func(n int) { w.eventuallyHeld("Ingress hosts/site", n) }
@@ -79,7 +79,7 @@ func TestAnIngressWithTooManyHosts(t *testing.T) {
 }
 
 // eventuallyHeld waits until a holder has so many claims.
-func (w *world) eventuallyHeld(holder string, n int) {
+func (w *fixture) eventuallyHeld(holder string, n int) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s to hold %d points", holder, n), func() error { return is(len(w.claimsHeldBy(holder)), n) })
 }
@@ -90,7 +90,7 @@ func TestEntriesWaitForNoNeighbor(t *testing.T) {
 	const ingresses, paths = 32, 64
 	w := shared(t)
 	w.create(namespace("enters"), namespace("enters-too"))
-	all := newChronicle(t, w.Harness, nil, &networkingv1.IngressList{}, &v1beta1.EdgeClaimList{})
+	all := newHistory(t, w.Harness, nil, &networkingv1.IngressList{}, &v1beta1.EdgeClaimList{})
 	w.createSideBySide(ingresses, func(i int) client.Object {
 		return manyPaths(fmt.Sprintf("enters/i%d", i), paths, fmt.Sprintf("i%d.enters.example.com", i))
 	})

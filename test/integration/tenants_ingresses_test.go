@@ -75,7 +75,7 @@ func TestNobodyHidesAnIngress(t *testing.T) {
 // TestAServiceThatIsBeingDeleted keeps its host, and gets no other.
 func TestAServiceThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("last"), namespace("next"))
 	svc := asking("last/web", "host=last.example.com")
 	lingering(svc)

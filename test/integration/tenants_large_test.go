@@ -21,7 +21,7 @@ import (
 // What a tenant with thousands of paths and ports costs others.
 
 // claimsHeldBy are the points that a holder has claims on.
-func (w *world) claimsHeldBy(holder string) (points []string) {
+func (w *fixture) claimsHeldBy(holder string) (points []string) {
 	w.t.Helper()
 	var list v1beta1.EdgeClaimList
 	if err := w.Client.List(w.t.Context(), &list, client.MatchingFields{"spec.heldBy": holder}); err != nil {
@@ -108,7 +108,7 @@ func TestAnIngressOutgrowsItsClaims(t *testing.T) {
 // it, as if that Ingress were made for its Service.
 func TestNobodySharesAPathOfALargeIngress(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("large-held"), namespace("large-beside"))
 	const host = "held.large.example.com"
 	site := manyPaths("large-held/site", 100, host)
@@ -150,7 +150,7 @@ func TestNobodySharesAPathOfALargeIngress(t *testing.T) {
 // 20,000 hosts, and another one be served beside them: for as many claims as alone, and in no other time, as far as a machine can tell that is shared.
 func TestALargeNeighborCostsNothing(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
 	w.create(namespace("large"), namespace("small"))
 	e := w.newEdge("neighbor", autoAssign(20000, 29999))
 	w.unguarded(addressPool("neighbor", []string{"198.51.100.128/25"}, sharesPorts, forAll, onRequest),

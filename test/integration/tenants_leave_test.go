@@ -40,7 +40,7 @@ func (e *edge) notLedOut(s *v1beta1.StreamIngress) {
 // Service that Portcullis makes for a stream of the former, whichever of them is first and in whatever way it leads outside.
 func TestNoClassLeadsOutsideByAnothersLeave(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	out, in := w.newEdge("out"), w.newEdge("in", insideOnly)
 	w.create(namespace("leave"))
 
@@ -75,7 +75,7 @@ func TestNoClassLeadsOutsideByAnothersLeave(t *testing.T) {
 // TestAliasesLeadOutside has a tenant make a Service of its own one for a DNS name, also while nobody looks.
 func TestAliasesLeadOutside(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: shortLease}))
 	in := w.newEdge("in", insideOnly)
 	db := service("leave/db", port("", 5432))
 	w.create(namespace("leave"), db)
@@ -109,7 +109,7 @@ func TestAliasesLeadOutside(t *testing.T) {
 // of all kinds: it is told the same of each of them, and of none that is there.
 func TestRefusalsTellNothingOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	out := w.newEdge("out")
 	w.newEdge("in", insideOnly)
 	w.create(namespace("asking"), namespace("asked"), service("asked/web", port("", 80)))

@@ -28,7 +28,7 @@ func TestNobodyFillsTheMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	profiles := "127.0.0.1:" + strconv.Itoa(ports[0])
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--pprof-bind-address=" + profiles}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--pprof-bind-address=" + profiles}}))
 	e := w.newEdge("memory")
 	w.create(namespace("memory", podToIPLabel), addressPool("memory", []string{"192.0.2.0/24"}))
 	const few, many, balancers, each = 1, 20, 4, 7 + 4
@@ -86,7 +86,7 @@ func TestNobodyFillsTheMemoryByWhatItServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	profiles := "127.0.0.1:" + strconv.Itoa(ports[0])
-	w := inWorld(t, start(t, harness.Options{
+	w := newFixture(t, start(t, harness.Options{
 		Replicas: 1, Flags: []string{"--audit-interval=0", "--pprof-bind-address=" + profiles}, Env: tight,
 	}))
 	w.create(namespace("serves"))
@@ -126,7 +126,7 @@ func TestNobodyFillsTheMemoryByWhatItServes(t *testing.T) {
 }
 
 // heap is how much of the heap of the first replica is in use when its garbage has been collected, in bytes.
-func (w *world) heap(profiles string) int64 {
+func (w *fixture) heap(profiles string) int64 {
 	w.t.Helper()
 	if _, err := controlplane.Get(w.t.Context(), http.DefaultClient, "http://"+profiles+"/debug/pprof/heap?gc=1"); err != nil {
 		w.t.Fatal(err)
@@ -164,7 +164,7 @@ func endpointSlice(key string) *discoveryv1.EndpointSlice {
 // looked at again.
 func TestALabelWakesNobody(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	w.newEdge("label")
 	w.create(namespace("label"))
 	const streams, touches = 60, 100
@@ -200,7 +200,7 @@ func TestALabelWakesNobody(t *testing.T) {
 }
 
 // looks is how often the first replica has looked at a stream or a class.
-func (w *world) looks() (n float64) {
+func (w *fixture) looks() (n float64) {
 	values := metrics(w, w.Replicas[0].Metrics+"/metrics", http.DefaultClient)
 	for _, controller := range []string{"streamingress", "streamingressclass"} {
 		for _, result := range []string{"success", "requeue", "requeue_after", "error"} {
@@ -211,7 +211,7 @@ func (w *world) looks() (n float64) {
 }
 
 // idle waits until nothing has been counted for longer than a reconciler puts a look off that may not be needed.
-func (w *world) idle(count func() float64) {
+func (w *fixture) idle(count func() float64) {
 	w.t.Helper()
 	last, since := -1.0, time.Now()
 	w.eventually("the reconcilers to have nothing to do", func() error {

@@ -35,7 +35,7 @@ type holding struct {
 }
 
 // hold has Portcullis' writes in a namespace held back until let is called: of "services", or of "services/status".
-func (w *world) hold(namespace, resource string) *holding {
+func (w *fixture) hold(namespace, resource string) *holding {
 	w.t.Helper()
 	h := &holding{pass: make(chan struct{}), waiting: map[int]bool{}}
 	w.interpose("holding-"+namespace, `{
@@ -49,7 +49,7 @@ func (w *world) hold(namespace, resource string) *holding {
 
 // interpose has the API server ask a webhook of somebody else's until the test ends: for what rules, selectors and conditions,
 // as JSON, say.
-func (w *world) interpose(name, what string, webhook http.Handler) {
+func (w *fixture) interpose(name, what string, webhook http.Handler) {
 	w.t.Helper()
 	server := httptest.NewTLSServer(webhook)
 	w.t.Cleanup(server.Close)
@@ -181,7 +181,7 @@ func nodePorts(key string, n int32) *corev1.Service {
 }
 
 // attemptsOn are the writes that Portcullis has asked for of a Service, granted or not.
-func (w *world) attemptsOn(namespace, name string) int {
+func (w *fixture) attemptsOn(namespace, name string) int {
 	w.t.Helper()
 	writes, err := w.Writes()
 	must(w, err)
@@ -194,7 +194,7 @@ func (w *world) attemptsOn(namespace, name string) int {
 func TestAFullNodePortRange(t *testing.T) {
 	t.Parallel()
 	const streams, fit = 200, 25
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{
 		APIServerFlags: []string{"--service-node-port-range=30000-30029"}, Audit: true,
 	}}))
 	e := w.newEdge("range")

@@ -24,7 +24,7 @@ import (
 // again, as admission refuses to change one that streams count on.
 func TestLeaveToLeadOutside(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--cluster-domain=corp.example.org"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--cluster-domain=corp.example.org"}}))
 	e := w.newEdge("leave")
 	w.create(namespace("leave"))
 	byIP := sti("leave/ip", of("leave"), tcp(1), outside("192.0.2.7", 5432))
@@ -82,7 +82,7 @@ func TestLeaveToLeadOutside(t *testing.T) {
 // by a finalizer of a stream, by orphaning what it had, and by taking its Service.
 func TestNothingLeadsOutsideWithoutAStreamAndLeave(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Controllers: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{Controllers: true}}))
 	must(w, w.StartControllers(t.Context()))
 	e := w.newEdge("leave")
 	w.create(namespace("leave"))
@@ -144,7 +144,7 @@ func (e *edge) orphans(s *v1beta1.StreamIngress) {
 		s := s.DeepCopy()
 		e.create(s)
 		e.reaches(s, fmt.Sprintf("TCP %s:%d", s.Spec.Upstream.Host, s.Spec.Upstream.Port.IntVal))
-		must(e.world, e.Client.Delete(e.t.Context(), s, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		must(e.fixture, e.Client.Delete(e.t.Context(), s, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 		stays := false
 		e.eventually("the Service to be orphaned or deleted", func() error {
 			err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(svc), svc)
@@ -174,7 +174,7 @@ func (e *edge) leadsNowhere(service string) {
 // TestForeignPortsOutliveTheirObject: what is foreign on a proxy stays so while its Service or its ConfigMap is made anew.
 func TestForeignPortsOutliveTheirObject(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
 	e := w.newManualEdge("anew")
 	w.create(namespace("first"))
 	held := func(port int32, by string) {

@@ -17,7 +17,7 @@ import (
 
 // namesake creates the Service of an Ingress's name, which asks for nothing, and has the Ingress bear the mark of being made
 // for it.
-func (w *world) namesake(ing *networkingv1.Ingress) *corev1.Service {
+func (w *fixture) namesake(ing *networkingv1.Ingress) *corev1.Service {
 	w.t.Helper()
 	svc := service(ing.Namespace+"/"+ing.Name, port("http", 80))
 	w.create(svc)
@@ -29,7 +29,7 @@ func (w *world) namesake(ing *networkingv1.Ingress) *corev1.Service {
 // with who served it first: that one's Service gets it, and theirs do not.
 func TestNobodyTakesAPathByServingItToo(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
 	const host = "paths.example.com"
 	w.create(namespace("path-first"), namespace("path-later"))
 	older := map[string]*corev1.Service{}
@@ -79,7 +79,7 @@ func TestNobodyTakesAPathByServingItToo(t *testing.T) {
 // has both come while none does.
 func TestAPathOfALargeIngressAfterARestart(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
 	w.create(namespace("restart-held"), namespace("restart-beside"))
 	hosts := []string{"before.example.com", "meanwhile.example.com"}
 	var large, own []*networkingv1.Ingress
@@ -111,7 +111,7 @@ func TestAPathOfALargeIngressAfterARestart(t *testing.T) {
 // first with all that it lists.
 func TestNobodyTakesAPathByHavingItsHost(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
 	const host, path = "shared.paths.example.com", "/own/7"
 	w.create(namespace("host-first"), namespace("path-served"))
 	site := manyPaths("host-first/site", 100, host)

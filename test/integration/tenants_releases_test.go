@@ -27,7 +27,7 @@ const (
 )
 
 // fill has a tenant hold many paths, whose releases are slow from then on.
-func (w *world) fill(tenant string) {
+func (w *fixture) fill(tenant string) {
 	w.t.Helper()
 	for i := range clearedIngresses {
 		w.create(manyPaths(fmt.Sprintf("%s/i%d", tenant, i), clearedPaths, fmt.Sprintf("i%d.%s.example.com", i, tenant)))
@@ -48,14 +48,14 @@ func (w *world) fill(tenant string) {
 }
 
 // clear has the tenant delete all that it holds.
-func (w *world) clear(tenant string) {
+func (w *fixture) clear(tenant string) {
 	w.t.Helper()
 	must(w, w.Client.DeleteAllOf(w.t.Context(), &networkingv1.Ingress{}, client.InNamespace(tenant)))
 }
 
 // freedBefore waits until the claims of some names are gone, and counts those of the tenant that went before from did, and from
 // then on until the last of them was gone.
-func (c *chronicle) freedBefore(w *world, tenant string, from client.Object, claims ...string) (before, meanwhile int) {
+func (c *history) freedBefore(w *fixture, tenant string, from client.Object, claims ...string) (before, meanwhile int) {
 	w.t.Helper()
 	w.eventually("the others to be free", func() error {
 		before, meanwhile = 0, 0
@@ -92,7 +92,7 @@ func TestReleasesWaitForNoNeighbor(t *testing.T) {
 		w.create(namespace(tenant), stream)
 		w.programmed(stream)
 		w.fill(tenant)
-		all := newChronicle(t, w.Harness, nil, &v1beta1.StreamIngressList{}, &v1beta1.EdgeClaimList{})
+		all := newHistory(t, w.Harness, nil, &v1beta1.StreamIngressList{}, &v1beta1.EdgeClaimList{})
 		w.clear(tenant)
 		w.delete(stream)
 		before, meanwhile := all.freedBefore(w, tenant, stream, claim.Stream("waits", TCP, 6000).Name())
@@ -115,7 +115,7 @@ func TestReleasesWaitForNoNeighbor(t *testing.T) {
 func TestLeftoversWaitForNoNeighbor(t *testing.T) {
 	t.Parallel()
 	const others = 8
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--leader-elect=false"}}))
 	w.create(namespace("clears"))
 	w.fill("clears")
 	var ingresses []client.Object
@@ -127,7 +127,7 @@ func TestLeftoversWaitForNoNeighbor(t *testing.T) {
 		w.create(namespace(fmt.Sprintf("waits-%d", i)), ingresses[i])
 		w.pointHeldBy(claims[i], fmt.Sprintf("Ingress waits-%d/site", i))
 	}
-	all := newChronicle(t, w.Harness, nil, &v1beta1.EdgeClaimList{})
+	all := newHistory(t, w.Harness, nil, &v1beta1.EdgeClaimList{})
 	must(w, w.Replicas[0].Kill())
 	w.clear("clears")
 	w.delete(ingresses...)

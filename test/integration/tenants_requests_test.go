@@ -26,7 +26,7 @@ import (
 // What is admitted is not stored yet: a quota is judged after all webhooks, and whether a name exists even later.
 
 // without has a quota allow a namespace no object of a kind, and waits until it is in force.
-func (w *world) without(namespace, resources string, refused func() error) {
+func (w *fixture) without(namespace, resources string, refused func() error) {
 	w.t.Helper()
 	quota := &corev1.ResourceQuota{}
 	quota.Namespace, quota.Name = namespace, "none"
@@ -41,7 +41,7 @@ func (w *world) without(namespace, resources string, refused func() error) {
 }
 
 // claimsOf counts the claims of all objects of a namespace.
-func (w *world) claimsOf(namespace string) (n int) {
+func (w *fixture) claimsOf(namespace string) (n int) {
 	w.t.Helper()
 	var list v1beta1.EdgeClaimList
 	must(w, w.Client.List(w.t.Context(), &list))
@@ -58,7 +58,7 @@ func (w *world) claimsOf(namespace string) (n int) {
 func TestRequestsThatAreNeverStored(t *testing.T) {
 	t.Parallel()
 	const replicas, ports, requests = 2, 250, 300
-	w := inWorld(t, start(t, harness.Options{Replicas: replicas, ControlPlane: controlplane.Options{Controllers: true}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: replicas, ControlPlane: controlplane.Options{Controllers: true}}))
 	must(w, w.StartControllers(t.Context()))
 	w.newEdge("flooded", hostNetwork, autoAssign(20000, 20000+ports-1))
 	w.create(namespace("flood"), namespace("calm"))
@@ -150,7 +150,7 @@ func TestABurstIsNotToldToWait(t *testing.T) {
 }
 
 // withoutRetries creates streams, and returns the first answer: other clients try again by themselves when they are told to.
-func (w *world) withoutRetries() func(s *v1beta1.StreamIngress) error {
+func (w *fixture) withoutRetries() func(s *v1beta1.StreamIngress) error {
 	w.t.Helper()
 	config := w.Config()
 	config.WarningHandlerWithContext = rest.NoWarnings{}
@@ -167,7 +167,7 @@ func (w *world) withoutRetries() func(s *v1beta1.StreamIngress) error {
 // TestNamesThatExist creates objects of names that are taken: nothing is claimed for them.
 func TestNamesThatExist(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.newEdge("exist", hostNetwork)
 	w.create(namespace("exist-a"))
 	w.unguarded(addressPool("exist", []string{"198.51.100.64/32"}, sharesPorts, forAll, onRequest))

@@ -37,7 +37,7 @@ func numbered(n int, from int32) []corev1.ServicePort {
 
 func TestANamespaceHasItsShareOfPorts(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	e := w.newEdge("share", allow(5000, 5099, ""), atMost(2), allow(6000, 6000, ""), autoAssign(5000, 5099))
 	w.create(namespace("share-a"), namespace("share-b"))
 	one, two := sti("share-a/one", of("share"), tcp(5000)), sti("share-a/two", of("share"), auto(TCP))
@@ -113,7 +113,7 @@ func TestAFloodTakesNoMoreThanItsShare(t *testing.T) {
 
 func TestANamespaceHasItsShareOfAPool(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	w.create(namespace("pool-a"), namespace("pool-b"))
 	mustContain(t, w.refusal(w.try(source("own", v1beta1.SourceClusterIP, upTo(2)))).Error(), "spec.maxPerNamespace", "each Service has cluster IPs of its own")
 	whole := addressPool("whole", []string{"198.51.100.0/29"}, forAll, onRequest, upTo(2))
@@ -166,7 +166,7 @@ func TestANamespaceHasItsShareOfAPool(t *testing.T) {
 // TestAServiceHasItsPorts has Services ask for more ports, and more hosts and paths, than one gets.
 func TestAServiceHasItsPorts(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--max-ports-per-service=3", "--max-http-points-per-service=3"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--max-ports-per-service=3", "--max-http-points-per-service=3"}}))
 	w.create(namespace("many"))
 	w.unguarded(addressPool("many", []string{"198.51.100.16/32"}, sharesPorts, forAll, onRequest))
 	svc := balancer("many/web", inPool("many"), ports(numbered(3, 80)...))

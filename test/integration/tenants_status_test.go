@@ -19,13 +19,13 @@ import (
 )
 
 // patch changes a stored object by a JSON merge patch.
-func (w *world) patch(object client.Object, text string) {
+func (w *fixture) patch(object client.Object, text string) {
 	w.t.Helper()
 	must(w, w.Client.Patch(w.t.Context(), object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
 // awaitStatus waits until writes of the status of a Service are held back.
-func (h *holding) awaitStatus(w *world, svc *corev1.Service) {
+func (h *holding) awaitStatus(w *fixture, svc *corev1.Service) {
 	w.t.Helper()
 	config, err := w.ConfigFor(harness.User, "system:masters")
 	must(w, err)
@@ -48,7 +48,7 @@ func (h *holding) awaitStatus(w *world, svc *corev1.Service) {
 // attempts.
 func TestALateStatusForwardsNothing(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, harness.Options{Replicas: 1}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1}))
 	w.create(namespace("late"))
 	w.unguarded(source("late-nodes", v1beta1.SourceNodeIP))
 	w.node("late-1", "10.0.0.1")
@@ -105,7 +105,7 @@ func TestALateStatusForwardsNothing(t *testing.T) {
 }
 
 // followServices are the Services of a namespace at each of their changes from now on.
-func (w *world) followServices(namespace string) func(yield func(*corev1.Service) bool) {
+func (w *fixture) followServices(namespace string) func(yield func(*corev1.Service) bool) {
 	w.t.Helper()
 	watcher, err := client.NewWithWatch(w.Config(), client.Options{Scheme: harness.Scheme()})
 	must(w, err)

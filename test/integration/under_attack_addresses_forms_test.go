@@ -96,7 +96,7 @@ func TestAnAddressIsPromisedWholeOrByItsPorts(t *testing.T) {
 
 // raceOfMovers has Services ask for one address after another, faster than any status is written, and forget who has written
 // theirs: at any moment, many are about to move to what another one is about to leave.
-func raceOfMovers(l *lender) {
+func raceOfMovers(l *poolFixture) {
 	const movers, addresses, enough = 6, 9, 30
 	l.lendable(lending("moving", "192.0.2.101-192.0.2.109"))
 	users := l.creators("mover", movers)

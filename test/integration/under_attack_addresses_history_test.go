@@ -18,10 +18,10 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// addressChronicle starts a chronicle of the Services of h that Portcullis serves, and of their claims.
-func addressChronicle(t *testing.T, h *harness.Harness) *chronicle {
+// addressHistory starts a history of the Services of h that Portcullis serves, and of their claims.
+func addressHistory(t *testing.T, h *harness.Harness) *history {
 	t.Helper()
-	return newChronicle(t, h, func() moment {
+	return newHistory(t, h, func() moment {
 		return &addressMoment{services: map[types.NamespacedName]*corev1.Service{}, claims: map[string]*v1beta1.EdgeClaim{}}
 	}, &corev1.ServiceList{}, &v1beta1.EdgeClaimList{})
 }
@@ -146,9 +146,9 @@ func listedAddresses(svc *corev1.Service) (listed []netip.Addr) {
 	return listed
 }
 
-// TestTheChronicleSees tells stories in which something is wrong, and some in which nothing is: what finds nothing is only
-// worth something if it would find it.
-func TestTheChronicleSees(t *testing.T) {
+// TestHistoryFindsWhatIsWrong has histories in which something is wrong, and some in which nothing is: a check that finds
+// nothing is only worth something if it would find it.
+func TestHistoryFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	svc := func(name, ip string, ports ...int32) happening {
 		stored := borrower("ns/" + name)

@@ -20,7 +20,7 @@ func TestPoolsChangeUnseen(t *testing.T) {
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")
 	h := start(t, o)
-	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
+	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	old := lending("old", "192.0.2.1-192.0.2.8")
 	l.lendable(old)
 	l.create(namespace("unseen"))
@@ -89,23 +89,23 @@ func TestPoolsChangeUnseen(t *testing.T) {
 	t.Log("and back")
 	l.create(lending("old", "192.0.2.1-192.0.2.8"))
 	l.lends(8)
-	l.history.mustHold(l.world)
+	l.history.mustHold(l.fixture)
 }
 
 // unseen does something while nobody is there.
-func (l *lender) unseen(do func()) {
+func (l *poolFixture) unseen(do func()) {
 	l.t.Helper()
-	must(l.world, l.Replicas[len(l.Replicas)-1].Kill())
+	must(l.fixture, l.Replicas[len(l.Replicas)-1].Kill())
 	guard := l.unguard()
 	do()
 	guard()
 	_, err := l.StartReplica(l.t.Context())
-	must(l.world, err)
+	must(l.fixture, err)
 	l.guarded()
 }
 
 // everWithout says whether a Service was without an address after it had one.
-func (l *lender) everWithout(key types.NamespacedName) bool {
+func (l *poolFixture) everWithout(key types.NamespacedName) bool {
 	had := false
 	for _, e := range l.history.sorted() {
 		svc, ok := e.stored.(*corev1.Service)
@@ -127,10 +127,10 @@ func TestForeignAddressesStay(t *testing.T) {
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false", "--default-load-balancer")
 	h := start(t, o)
-	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
+	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	l.lendable(lending("ours", "192.0.2.1-192.0.2.20"))
 	l.create(namespace("foreign"))
-	must(l.world, h.Replicas[0].Kill())
+	must(l.fixture, h.Replicas[0].Kill())
 	wrote := map[string]string{"theirs": "192.0.2.1", "classless": "203.0.113.1", "host": "", "adopted": "192.0.2.2"}
 	for name, class := range map[string]*string{"theirs": new("example.com/lb"), "classless": nil, "host": nil, "adopted": nil} {
 		svc := borrower("foreign/"+name, func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = class })
@@ -140,11 +140,11 @@ func TestForeignAddressesStay(t *testing.T) {
 			entry.Hostname = "lb.example.com"
 		}
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{entry}
-		must(l.world, l.Client.Status().Update(t.Context(), svc, client.FieldOwner("another-controller")))
+		must(l.fixture, l.Client.Status().Update(t.Context(), svc, client.FieldOwner("another-controller")))
 	}
 	l.create(borrower("foreign/nobodys", classless))
 	_, err := h.StartReplica(t.Context())
-	must(l.world, err)
+	must(l.fixture, err)
 
 	read := func(name string) *corev1.Service {
 		svc := borrower("foreign/" + name)
@@ -165,11 +165,11 @@ func TestForeignAddressesStay(t *testing.T) {
 	})
 	// Something to do for all of them: they are changed, Portcullis starts anew, and again without the flag.
 	for _, flag := range []string{"--default-load-balancer=true", "--default-load-balancer=false"} {
-		must(l.world, h.Replicas[len(h.Replicas)-1].Kill())
+		must(l.fixture, h.Replicas[len(h.Replicas)-1].Kill())
 		_, err := h.StartReplica(t.Context(), flag)
-		must(l.world, err)
+		must(l.fixture, err)
 		for name := range wrote {
-			edit(l.world, read(name), func(svc *corev1.Service) { svc.Spec.Ports[0].Port++ })
+			edit(l.fixture, read(name), func(svc *corev1.Service) { svc.Spec.Ports[0].Port++ })
 		}
 		time.Sleep(2 * time.Second)
 		for name, ip := range wrote {

@@ -28,7 +28,7 @@ func TestAddressesStay(t *testing.T) {
 	o := raceOptions()
 	o.ControlPlane.Audit = true
 	h := start(t, o)
-	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
+	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	want := l.settled()
 
 	quiet := func(what string, disturb func()) {
@@ -46,45 +46,45 @@ func TestAddressesStay(t *testing.T) {
 	quiet("rolling update", func() {
 		for _, r := range h.Replicas {
 			_, err := h.StartReplica(t.Context())
-			must(l.world, err)
-			must(l.world, r.Retire(t.Context()))
+			must(l.fixture, err)
+			must(l.fixture, r.Retire(t.Context()))
 		}
-		leader(l.world, h.Replicas[len(h.Replicas)-2:]...)
+		leader(l.fixture, h.Replicas[len(h.Replicas)-2:]...)
 	})
 	quiet("the leader dies", l.changeLeader)
 	quiet("all replicas die", func() {
 		for _, r := range h.Replicas {
-			must(l.world, r.Kill())
+			must(l.fixture, r.Kill())
 		}
 		for range 2 {
 			_, err := h.StartReplica(t.Context())
-			must(l.world, err)
+			must(l.fixture, err)
 		}
-		leader(l.world, h.Replicas[len(h.Replicas)-2:]...)
+		leader(l.fixture, h.Replicas[len(h.Replicas)-2:]...)
 	})
 	l.neverMoved()
 
 	erase := func() {
 		for key := range want {
 			svc := borrower(key.String())
-			must(l.world, l.Client.Status().Patch(t.Context(), svc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"loadBalancer":null}}`))))
+			must(l.fixture, l.Client.Status().Patch(t.Context(), svc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"loadBalancer":null}}`))))
 		}
 	}
 	erase()
 	l.isExactly(want)
 	for _, r := range h.Replicas {
-		must(l.world, r.Kill())
+		must(l.fixture, r.Kill())
 	}
 	erase()
 	_, err := h.StartReplica(t.Context())
-	must(l.world, err)
+	must(l.fixture, err)
 	l.isExactly(want)
 	l.neverMoved()
-	l.history.mustHold(l.world)
+	l.history.mustHold(l.fixture)
 }
 
 // settled makes Services of every kind, and returns what they have.
-func (l *lender) settled() map[types.NamespacedName]string {
+func (l *poolFixture) settled() map[types.NamespacedName]string {
 	l.t.Helper()
 	l.readyNode("stay-0", "10.0.0.10")
 	l.readyNode("stay-1", "10.0.0.11")
@@ -127,7 +127,7 @@ func (l *lender) settled() map[types.NamespacedName]string {
 
 // counted waits until the pools count the addresses that Services have. While this machine stands still nothing is written
 // either, and what is held back comes later.
-func (l *lender) counted(has map[types.NamespacedName]string) {
+func (l *poolFixture) counted(has map[types.NamespacedName]string) {
 	l.t.Helper()
 	distinct := map[string]bool{}
 	for _, addresses := range has {
@@ -162,10 +162,10 @@ func TestAddressesOfTheKilled(t *testing.T) {
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")
 	h := start(t, o)
-	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
+	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	l.lendable(lending("killed", "10.0.0.0/8"))
 	users := l.creators("killed", 8)
-	stop := killing(l.world)
+	stop := killing(l.fixture)
 	var group sync.WaitGroup
 	for i, c := range users {
 		group.Go(func() {
@@ -197,7 +197,7 @@ func TestAddressesOfTheKilled(t *testing.T) {
 	}
 	t.Logf("%d Services have their addresses after %d kills", len(has), kills)
 	l.neverMoved()
-	l.history.mustHold(l.world)
+	l.history.mustHold(l.fixture)
 }
 
 // TestManyAddresses gives a crowd of Services addresses of a pool with millions, and counts what Portcullis writes.
@@ -205,7 +205,7 @@ func TestManyAddresses(t *testing.T) {
 	t.Parallel()
 	const services, clients = 2000, 32
 	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}})
-	l := &lender{world: inWorld(t, h), history: addressChronicle(t, h)}
+	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	l.lendable(lending("many", "10.0.0.0/8"))
 	users := l.creators("many", clients)
 	l.settles(poolsRest)
@@ -239,5 +239,5 @@ func TestManyAddresses(t *testing.T) {
 		t.Errorf("%.2f writes for a Service, want 2.5 at most", perService)
 	}
 	l.neverMoved()
-	l.history.mustHold(l.world)
+	l.history.mustHold(l.fixture)
 }

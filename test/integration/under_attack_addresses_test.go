@@ -22,10 +22,10 @@ import (
 func TestNoAddressTwice(t *testing.T) {
 	t.Parallel()
 	h := start(t, raceOptions())
-	history := addressChronicle(t, h)
+	history := addressHistory(t, h)
 	for _, race := range []struct {
 		name string
-		run  func(*lender)
+		run  func(*poolFixture)
 	}{
 		{"the last addresses", raceForTheLast},
 		{"one address", raceForOne},
@@ -36,16 +36,16 @@ func TestNoAddressTwice(t *testing.T) {
 		{"by Services that move all the time", raceOfMovers},
 	} {
 		t.Run(race.name, func(t *testing.T) {
-			l := &lender{world: inWorld(t, h), history: history}
+			l := &poolFixture{fixture: newFixture(t, h), history: history}
 			race.run(l)
-			history.mustHold(l.world)
+			history.mustHold(l.fixture)
 			l.clear()
 		})
 	}
 }
 
 // clear deletes all Services that have addresses or wait for some, and all pools.
-func (l *lender) clear() {
+func (l *poolFixture) clear() {
 	l.t.Helper()
 	list := &corev1.ServiceList{}
 	if err := l.Client.List(l.t.Context(), list); err != nil {
@@ -63,7 +63,7 @@ func (l *lender) clear() {
 }
 
 // changeLeader kills the leader, and starts another replica in its place.
-func (l *lender) changeLeader() {
+func (l *poolFixture) changeLeader() {
 	l.t.Helper()
 	var alive []*harness.Replica
 	for _, r := range l.Replicas {
@@ -73,14 +73,14 @@ func (l *lender) changeLeader() {
 			alive = append(alive, r)
 		}
 	}
-	must(l.world, leader(l.world, alive...).Kill())
+	must(l.fixture, leader(l.fixture, alive...).Kill())
 	_, err := l.StartReplica(l.t.Context())
-	must(l.world, err)
+	must(l.fixture, err)
 }
 
 // raceForTheLast lets a hundred Services want one of ten addresses. The leader dies while they are created, and again
 // while half of those that were served go.
-func raceForTheLast(l *lender) {
+func raceForTheLast(l *poolFixture) {
 	const services, addresses = 100, 10
 	l.lendable(lending("last", "192.0.2.1-192.0.2.10"))
 	users := l.creators("last", 20)
@@ -112,7 +112,7 @@ func raceForTheLast(l *lender) {
 		})
 		l.lends(addresses)
 		for _, c := range users {
-			must(l.world, c.DeleteAllOf(l.t.Context(), &corev1.Service{}, client.InNamespace(c.namespace)))
+			must(l.fixture, c.DeleteAllOf(l.t.Context(), &corev1.Service{}, client.InNamespace(c.namespace)))
 		}
 	}
 	l.lends(0)
@@ -120,7 +120,7 @@ func raceForTheLast(l *lender) {
 
 // raceForOne lets twenty users ask for the same address, again and again, with other leaders in between. Who asks for
 // something is told at once.
-func raceForOne(l *lender) {
+func raceForOne(l *poolFixture) {
 	const rounds = 60
 	l.lendable(lending("one", "198.51.100.0/24"))
 	users := l.creators("one", 20)
@@ -130,11 +130,11 @@ func raceForOne(l *lender) {
 			l.changeLeader()
 		}
 		address := fmt.Sprintf("198.51.100.%d", round)
-		y.mustBeOne(l.world, round, all(users, func(_ int, c *creator) error {
+		y.mustBeOne(l.fixture, round, all(users, func(_ int, c *creator) error {
 			return c.Create(l.t.Context(), borrower(fmt.Sprintf("%s/round-%d", c.namespace, round), wants(address)))
 		}))
 	}
-	y.report(l.world, false)
+	y.report(l.fixture, false)
 	has := l.lends(rounds)
 	for key, address := range has {
 		var round int
@@ -145,7 +145,7 @@ func raceForOne(l *lender) {
 }
 
 // raceForSharedPorts lets three Services want each of 40 ports of two addresses: two of them can have it.
-func raceForSharedPorts(l *lender) {
+func raceForSharedPorts(l *poolFixture) {
 	const points = 40
 	l.lendable(lending("shared", "203.0.113.1-203.0.113.2", sharesPorts))
 	users := l.creators("shared", 12)
@@ -170,7 +170,7 @@ func raceForSharedPorts(l *lender) {
 }
 
 // raceForNodePorts lets sixteen users ask for the same port of the nodes, again and again.
-func raceForNodePorts(l *lender) {
+func raceForNodePorts(l *poolFixture) {
 	const rounds = 40
 	nodes := []*corev1.Node{l.readyNode("race-0", "10.0.0.10"), l.readyNode("race-1", "10.0.0.11")}
 	l.lendable(lending("nodes", ""))
@@ -180,11 +180,11 @@ func raceForNodePorts(l *lender) {
 		if round == rounds/2 {
 			l.changeLeader()
 		}
-		y.mustBeOne(l.world, round, all(users, func(_ int, c *creator) error {
+		y.mustBeOne(l.fixture, round, all(users, func(_ int, c *creator) error {
 			return c.Create(l.t.Context(), borrower(fmt.Sprintf("%s/round-%d", c.namespace, round), ports(port("p", int32(8000+round)))))
 		}))
 	}
-	y.report(l.world, false)
+	y.report(l.fixture, false)
 	for key, addresses := range l.lends(rounds) {
 		if addresses != "10.0.0.10,10.0.0.11" {
 			l.t.Errorf("%s has %s", key, addresses)
@@ -197,7 +197,7 @@ func raceForNodePorts(l *lender) {
 
 // raceUnguarded stores Services past admission that want the same address. Whoever has it keeps it; when it goes, another
 // one gets it.
-func raceUnguarded(l *lender) {
+func raceUnguarded(l *poolFixture) {
 	const rivals, address = 60, "192.0.2.1"
 	l.lendable(lending("past", "192.0.2.1-192.0.2.20"))
 	users := l.creators("past", 12)
@@ -237,7 +237,7 @@ func raceUnguarded(l *lender) {
 // raceForAllOrAPort lets users ask for the same address, again and again, while its pool is made anew: it gave the whole
 // address, and gives single ports of it from then on, or the other way round. Whatever a replica takes for the truth at that
 // moment, nobody may have a port of an address that is somebody's whole.
-func raceForAllOrAPort(l *lender) {
+func raceForAllOrAPort(l *poolFixture) {
 	const rounds, address = 40, "192.0.2.1"
 	users := l.creators("forms", 12)
 	forms := []*v1beta1.AddressPool{lending("forms", address), lending("forms", address, sharesPorts)}
@@ -267,7 +267,7 @@ func raceForAllOrAPort(l *lender) {
 		time.Sleep(200 * time.Millisecond) // for the statuses of those who were told yes
 		yes += len(got.yes)
 		for _, c := range users {
-			must(l.world, c.DeleteAllOf(l.t.Context(), &corev1.Service{}, client.InNamespace(c.namespace)))
+			must(l.fixture, c.DeleteAllOf(l.t.Context(), &corev1.Service{}, client.InNamespace(c.namespace)))
 		}
 		l.eventually("all of the address to be given back", func() error { return l.leftovers(nil) })
 	}

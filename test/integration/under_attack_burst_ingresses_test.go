@@ -22,7 +22,7 @@ import (
 func TestThousandExposedServices(t *testing.T) {
 	t.Parallel()
 	const services, parallel = 1000, 32
-	w := inWorld(t, start(t, harness.Options{ControlPlane: controlplane.Options{Audit: true}, Replicas: 2}))
+	w := newFixture(t, start(t, harness.Options{ControlPlane: controlplane.Options{Audit: true}, Replicas: 2}))
 	w.create(namespace("thousand"))
 	numbers := make(chan int)
 	var all sync.WaitGroup
@@ -97,7 +97,7 @@ func TestThousandExposedServices(t *testing.T) {
 }
 
 // awaitLooked waits until a replica that leads has looked at a number of exposed Services.
-func (w *world) awaitLooked(replica, services int) {
+func (w *fixture) awaitLooked(replica, services int) {
 	w.t.Helper()
 	w.eventually("a leader that has looked at every Service", func() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
@@ -112,7 +112,7 @@ func (w *world) awaitLooked(replica, services int) {
 
 // ourWrites counts what the replicas have asked the API server to change, by resource, verb and outcome. What keeps the
 // replicas themselves running does not count.
-func ourWrites(w *world) map[string]int {
+func ourWrites(w *fixture) map[string]int {
 	w.t.Helper()
 	all, err := w.Writes()
 	if err != nil {

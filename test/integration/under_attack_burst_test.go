@@ -18,7 +18,7 @@ func TestBurst(t *testing.T) {
 	t.Parallel()
 	const streams, clients = 1000, 32
 	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}})
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	e := w.newEdge("burst")
 	users := w.creators("burst", clients)
 	w.settles(3 * time.Second)
@@ -79,7 +79,7 @@ func TestBurst(t *testing.T) {
 }
 
 // writes are what Portcullis has written so far, leases, events and dry runs left out.
-func (w *world) writes() (ours []controlplane.Write) {
+func (w *fixture) writes() (ours []controlplane.Write) {
 	w.t.Helper()
 	all, err := w.Writes()
 	must(w, err)
@@ -93,7 +93,7 @@ func (w *world) writes() (ours []controlplane.Write) {
 }
 
 // settles waits until Portcullis has written nothing for a while.
-func (w *world) settles(quiet time.Duration) {
+func (w *fixture) settles(quiet time.Duration) {
 	w.t.Helper()
 	since, last := time.Now(), len(w.writes())
 	w.eventually(fmt.Sprintf("no writes for %v", quiet), func() error {

@@ -15,7 +15,7 @@ import (
 func nobody() *v1beta1.StreamIngress { return sti("default/probe", of("there-is-no-such-class")) }
 
 // unguard takes the webhooks away and returns what puts them back.
-func (w *world) unguard() (guard func()) {
+func (w *fixture) unguard() (guard func()) {
 	w.t.Helper()
 	webhooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	webhooks.Name = "portcullis"
@@ -32,7 +32,7 @@ func (w *world) unguard() (guard func()) {
 }
 
 // guarded waits until the API server asks Portcullis.
-func (w *world) guarded() {
+func (w *fixture) guarded() {
 	w.t.Helper()
 	w.eventually("the API server to ask Portcullis", func() error {
 		if err := w.Client.Create(w.t.Context(), nobody(), client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -52,7 +52,7 @@ func TestUnguarded(t *testing.T) {
 	h := start(t, o)
 	for _, name := range []string{"running", "down"} {
 		t.Run(name, func(t *testing.T) {
-			w := inWorld(t, h)
+			w := newFixture(t, h)
 			e := w.newEdge(name)
 			for i := range each {
 				w.create(namespace(fmt.Sprintf("%s-%d", name, i)))

@@ -31,7 +31,7 @@ type creator struct {
 }
 
 // creators makes n users and their namespaces, <prefix>-0 and so on.
-func (w *world) creators(prefix string, n int) []*creator {
+func (w *fixture) creators(prefix string, n int) []*creator {
 	w.t.Helper()
 	all := make([]*creator, n)
 	for i := range all {
@@ -145,7 +145,7 @@ type tally struct {
 }
 
 // mustBeOne adds a round for one free port: one yes, and none only when somebody got no verdict.
-func (y *tally) mustBeOne(w *world, round int, got answers) {
+func (y *tally) mustBeOne(w *fixture, round int, got answers) {
 	w.t.Helper()
 	y.add(got)
 	if len(got.yes) > 1 {
@@ -169,7 +169,7 @@ func (y *tally) add(got answers) {
 }
 
 // report logs the counts. Where nothing was disturbed, most rounds have to be free of errors, or nothing was tested.
-func (y *tally) report(w *world, disturbed bool) {
+func (y *tally) report(w *fixture, disturbed bool) {
 	w.t.Helper()
 	w.t.Logf("%d rounds, %d without errors: %d yes, %d no, %d without a verdict, the last: %v",
 		y.rounds, y.decided, y.yes, y.no, y.unclear, y.last)
@@ -179,7 +179,7 @@ func (y *tally) report(w *world, disturbed bool) {
 }
 
 // decisions is how many decisions on StreamIngresses a replica has counted.
-func decisions(w *world, r *harness.Replica) (total float64) {
+func decisions(w *fixture, r *harness.Replica) (total float64) {
 	w.t.Helper()
 	for line, value := range metrics(w, r.Metrics+"/metrics", http.DefaultClient) {
 		if strings.HasPrefix(line, "portcullis_admission_decisions_total{") && strings.Contains(line, `kind="StreamIngress"`) {
@@ -190,7 +190,7 @@ func decisions(w *world, r *harness.Replica) (total float64) {
 }
 
 // metrics reads an endpoint: values by name and labels.
-func metrics(w *world, url string, from *http.Client) map[string]float64 {
+func metrics(w *fixture, url string, from *http.Client) map[string]float64 {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {

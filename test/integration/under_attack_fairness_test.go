@@ -33,7 +33,7 @@ func TestCrowd(t *testing.T) {
 	h := start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{APIServerFlags: []string{
 		"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",
 	}}})
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	users := w.serviceAccounts("crowd", accounts)
 	e := w.newEdge("crowd", hostNetwork)
 
@@ -85,7 +85,7 @@ func TestCrowd(t *testing.T) {
 }
 
 // serviceAccounts are n users with the right to create streams in their namespace, of which there are ten.
-func (w *world) serviceAccounts(prefix string, n int) []*creator {
+func (w *fixture) serviceAccounts(prefix string, n int) []*creator {
 	w.t.Helper()
 	namespaces := w.creators(prefix, 10)
 	users := make([]*creator, n)
@@ -119,7 +119,7 @@ func (w *world) serviceAccounts(prefix string, n int) []*creator {
 }
 
 // crowd lets every user create a stream at the same moment.
-func (w *world) crowd(name string, firstPort int32, users []*creator) (got answers, slowest time.Duration) {
+func (w *fixture) crowd(name string, firstPort int32, users []*creator) (got answers, slowest time.Duration) {
 	w.t.Helper()
 	var mu sync.Mutex
 	got = all(users, func(i int, c *creator) error {
@@ -134,7 +134,7 @@ func (w *world) crowd(name string, firstPort int32, users []*creator) (got answe
 }
 
 // dispatched is how many requests the API server has worked on, by the FlowSchema that they were classified into.
-func (w *world) dispatched() map[string]float64 {
+func (w *fixture) dispatched() map[string]float64 {
 	w.t.Helper()
 	admin, err := rest.HTTPClientFor(w.Config())
 	must(w, err)
@@ -150,7 +150,7 @@ func (w *world) dispatched() map[string]float64 {
 }
 
 // schemaOf is the name of the FlowSchema into which requests of a user are classified now.
-func (w *world) schemaOf(user string, groups ...string) (string, error) {
+func (w *fixture) schemaOf(user string, groups ...string) (string, error) {
 	config, err := w.ConfigFor(user, groups...)
 	if err != nil {
 		return "", err

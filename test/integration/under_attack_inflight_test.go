@@ -19,11 +19,11 @@ var errSlow = errors.New("the request that was held back has timed out")
 
 // raceInFlight holds requests back between Portcullis's yes and their being stored, and has meanwhile done whatever
 // could let the ledger believe that nobody needs the port any more.
-func raceInFlight(w *world) {
-	e, t := w.newEdge("inflight", hostNetwork), w.newTurnstile()
+func raceInFlight(w *fixture) {
+	e, t := w.newEdge("inflight", hostNetwork), w.newBlockingWebhook()
 	attacks, slow := []struct {
 		name string
-		run  func(e *edge, t *turnstile, id string, port int32) error
+		run  func(e *edge, t *blockingWebhook, id string, port int32) error
 	}{
 		{"a twin is created and deleted", createTwin(create, deleted)},
 		{"a twin is created and moves away", createTwin(create, moved)},
@@ -58,17 +58,17 @@ func raceInFlight(w *world) {
 func deleted(e *edge, s *v1beta1.StreamIngress) { e.delete(s) }
 
 func moved(e *edge, s *v1beta1.StreamIngress) {
-	edit(e.world, s, func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(*s.Spec.Listen + 100) })
+	edit(e.fixture, s, func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(*s.Spec.Listen + 100) })
 }
 
 // createTwin holds back the creation of a stream, creates another of the same name, which is stored first, makes that
 // one give up the port, and sees whether a rival gets it before the first one is stored.
 func createTwin(
 	first func(context.Context, client.Client, *v1beta1.StreamIngress) error, giveUp func(*edge, *v1beta1.StreamIngress),
-) func(e *edge, t *turnstile, id string, port int32) error {
-	return func(e *edge, t *turnstile, id string, port int32) error {
+) func(e *edge, t *blockingWebhook, id string, port int32) error {
+	return func(e *edge, t *blockingWebhook, id string, port int32) error {
 		slow := t.late("validating", id)
-		ended := slow.begin(e.world, func(c client.Client) error {
+		ended := slow.begin(e.fixture, func(c client.Client) error {
 			return first(e.t.Context(), c, sti(id+"-a/twin", of("inflight"), tcp(port)))
 		})
 		e.heldBy("inflight", TCP, port, "StreamIngress "+id+"-a/twin")
@@ -90,14 +90,14 @@ func createTwin(
 }
 
 // overtakeMove holds back a move to a port, and changes the stream meanwhile, so that the move has to begin anew.
-func overtakeMove(e *edge, t *turnstile, id string, port int32) error {
+func overtakeMove(e *edge, t *blockingWebhook, id string, port int32) error {
 	e.create(sti(id+"-a/mover", of("inflight"), tcp(port+200)))
 	slow := t.late("validating", id)
-	ended := slow.begin(e.world, func(c client.Client) error { return c.Patch(e.t.Context(), sti(id+"-a/mover"), moveTo(port)) })
+	ended := slow.begin(e.fixture, func(c client.Client) error { return c.Patch(e.t.Context(), sti(id+"-a/mover"), moveTo(port)) })
 	e.heldBy("inflight", TCP, port, "StreamIngress "+id+"-a/mover")
 	e.Reconnect()
-	edit(e.world, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 81)(s) })
-	edit(e.world, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 80)(s) })
+	edit(e.fixture, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 81)(s) })
+	edit(e.fixture, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 80)(s) })
 	rival := e.rival(id, port)
 	slow.let()
 	return oneOf(<-ended, rival)
@@ -105,13 +105,13 @@ func overtakeMove(e *edge, t *turnstile, id string, port int32) error {
 
 // regressMove holds back a move before Portcullis is asked, so that it comes when a later move to the same port has been
 // promised already, with a generation that is stored by then.
-func regressMove(e *edge, t *turnstile, id string, port int32) error {
+func regressMove(e *edge, t *blockingWebhook, id string, port int32) error {
 	e.create(sti(id+"-a/mover", of("inflight"), tcp(port+200)))
 	old, recent := t.late("mutating", id+"-old"), t.late("validating", id+"-recent")
 	move := func(c client.Client) error { return c.Patch(e.t.Context(), sti(id+"-a/mover"), moveTo(port)) }
-	oldEnded := old.begin(e.world, move)
-	edit(e.world, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 81)(s) })
-	recentEnded := recent.begin(e.world, move)
+	oldEnded := old.begin(e.fixture, move)
+	edit(e.fixture, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 81)(s) })
+	recentEnded := recent.begin(e.fixture, move)
 	e.heldBy("inflight", TCP, port, "StreamIngress "+id+"-a/mover")
 	e.Reconnect()
 	// The old move is asked about now. It can't be stored, and begins anew when it finds out: that is held back, too.
@@ -131,7 +131,7 @@ func regressMove(e *edge, t *turnstile, id string, port int32) error {
 	err := oneOf(<-recentEnded, rival)
 	again.let()
 	e.t.Logf("the old move ended with: %v", <-oldEnded)
-	edit(e.world, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 80)(s) })
+	edit(e.fixture, sti(id+"-a/mover"), func(s *v1beta1.StreamIngress) { to("web", 80)(s) })
 	return err
 }
 

@@ -101,7 +101,7 @@ func (c *churn) insist(what string, try func() error) {
 
 // killing kills the one replica with SIGKILL at random moments, and starts another, until the function it returns is
 // called. That one returns how often it did, and leaves a replica running.
-func killing(w *world) (stop func() int) {
+func killing(w *fixture) (stop func() int) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan int)
 	go func() {
@@ -124,7 +124,7 @@ func killing(w *world) (stop func() int) {
 }
 
 // restart kills the last replica, and starts another after a pause.
-func restart(w *world, pause time.Duration) error {
+func restart(w *fixture, pause time.Duration) error {
 	if err := w.Replicas[len(w.Replicas)-1].Kill(); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false") // a lease would only make the test wait
 	h := start(t, o)
-	w, history := inWorld(t, h), chronicled(t, h)
+	w, history := newFixture(t, h), streamHistory(t, h)
 	e := w.newEdge("killed", autoAssign(30000, 30999))
 	const foreign = "9000=default/manual:80"
 	edit(w, configMap(e.namespace+"/tcp-services", nil), func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"9000": "default/manual:80"} })

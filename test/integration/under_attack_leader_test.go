@@ -10,7 +10,7 @@ import (
 )
 
 // leader waits until one of the replicas leads.
-func leader(w *world, of ...*harness.Replica) *harness.Replica {
+func leader(w *fixture, of ...*harness.Replica) *harness.Replica {
 	w.t.Helper()
 	var found *harness.Replica
 	w.eventually("a leader", func() error {
@@ -41,7 +41,7 @@ func others(all []*harness.Replica, without *harness.Replica) (rest []*harness.R
 func TestLeaderChanges(t *testing.T) {
 	t.Parallel()
 	h := start(t, raceOptions())
-	w, history := inWorld(t, h), chronicled(t, h)
+	w, history := newFixture(t, h), streamHistory(t, h)
 	e := w.newEdge("leaders", autoAssign(30000, 30999))
 	c := e.churning("leaders", 2)
 	c.live(0, 50, 8)

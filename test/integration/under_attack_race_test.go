@@ -42,10 +42,10 @@ func TestNoDoubleYes(t *testing.T) {
 	o := raceOptions()
 	o.Flags = append(o.Flags, longLease...)
 	h := start(t, o)
-	c := chronicled(t, h)
+	c := streamHistory(t, h)
 	for _, race := range []struct {
 		name string
-		run  func(*world)
+		run  func(*fixture)
 	}{
 		{"creates", raceCreates},
 		{"updates", raceUpdates},
@@ -55,7 +55,7 @@ func TestNoDoubleYes(t *testing.T) {
 		{"in flight", raceInFlight},
 	} {
 		t.Run(race.name, func(t *testing.T) {
-			w := inWorld(t, h)
+			w := newFixture(t, h)
 			before := make([]float64, len(h.Replicas))
 			for i, r := range h.Replicas {
 				before[i] = decisions(w, r)
@@ -75,7 +75,7 @@ func TestNoDoubleYes(t *testing.T) {
 }
 
 // raceCreates lets all users create a stream for the same free port.
-func raceCreates(w *world) {
+func raceCreates(w *fixture) {
 	e, users := w.newEdge("creates", hostNetwork), w.creators("creates", rivals)
 	var y tally
 	for round := range rounds {
@@ -94,7 +94,7 @@ func raceCreates(w *world) {
 }
 
 // raceUpdates lets all users move the streams that they have to the same free port.
-func raceUpdates(w *world) {
+func raceUpdates(w *fixture) {
 	e, users := w.newEdge("updates", hostNetwork), w.creators("updates", rivals)
 	for i, c := range users {
 		w.create(sti(c.namespace+"/mover", of("updates"), tcp(int32(100+i))))
@@ -113,7 +113,7 @@ func raceUpdates(w *world) {
 
 // raceDraws lets two of the users leave the port out, and the others ask for the one that the first of them is about to
 // be given.
-func raceDraws(w *world) {
+func raceDraws(w *fixture) {
 	e, users := w.newEdge("draws", hostNetwork, autoAssign(20000, 20000+4*longRounds)), w.creators("draws", rivals)
 	var y tally
 	for round := range longRounds {
@@ -149,7 +149,7 @@ func raceDraws(w *world) {
 
 // raceAborted lets half of the users for a port hang up or crash at random moments, while answers of the webhook are
 // late, or get lost.
-func raceAborted(w *world) {
+func raceAborted(w *fixture) {
 	e, users := w.newEdge("aborted", hostNetwork), w.creators("aborted", rivals)
 	for i, c := range users {
 		w.create(sti(c.namespace+"/mover", of("aborted"), tcp(int32(100+i))))
@@ -199,7 +199,7 @@ func raceAborted(w *world) {
 }
 
 // raceRecreated lets one user delete and create the same stream as fast as it can, beside rivals for its port.
-func raceRecreated(w *world) {
+func raceRecreated(w *fixture) {
 	e, users := w.newEdge("recreated", hostNetwork), w.creators("recreated", 4)
 	deadline := time.Now().Add(10 * time.Second)
 	var y tally

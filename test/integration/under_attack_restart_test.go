@@ -14,7 +14,7 @@ import (
 func TestAPIServerCrashes(t *testing.T) {
 	t.Parallel()
 	h := start(t, raceOptions())
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	e := w.newEdge("restart", autoAssign(30000, 30999))
 	c := e.churning("restart", 4)
 	ended := make(chan struct{})
@@ -50,7 +50,7 @@ func TestCertificateIsGarbage(t *testing.T) {
 	o := raceOptions()
 	o.Replicas, o.Flags = 1, append(o.Flags, "--leader-elect=false")
 	h := start(t, o)
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	e := w.newEdge("certificate")
 	w.create(namespace("certificate"))
 	for i, down := range []bool{false, true} {

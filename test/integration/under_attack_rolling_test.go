@@ -13,7 +13,7 @@ func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	const users, updates = 8, 2
 	h := start(t, raceOptions())
-	w := inWorld(t, h)
+	w := newFixture(t, h)
 	e := w.newEdge("rolling", hostNetwork)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup

@@ -24,14 +24,14 @@ import (
 )
 
 // disagree waits until ledger and cluster disagree about so many points of each kind.
-func (w *world) disagree(claims, points int) {
+func (w *fixture) disagree(claims, points int) {
 	w.t.Helper()
 	w.measures(fmt.Sprintf(`portcullis_ledger_disagreements{kind="claim_without_holder"} %d`, claims))
 	w.measures(fmt.Sprintf(`portcullis_ledger_disagreements{kind="point_without_claim"} %d`, points))
 }
 
 // told waits for a warning about an object that has all the texts.
-func (w *world) told(kind, name, reason string, texts ...string) {
+func (w *fixture) told(kind, name, reason string, texts ...string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("an event %s on %s %s", reason, kind, name), func() error {
 		var list eventsv1.EventList
@@ -50,7 +50,7 @@ func (w *world) told(kind, name, reason string, texts ...string) {
 }
 
 // forbid takes a verb on a resource from Portcullis, until the function it returns is called.
-func (w *world) forbid(verb, resource string) (allow func()) {
+func (w *fixture) forbid(verb, resource string) (allow func()) {
 	w.t.Helper()
 	role := &rbacv1.ClusterRole{}
 	role.Name = "portcullis"
@@ -85,7 +85,7 @@ func auditOptions(interval time.Duration) harness.Options {
 // who keeps Portcullis from its work.
 func TestDisagreementsAreTold(t *testing.T) {
 	t.Parallel()
-	w := inWorld(t, start(t, auditOptions(3*time.Second)))
+	w := newFixture(t, start(t, auditOptions(3*time.Second)))
 	e := w.newEdge("audit")
 	w.create(namespace("audit"))
 	s, u := sti("audit/s", of("audit"), tcp(5432)), sti("audit/u", of("audit"), udp(53))
@@ -173,7 +173,7 @@ func balanced(key string) *corev1.Service {
 }
 
 // audits is how often ledger and cluster were compared.
-func (w *world) audits() (done float64) {
+func (w *fixture) audits() (done float64) {
 	w.t.Helper()
 	for _, r := range w.Replicas {
 		done += metrics(w, r.Metrics+"/metrics", http.DefaultClient)[`portcullis_ledger_audits_total{result="done"}`]
@@ -187,7 +187,7 @@ func TestABusyLedgerIsNoDisagreement(t *testing.T) {
 	t.Parallel()
 	// What is under way on a busy machine may take many seconds, and is no disagreement before an interval has passed. With
 	// suspects there are six looks an interval.
-	w := inWorld(t, start(t, auditOptions(30*time.Second)))
+	w := newFixture(t, start(t, auditOptions(30*time.Second)))
 	w.newEdge("busy", autoAssign(20000, 20009))
 	pool := &v1beta1.AddressPool{}
 	pool.Name, pool.Spec.Addresses = "busy", []string{"192.0.2.0/30"}

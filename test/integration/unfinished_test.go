@@ -18,7 +18,7 @@ func TestCreationThatFailsHalfWay(t *testing.T) {
 	t.Parallel()
 	// It must not end before a refusal has told of it, on a busy machine too.
 	const grace = 40 * time.Second
-	w := inWorld(t, start(t, harness.Options{
+	w := newFixture(t, start(t, harness.Options{
 		ControlPlane: controlplane.Options{Controllers: true}, Replicas: 1, Flags: []string{"--claim-grace=" + grace.String()},
 	}))
 	must(w, w.StartControllers(t.Context()))

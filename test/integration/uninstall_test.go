@@ -40,7 +40,7 @@ type installation struct {
 // former installation has left is kept for longer than any test takes.
 func uninstalling(t *testing.T, replicas int) *installation {
 	t.Helper()
-	w := inWorld(t, start(t, harness.Options{
+	w := newFixture(t, start(t, harness.Options{
 		ControlPlane: controlplane.Options{Audit: true, AuditReads: true}, Replicas: replicas,
 		Flags: slices.Concat(shortLease, []string{"--claim-grace=1h"}),
 	}))
@@ -85,14 +85,14 @@ func (i *installation) doors() map[string]string {
 		&corev1.ConfigMapList{}, &corev1.ServiceList{}, &networkingv1.IngressList{}, &discoveryv1.EndpointSliceList{},
 	} {
 		for _, namespace := range []string{"uninstall", i.namespace} {
-			must(i.world, i.Client.List(i.t.Context(), list, client.InNamespace(namespace)))
+			must(i.fixture, i.Client.List(i.t.Context(), list, client.InNamespace(namespace)))
 			content, err := json.Marshal(list)
-			must(i.world, err)
+			must(i.fixture, err)
 			var read struct{ Items []json.RawMessage }
-			must(i.world, json.Unmarshal(content, &read))
+			must(i.fixture, json.Unmarshal(content, &read))
 			for _, item := range read.Items {
 				var object unstructured.Unstructured
-				must(i.world, json.Unmarshal(item, &object.Object))
+				must(i.fixture, json.Unmarshal(item, &object.Object))
 				doors[fmt.Sprintf("%T %s/%s", list, namespace, object.GetName())] = string(item)
 			}
 		}
@@ -122,7 +122,7 @@ func (i *installation) unchanged(was map[string]string, since int) {
 func (i *installation) toDoors() []controlplane.Write {
 	i.t.Helper()
 	writes, err := i.Writes()
-	must(i.world, err)
+	must(i.fixture, err)
 	return slices.DeleteFunc(writes, func(r controlplane.Write) bool {
 		resource, _, _ := strings.Cut(strings.TrimSuffix(r.Resource, "/status"), ".")
 		return r.User != harness.User || !slices.Contains([]string{"configmaps", "services", "ingresses", "endpointslices"}, resource)
@@ -135,7 +135,7 @@ func (i *installation) asksForKinds() {
 	i.t.Helper()
 	count := func() int {
 		requests, err := i.Requests()
-		must(i.world, err)
+		must(i.fixture, err)
 		return len(slices.DeleteFunc(requests, func(r controlplane.Request) bool {
 			return r.User != harness.User || r.Verb != "get" || !strings.HasPrefix(r.Resource, "customresourcedefinitions")
 		}))
@@ -172,13 +172,13 @@ func (i *installation) calm(r *harness.Replica) {
 func (i *installation) reinstall(flags ...string) *harness.Replica {
 	i.t.Helper()
 	for _, r := range i.Replicas {
-		must(i.world, r.Terminate())
+		must(i.fixture, r.Terminate())
 	}
 	objects, err := controlplane.Render(i.t.Context(), "config/crd")
-	must(i.world, err)
-	must(i.world, controlplane.Apply(i.t.Context(), i.Config(), "install", objects...))
+	must(i.fixture, err)
+	must(i.fixture, controlplane.Apply(i.t.Context(), i.Config(), "install", objects...))
 	next, err := i.StartReplica(i.t.Context(), flags...)
-	must(i.world, err)
+	must(i.fixture, err)
 	// A leader that has not begun to look for what to let go of when the kinds vanish does not begin any more.
 	i.eventually("the leader to look for what no class names", func() error {
 		return is(strings.Contains(next.LogTail(1<<24), `"msg":"Starting workers","controller":"formertarget"`), true)
@@ -248,7 +248,7 @@ func TestUninstallationAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := uninstalling(t, 1)
 			objects, err := controlplane.Render(t.Context(), "config/overlays/standalone")
-			must(i.world, err)
+			must(i.fixture, err)
 			// No controller here finishes the deletion of a namespace.
 			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" })
 			if reversed {
@@ -257,7 +257,7 @@ func TestUninstallationAtOnce(t *testing.T) {
 			var manifests strings.Builder
 			for _, o := range objects {
 				content, err := json.Marshal(o)
-				must(i.world, err)
+				must(i.fixture, err)
 				manifests.WriteString("---\n" + string(content) + "\n")
 			}
 			was, writes := i.doors(), len(i.toDoors())
@@ -295,7 +295,7 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 	i.classHas(heldClass, v1beta1.ConditionProgrammed, "True Programmed")
 	heldClaim := &v1beta1.EdgeClaim{}
 	heldClaim.Name = "stream.uninstall.tcp.7000"
-	edit(i.world, heldClaim, func(c *v1beta1.EdgeClaim) { c.Finalizers = []string{hold} })
+	edit(i.fixture, heldClaim, func(c *v1beta1.EdgeClaim) { c.Finalizers = []string{hold} })
 
 	was, writes := i.doors(), len(i.toDoors())
 	for _, kind := range kinds[:4] {
@@ -305,20 +305,20 @@ func TestUninstallationUnderTwoLeaders(t *testing.T) {
 		left, err := i.kubectl("", "get", "-A", "-o", "name", strings.Join(kinds[:4], ","))
 		return errors.Join(err, is(len(strings.Fields(left)), 4))
 	})
-	first := leader(i.world, i.Replicas...)
-	must(i.world, first.Terminate())
-	next := leader(i.world, others(i.Replicas, first)...)
+	first := leader(i.fixture, i.Replicas...)
+	must(i.fixture, first.Terminate())
+	next := leader(i.fixture, others(i.Replicas, first)...)
 	i.asksForKinds()
 	last, err := i.StartReplica(t.Context())
-	must(i.world, err)
-	must(i.world, next.Terminate())
-	leader(i.world, last)
+	must(i.fixture, err)
+	must(i.fixture, next.Terminate())
+	leader(i.fixture, last)
 	i.asksForKinds()
 	i.unchanged(was, writes)
 	i.says(last, leaves, 1)
 
 	for _, object := range []client.Object{held, heldClass, heldPool, heldClaim} {
-		edit(i.world, object, func(o client.Object) { o.SetFinalizers(nil) })
+		edit(i.fixture, object, func(o client.Object) { o.SetFinalizers(nil) })
 	}
 	for _, kind := range kinds[:4] {
 		i.mustKubectl("", "wait", "crd", definition(kind), "--for=delete", "--timeout="+patience.String())

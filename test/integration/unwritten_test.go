@@ -13,13 +13,13 @@ import (
 )
 
 // audited is a Portcullis whose writes are counted.
-func audited(t *testing.T) *world {
+func audited(t *testing.T) *fixture {
 	t.Helper()
-	return inWorld(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
+	return newFixture(t, start(t, harness.Options{Replicas: 2, ControlPlane: controlplane.Options{Audit: true}}))
 }
 
 // written are all writes so far but those that were dry, the Lease of the leader, and what the test was refused.
-func (w *world) written() []controlplane.Write {
+func (w *fixture) written() []controlplane.Write {
 	w.t.Helper()
 	writes, err := w.Writes()
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *world) written() []controlplane.Write {
 const silence = 10 * time.Second
 
 // quiet waits until nothing has been written for that long, and returns what has been by then.
-func (w *world) quiet() []controlplane.Write {
+func (w *fixture) quiet() []controlplane.Write {
 	w.t.Helper()
 	var last []controlplane.Write
 	since := time.Now()
@@ -54,7 +54,7 @@ func (w *world) quiet() []controlplane.Write {
 }
 
 // quietly fails the test if anything has been written since.
-func (w *world) quietly(since []controlplane.Write, what string) {
+func (w *fixture) quietly(since []controlplane.Write, what string) {
 	w.t.Helper()
 	if now := w.written(); len(now) > len(since) {
 		w.t.Errorf("%s wrote %+v", what, now[len(since):])
@@ -93,7 +93,7 @@ func TestNoNeedlessWrites(t *testing.T) {
 }
 
 // dryRuns asks kubectl what would happen, each way, and compares with what happens in truth where that is a no.
-func dryRuns(t *testing.T, w *world, e *edge) {
+func dryRuns(t *testing.T, w *fixture, e *edge) {
 	t.Helper()
 	for name, test := range map[string]struct {
 		key, spec string
@@ -135,7 +135,7 @@ func dryRuns(t *testing.T, w *world, e *edge) {
 }
 
 // steady watches a whole minute in which nothing happens.
-func steady(t *testing.T, w *world, before []controlplane.Write) {
+func steady(t *testing.T, w *fixture, before []controlplane.Write) {
 	t.Helper()
 	select {
 	case <-time.After(time.Minute):

@@ -19,11 +19,11 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// turnstile is a webhook of somebody else's, as a policy engine is one, that is slow for some users. It holds a request
+// blockingWebhook is a webhook of somebody else's, as a policy engine is one, that is slow for some users. It holds a request
 // back for as long as a test wants: before Portcullis is asked (mutating) or while the API server waits for its answer
 // only (validating).
-type turnstile struct {
-	w   *world
+type blockingWebhook struct {
+	w   *fixture
 	url string
 	ca  []byte
 
@@ -34,24 +34,24 @@ type turnstile struct {
 // late is a user whose next request is held back.
 type late struct {
 	client.Client
-	// arrived is closed when the request is at the turnstile.
+	// arrived is closed when the request is at the blocking webhook.
 	arrived chan struct{}
 	pass    chan struct{}
 	once    sync.Once
 }
 
-// newTurnstile stands up the turnstile until the test ends.
-func (w *world) newTurnstile() *turnstile {
+// newBlockingWebhook serves one until the test ends.
+func (w *fixture) newBlockingWebhook() *blockingWebhook {
 	w.t.Helper()
-	t := &turnstile{w: w, held: map[string]*late{}}
+	t := &blockingWebhook{w: w, held: map[string]*late{}}
 	server := httptest.NewTLSServer(http.HandlerFunc(t.serve))
 	w.t.Cleanup(server.Close)
 	t.url, t.ca = server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "turnstile"}}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "turnstile"}}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "blocking-webhook"}}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "blocking-webhook"}}
 	var hook admissionregistrationv1.ValidatingWebhook
 	must(w, json.Unmarshal([]byte(`{
-		"name": "turnstile.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+		"name": "blocking-webhook.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
 		"rules": [{"apiGroups": ["`+v1beta1.GroupName+`"], "apiVersions": ["*"], "resources": ["streamingresses"],
 			"operations": ["CREATE", "UPDATE"]}],
 		"matchConditions": [{"name": "late", "expression": "request.userInfo.username.startsWith('late-')"}]
@@ -66,15 +66,15 @@ func (w *world) newTurnstile() *turnstile {
 	w.t.Cleanup(func() {
 		for _, configuration := range []client.Object{validating, mutating} {
 			if err := w.Client.Delete(context.Background(), configuration); err != nil {
-				w.t.Errorf("removing the turnstile: %v", err)
+				w.t.Errorf("removing the blocking webhook: %v", err)
 			}
 		}
 	})
 	// The API server learns of the webhooks a moment later.
-	w.create(namespace("turnstile"))
+	w.create(namespace("blocking-webhook"))
 	for _, where := range []string{"mutating", "validating"} {
 		probe := t.late(where, "probe-"+where)
-		w.eventually("the "+where+" turnstile to be in the way", func() error {
+		w.eventually("the "+where+" blocking webhook to be in the way", func() error {
 			ctx, cancel := context.WithCancel(w.t.Context())
 			defer cancel()
 			go func() {
@@ -84,7 +84,7 @@ func (w *world) newTurnstile() *turnstile {
 				case <-ctx.Done():
 				}
 			}()
-			_ = probe.Create(ctx, sti("turnstile/probe", of("turnstile"), tcp(1)), client.DryRunAll)
+			_ = probe.Create(ctx, sti("blocking-webhook/probe", of("blocking-webhook"), tcp(1)), client.DryRunAll)
 			select {
 			case <-probe.arrived:
 				return nil
@@ -97,12 +97,12 @@ func (w *world) newTurnstile() *turnstile {
 	return t
 }
 
-func (t *turnstile) at(where string) admissionregistrationv1.WebhookClientConfig {
+func (t *blockingWebhook) at(where string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: new(t.url + "/" + where), CABundle: t.ca}
 }
 
 // late is a user whose requests are held back at "mutating" or "validating" until let is called.
-func (t *turnstile) late(where, name string) *late {
+func (t *blockingWebhook) late(where, name string) *late {
 	t.w.t.Helper()
 	user := "late-" + name
 	config, err := t.w.ConfigFor(user, "system:masters")
@@ -123,9 +123,9 @@ func (l *late) let() {
 	l.once.Do(func() { close(l.pass) })
 }
 
-// begin starts a request of the user and returns when it is at the turnstile. The error of the request comes through
+// begin starts a request of the user and returns when it is at the blocking webhook. The error of the request comes through
 // the channel.
-func (l *late) begin(w *world, request func(client.Client) error) <-chan error {
+func (l *late) begin(w *fixture, request func(client.Client) error) <-chan error {
 	w.t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- request(l.Client) }()
@@ -137,7 +137,7 @@ func (l *late) begin(w *world, request func(client.Client) error) <-chan error {
 	return ended
 }
 
-func (t *turnstile) serve(out http.ResponseWriter, in *http.Request) {
+func (t *blockingWebhook) serve(out http.ResponseWriter, in *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(in.Body).Decode(&review); err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
@@ -166,7 +166,7 @@ func (t *turnstile) serve(out http.ResponseWriter, in *http.Request) {
 }
 
 // must ends the test on an error.
-func must(w *world, err error) {
+func must(w *fixture, err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)

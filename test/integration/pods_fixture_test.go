@@ -42,7 +42,7 @@ func onHostNetwork(p *corev1.Pod) { p.Spec.HostNetwork = true }
 func unscheduled(p *corev1.Pod) { p.Spec.NodeName = "" }
 
 // setStatus changes the status of a Pod, as its kubelet would.
-func (w *world) setStatus(p *corev1.Pod, change func(*corev1.PodStatus)) {
+func (w *fixture) setStatus(p *corev1.Pod, change func(*corev1.PodStatus)) {
 	w.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
@@ -57,7 +57,7 @@ func (w *world) setStatus(p *corev1.Pod, change func(*corev1.PodStatus)) {
 }
 
 // runs says that a Pod runs and has IPs.
-func (w *world) runs(p *corev1.Pod, ips ...string) {
+func (w *fixture) runs(p *corev1.Pod, ips ...string) {
 	w.t.Helper()
 	w.setStatus(p, func(s *corev1.PodStatus) { setRunning(s, ips...) })
 }
@@ -71,7 +71,7 @@ func setRunning(s *corev1.PodStatus, ips ...string) {
 }
 
 // isReady says that a Pod is ready, or not.
-func (w *world) isReady(p *corev1.Pod, status corev1.ConditionStatus) {
+func (w *fixture) isReady(p *corev1.Pod, status corev1.ConditionStatus) {
 	w.t.Helper()
 	w.setStatus(p, func(s *corev1.PodStatus) {
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
@@ -79,13 +79,13 @@ func (w *world) isReady(p *corev1.Pod, status corev1.ConditionStatus) {
 }
 
 // ends says that a Pod has finished.
-func (w *world) ends(p *corev1.Pod, phase corev1.PodPhase, reason string) {
+func (w *fixture) ends(p *corev1.Pod, phase corev1.PodPhase, reason string) {
 	w.t.Helper()
 	w.setStatus(p, func(s *corev1.PodStatus) { s.Phase, s.Reason = phase, reason })
 }
 
 // kill removes a Pod at once, as its kubelet does in the end.
-func (w *world) kill(p *corev1.Pod) {
+func (w *fixture) kill(p *corev1.Pod) {
 	w.t.Helper()
 	if err := w.Client.Delete(w.t.Context(), p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		w.t.Fatalf("deleting pod %s: %v", client.ObjectKeyFromObject(p), err)
@@ -93,20 +93,20 @@ func (w *world) kill(p *corev1.Pod) {
 }
 
 // isAt waits until the PodToIP of a name says what it should, for example "10.0.3.7 node-a"; "" means that there is none.
-func (w *world) isAt(key, want string) {
+func (w *fixture) isAt(key, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("PodToIP %s to be %q", key, want), func() error { return is(w.podToIP(key), want) })
 }
 
 // staysAt fails the test unless the PodToIP of a name says already what it should.
-func (w *world) staysAt(key, want string) {
+func (w *fixture) staysAt(key, want string) {
 	w.t.Helper()
 	if got := w.podToIP(key); got != want {
 		w.t.Errorf("PodToIP %s is %q, want %q", key, got, want)
 	}
 }
 
-func (w *world) podToIP(key string) string {
+func (w *fixture) podToIP(key string) string {
 	w.t.Helper()
 	p := &v1beta1.PodToIP{}
 	p.Namespace, p.Name, _ = strings.Cut(key, "/")
@@ -132,7 +132,7 @@ func inShort(p *v1beta1.PodToIP) string {
 }
 
 // told is what the logs of all replicas tell about a Pod, in order: the event of each line.
-func told(w *world, key string) []string {
+func told(w *fixture, key string) []string {
 	w.t.Helper()
 	var events []string
 	for _, r := range w.Replicas {
@@ -154,7 +154,7 @@ type podLine struct {
 	IPs     []string `json:"ips"`
 }
 
-func podLines(w *world, r *harness.Replica) []podLine {
+func podLines(w *fixture, r *harness.Replica) []podLine {
 	w.t.Helper()
 	file, err := os.Open(r.Log)
 	if err != nil {
@@ -172,7 +172,7 @@ func podLines(w *world, r *harness.Replica) []podLine {
 }
 
 // tells waits until the logs tell the whole story of a Pod.
-func (w *world) tells(key string, want ...string) {
+func (w *fixture) tells(key string, want ...string) {
 	w.t.Helper()
 	w.eventually("the story of "+key, func() error {
 		if got := told(w, key); !slices.Equal(got, want) {
@@ -183,7 +183,7 @@ func (w *world) tells(key string, want ...string) {
 }
 
 // metric is the sum of a metric over all replicas that run; name has the labels, as in the text format.
-func (w *world) metric(name string) float64 {
+func (w *fixture) metric(name string) float64 {
 	w.t.Helper()
 	var sum float64
 	for _, r := range w.Replicas {

@@ -16,11 +16,11 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// lender is Portcullis as one that lends addresses. Everything in it is about the Services of its class and their claims,
-// so that a test needs a Portcullis of its own.
-type lender struct {
-	*world
-	history *chronicle
+// poolFixture is a fixture whose Portcullis gives out addresses of pools. Everything in it is about the Services of its class
+// and their claims, so that a test needs a Portcullis of its own.
+type poolFixture struct {
+	*fixture
+	history *history
 }
 
 // borrower is a Service that Portcullis serves, by its namespace/name. It has no node ports: there are few of them.
@@ -39,7 +39,7 @@ func lending(name, addresses string, options ...poolOption) *v1beta1.AddressPool
 }
 
 // lendable waits until pools are accepted.
-func (l *lender) lendable(pools ...*v1beta1.AddressPool) {
+func (l *poolFixture) lendable(pools ...*v1beta1.AddressPool) {
 	l.t.Helper()
 	for _, p := range pools {
 		l.create(p)
@@ -48,7 +48,7 @@ func (l *lender) lendable(pools ...*v1beta1.AddressPool) {
 }
 
 // readyNode makes a node that is ready.
-func (l *lender) readyNode(name, address string) *corev1.Node {
+func (l *poolFixture) readyNode(name, address string) *corev1.Node {
 	l.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	l.create(n)
@@ -61,7 +61,7 @@ func (l *lender) readyNode(name, address string) *corev1.Node {
 }
 
 // borrowed are the addresses in the statuses of all Services that Portcullis serves, those without any left out.
-func (l *lender) borrowed() map[types.NamespacedName]string {
+func (l *poolFixture) borrowed() map[types.NamespacedName]string {
 	l.t.Helper()
 	list := &corev1.ServiceList{}
 	if err := l.Client.List(l.t.Context(), list); err != nil {
@@ -90,7 +90,7 @@ func addressesOf(svc *corev1.Service) string {
 }
 
 // lends waits until as many Services as wanted have addresses, and nobody holds anything that is not in a status.
-func (l *lender) lends(want int) map[types.NamespacedName]string {
+func (l *poolFixture) lends(want int) map[types.NamespacedName]string {
 	l.t.Helper()
 	var has map[types.NamespacedName]string
 	l.eventually(fmt.Sprintf("%d Services to have addresses", want), func() error {
@@ -101,7 +101,7 @@ func (l *lender) lends(want int) map[types.NamespacedName]string {
 }
 
 // leftovers are the claims on addresses and ports of Services whose status does not list the address.
-func (l *lender) leftovers(has map[types.NamespacedName]string) error {
+func (l *poolFixture) leftovers(has map[types.NamespacedName]string) error {
 	claims := &v1beta1.EdgeClaimList{}
 	if err := l.Client.List(l.t.Context(), claims); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (l *lender) leftovers(has map[types.NamespacedName]string) error {
 }
 
 // isExactly waits until Services have the addresses that they had.
-func (l *lender) isExactly(want map[types.NamespacedName]string) {
+func (l *poolFixture) isExactly(want map[types.NamespacedName]string) {
 	l.t.Helper()
 	l.eventually("all Services to have their addresses", func() error {
 		has := l.borrowed()
@@ -139,7 +139,7 @@ func (l *lender) isExactly(want map[types.NamespacedName]string) {
 }
 
 // neverMoved fails the test for each Service whose status ever listed more than one set of addresses.
-func (l *lender) neverMoved() {
+func (l *poolFixture) neverMoved() {
 	l.t.Helper()
 	first := map[types.UID]string{}
 	for _, e := range l.history.sorted() {

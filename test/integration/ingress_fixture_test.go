@@ -37,7 +37,7 @@ func ask(value string) func(*corev1.Service) {
 func askNothing(svc *corev1.Service) { delete(svc.Annotations, v1beta1.AnnotationHTTP) }
 
 // ingressOf reads the Ingress of a Service's name, nil when there is none.
-func (w *world) ingressOf(svc client.Object) *networkingv1.Ingress {
+func (w *fixture) ingressOf(svc client.Object) *networkingv1.Ingress {
 	w.t.Helper()
 	ing := &networkingv1.Ingress{}
 	err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(svc), ing)
@@ -52,7 +52,7 @@ func (w *world) ingressOf(svc client.Object) *networkingv1.Ingress {
 
 // serves waits until the Ingress of a Service is as wanted, in the words of annotations.Describe; with "" until there is
 // none.
-func (w *world) serves(svc client.Object, want string) *networkingv1.Ingress {
+func (w *fixture) serves(svc client.Object, want string) *networkingv1.Ingress {
 	w.t.Helper()
 	var ing *networkingv1.Ingress
 	w.eventually(fmt.Sprintf("the Ingress of %s", client.ObjectKeyFromObject(svc)), func() error {
@@ -66,7 +66,7 @@ func (w *world) serves(svc client.Object, want string) *networkingv1.Ingress {
 }
 
 // pathHolder is who holds a path on a host, in one line; empty when nobody does.
-func (w *world) pathHolder(host, path string) string {
+func (w *fixture) pathHolder(host, path string) string {
 	w.t.Helper()
 	c := &v1beta1.EdgeClaim{}
 	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.HTTP(host, path).Name()}, c)
@@ -77,13 +77,13 @@ func (w *world) pathHolder(host, path string) string {
 }
 
 // pathHeldBy waits until a path is held as wanted; with "" until nobody holds it.
-func (w *world) pathHeldBy(host, path, want string) {
+func (w *fixture) pathHeldBy(host, path, want string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s%s to be held by %q", host, path, want), func() error { return is(w.pathHolder(host, path), want) })
 }
 
 // eventsOf are the events of a Service that Portcullis emitted, each "Type Reason note".
-func (w *world) eventsOf(svc *corev1.Service) []string {
+func (w *fixture) eventsOf(svc *corev1.Service) []string {
 	w.t.Helper()
 	var list eventsv1.EventList
 	if err := w.Client.List(w.t.Context(), &list, client.InNamespace(svc.Namespace)); err != nil {
@@ -99,7 +99,7 @@ func (w *world) eventsOf(svc *corev1.Service) []string {
 }
 
 // hasEvent waits for an event of a Service that has all the texts.
-func (w *world) hasEvent(svc *corev1.Service, texts ...string) {
+func (w *fixture) hasEvent(svc *corev1.Service, texts ...string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("an event of %s with %q", svc.Name, texts), func() error {
 		events := w.eventsOf(svc)

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// crowd is how many come at once: more than the API server keeps connections of.
-const crowd = 60
+// burstSize is how many requests come at once: more than the API server keeps connections of.
+const burstSize = 60
 
-// TestWreckedNode cuts off and ends one of two nodes, the one with the leader. Of all files this one comes last: the node
-// does not come back.
-func TestWreckedNode(t *testing.T) {
+// TestNodeLoss cuts off and ends one of two nodes, the one with the leader. The node does not come back, so this test runs last:
+// go test takes the files by their names.
+func TestNodeLoss(t *testing.T) {
 	needs(t, target.script != "", "nodes are lost only on a cluster that CLUSTER makes")
 	outlive := balancedOverNodes(t)
 	victim := leadOn(t, "node1", "node0")
 	fewPorts(t, "0")
-	e, u := watchEndpoints(t), busy(t, "wreck")
+	e, u := watchEndpoints(t), busy(t, "node-loss")
 	time.Sleep(settling)
-	u.burst(t, 30000, crowd)
+	u.burst(t, 30000, burstSize)
 	time.Sleep(settling) // the connections that it took go with the requests that come after it
 	begin := time.Now()
 	// A machine without power says goodbye to nobody: its link goes before its processes do.
@@ -35,7 +35,7 @@ func TestWreckedNode(t *testing.T) {
 	t.Logf("%s leads after %s", next.Metadata.Name, time.Since(begin).Round(time.Second))
 	awaitGone(t, e, victim)
 	time.Sleep(taking)
-	u.burst(t, 31000, crowd/2) // on all connections that the API server has kept, for the one replica that is left
+	u.burst(t, 31000, burstSize/2) // on all connections that the API server has kept, for the one replica that is left
 	eventually(t, "another replica to be ready", func() error {
 		found, err := list[replica]("pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "--field-selector=spec.nodeName!=node1")
 		if err != nil || len(found) != 2 || !found[0].ready() || !found[1].ready() {
