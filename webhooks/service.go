@@ -167,7 +167,7 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if d.warnings, err = v.classMissing(ctx, verdict.request.Class); err != nil {
 		return d, err
 	}
-	d.problems = append(verdict.problems, v.conflicts(verdict.conflicts)...)
+	d.problems = slices.Concat(verdict.problems, v.conflicts(verdict.conflicts))
 	if len(d.problems) == 0 {
 		d.problems, err = v.promise(ctx, before, svc, verdict.unheld)
 	}

@@ -172,7 +172,7 @@ func (c *cluster) serviceHolds(name, tier string, points ...claim.Coordinate) *c
 }
 
 // graceLeft is the same for every claim.
-func (w *cluster) graceLeft(*v1beta1.EdgeClaim) time.Duration { return w.grace }
+func (c *cluster) graceLeft(*v1beta1.EdgeClaim) time.Duration { return c.grace }
 
 // clusterWith is a cluster with pools, in which namespace shop has the label team=a.
 func clusterWith(pools ...*v1beta1.AddressPool) *cluster {
@@ -180,7 +180,7 @@ func clusterWith(pools ...*v1beta1.AddressPool) *cluster {
 }
 
 // taken adds the Service shop/<name>, of type LoadBalancer, and its claims on points.
-func (w *cluster) taken(name string, points ...claim.Coordinate) *cluster {
-	w.serviceHolds(name, "", points...).Spec.Type = corev1.ServiceTypeLoadBalancer
-	return w
+func (c *cluster) taken(name string, points ...claim.Coordinate) *cluster {
+	c.serviceHolds(name, "", points...).Spec.Type = corev1.ServiceTypeLoadBalancer
+	return c
 }

@@ -32,7 +32,8 @@ func (a *allocator) conflicts(allocations []Allocation, beside ...Allocation) re
 				continue
 			}
 			if at.IsNode() && reserved.Has(at.Port()) {
-				text := fmt.Sprintf("the nodes reserve this port for themselves, and AddressPool %s would open it on all of them", allocation.Pool.Name)
+				text := fmt.Sprintf("the nodes reserve this port for themselves, and AddressPool %s would open it on all of them",
+					allocation.Pool.Name)
 				err := field.Invalid(loadbalancer.PortPath(i), at.Port(), text)
 				problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPortReserved, Err: err})
 				continue

@@ -18,9 +18,9 @@ func frontOf(namespace, name string) []*v1beta1.StreamIngressClass {
 	})}
 }
 
-func (w *cluster) behind(classes []*v1beta1.StreamIngressClass) *cluster {
-	w.classes = classes
-	return w
+func (c *cluster) behind(classes []*v1beta1.StreamIngressClass) *cluster {
+	c.classes = classes
+	return c
 }
 
 func TestAddressesOfANamespace(t *testing.T) {

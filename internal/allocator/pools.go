@@ -120,7 +120,8 @@ func ofAddresses(s *Subject, book *addresspool.Book, namespace labels.Set) ([]*a
 				field.Invalid(s.AddressesPath, ip.String(), "is in no AddressPool: "+there(book.Pools())+contentsOf(book.Pools())))
 		}
 		if reason, text := mismatch(pool, s, namespace); text != "" {
-			return nil, refusal.One(reason, field.Invalid(s.AddressesPath, ip.String(), fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
+			return nil, refusal.One(reason, field.Invalid(s.AddressesPath, ip.String(),
+				fmt.Sprintf("AddressPool %s, which has it, %s", pool.Name, text)))
 		}
 		if !slices.Contains(pools, pool) {
 			pools = append(pools, pool)

@@ -117,7 +117,9 @@ func (r *loadBalancerReconciler) mayTakeAway(ctx context.Context, svc *corev1.Se
 // wentWithNode says whether an address that a Service had was that of a node that takes no traffic any more. The address
 // of one that does may go because its pool does.
 func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, ip netip.Addr) (bool, error) {
-	byNodes := slices.ContainsFunc(o.allocations, func(a allocator.Allocation) bool { return a.Pool.SourceOrDefault() == v1beta1.SourceNodeIP })
+	byNodes := slices.ContainsFunc(o.allocations, func(a allocator.Allocation) bool {
+		return a.Pool.SourceOrDefault() == v1beta1.SourceNodeIP
+	})
 	if !byNodes || holdsAddress(o.subject.Held, ip) {
 		return false, nil
 	}

@@ -147,7 +147,8 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 func (r *loadBalancerReconciler) serviceOfSlice(ctx context.Context, slice client.Object) []reconcile.Request {
 	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
 	svc, err := r.View.Service(ctx, key)
-	if err != nil || svc == nil || !r.View.IsOurLoadBalancer(svc) || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+	if err != nil || svc == nil || !r.View.IsOurLoadBalancer(svc) ||
+		svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

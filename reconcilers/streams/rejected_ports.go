@@ -41,7 +41,9 @@ func newRejectedPorts(c clock.PassiveClock) *rejectedPorts {
 
 // recall splits the missing ports of a plan into those that were refused a moment ago, each with the words of the API server,
 // and the others. When the fingerprint of the Service is another, or when ports go, all are tried anew.
-func (r *rejectedPorts) recall(class, fingerprint string, plan stream.PortPlan) (refused map[stream.PortKey]string, others []stream.PortKey) {
+func (r *rejectedPorts) recall(
+	class, fingerprint string, plan stream.PortPlan,
+) (refused map[stream.PortKey]string, others []stream.PortKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[class]

@@ -33,7 +33,8 @@ var layers = map[string][]string{
 // pure are the packages whose code must not know a cluster, and modules what they must not reach by any path.
 var (
 	pure = []string{
-		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer", "internal/allocator",
+		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer",
+		"internal/allocator",
 		"internal/podtoip",
 	}
 	modules = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
