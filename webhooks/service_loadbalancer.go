@@ -54,7 +54,7 @@ func (v *serviceValidator) judgeLoadBalancer(ctx context.Context, before, svc *c
 	if err != nil || others {
 		return nil, err
 	}
-	d, err := kube.Decide(ctx, kube.Fresh{View: v.view}, func(f *kube.Facts) allocator.Decision {
+	d, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) allocator.Decision {
 		return allocator.Allocate(f, &j.subject, v.ledger.GraceLeft)
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func heldBy(f *kube.Facts, before *corev1.Service, by claim.Holder) []claim.Coor
 // judgeForwarded judges ports that are forwarded as soon as they are stored, at addresses that the Service has, and may
 // no longer request.
 func (v *serviceValidator) judgeForwarded(ctx context.Context, j *loadBalancerDecision) error {
-	d, err := kube.Decide(ctx, kube.Fresh{View: v.view}, func(f *kube.Facts) allocator.Decision {
+	d, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) allocator.Decision {
 		return allocator.Forwarded(f, &j.subject, v.ledger.GraceLeft)
 	})
 	j.problems = v.conflicts(d.Problems)

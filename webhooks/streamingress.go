@@ -29,7 +29,7 @@ var (
 	streamResource = schema.GroupResource{Group: v1beta1.GroupName, Resource: "streamingresses"}
 )
 
-func (v *streamValidator) fresh() kube.Fresh { return kube.Fresh{View: v.view} }
+func (v *streamValidator) live() kube.LiveReader { return kube.LiveReader{View: v.view} }
 
 // ValidateCreate claims the port of a new stream.
 func (v *streamValidator) ValidateCreate(ctx context.Context, s *v1beta1.StreamIngress) (admission.Warnings, error) {
@@ -60,7 +60,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 			return d, err
 		}
 	}
-	j, err := kube.Decide(ctx, v.fresh(), func(f *kube.Facts) judgment { return judge(f, before, s) })
+	j, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) judgment { return judge(f, before, s) })
 	if err != nil || len(j.problems) > 0 {
 		return decision{problems: j.problems}, err
 	}
@@ -137,7 +137,7 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if req.At.IsZero() {
 		return v.autoAssign(ctx, s, by, req)
 	}
-	adoption, err := kube.Decide(ctx, v.fresh(), func(f *kube.Facts) stream.Adoption { return stream.AdoptionOf(f, s, req.Class, req.At) })
+	adoption, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) stream.Adoption { return stream.AdoptionOf(f, s, req.Class, req.At) })
 	if err != nil || len(adoption.Problems) > 0 {
 		return adoption.Problems, err
 	}

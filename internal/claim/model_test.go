@@ -186,7 +186,7 @@ func (w *world) orphans() string {
 		for len(w.running) > 0 {
 			w.step(0)
 		}
-		if c := w.claims.stored[name]; c != nil && !w.sighting(c).Wants {
+		if c := w.claims.stored[name]; c != nil && !w.stateOf(c).Wants {
 			return fmt.Sprintf("%s: orphaned, held for %s", name, c.Spec.HeldBy)
 		}
 	}

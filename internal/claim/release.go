@@ -11,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// Sighting is a holder as it is stored now.
-type Sighting struct {
+// HolderState is a holder as it is stored now.
+type HolderState struct {
 	// Exists: an object of the holder's kind, namespace and name is stored.
 	Exists     bool
 	UID        types.UID
@@ -21,9 +21,9 @@ type Sighting struct {
 	Wants bool
 }
 
-// Look reads the holder of a claim live, from no cache. What is foreign has no admission in flight that a cache could hide: of
+// ReadHolder reads the holder of a claim live, from no cache. What is foreign has no admission in flight that a cache could hide: of
 // that a cache may tell.
-type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
+type ReadHolder func(ctx context.Context, c *v1beta1.EdgeClaim) (HolderState, error)
 
 // Release deletes a claim if its holder does not want the point, and no admission that promised it can still be in flight. A
 // claim with which an entry was taken over is the ConfigMap's again, in place of nobody's. The claim has to have been read
@@ -33,11 +33,11 @@ type Look func(ctx context.Context, c *v1beta1.EdgeClaim) (Sighting, error)
 // It returns how long the claim has yet to be kept: 0 when there is nothing to come back for, because the claim was
 // released, is wanted, or is gone. A Conflict error says that the claim is no longer as it was read.
 func (l *Ledger) Release(
-	ctx context.Context, c *v1beta1.EdgeClaim, look Look, gone types.UID,
+	ctx context.Context, c *v1beta1.EdgeClaim, read ReadHolder, gone types.UID,
 ) (keep time.Duration, released bool, err error) {
 	// The order matters: an admission that promises the point after the claim was read changes its version, and the
 	// delete below fails; one that did before is either settled by this look at the holder, or has its grace.
-	seen, err := look(ctx, c)
+	seen, err := read(ctx, c)
 	if err != nil {
 		return 0, false, fmt.Errorf("looking for %s: %w", c.Spec.HeldBy, err)
 	}
@@ -49,7 +49,7 @@ func (l *Ledger) Release(
 			return keep, false, nil
 		}
 	}
-	if err := l.letGo(ctx, c); err != nil {
+	if err := l.deleteOrReturn(ctx, c); err != nil {
 		if apierrors.IsNotFound(err) {
 			return 0, false, nil
 		}
@@ -58,9 +58,9 @@ func (l *Ledger) Release(
 	return 0, true, nil
 }
 
-// letGo deletes a claim, or gives it back. An entry of which it is not noted that a stream was granted the point was never
+// deleteOrReturn deletes a claim, or gives it back. An entry of which it is not noted that a stream was granted the point was never
 // touched, and nothing is to become of it.
-func (l *Ledger) letGo(ctx context.Context, c *v1beta1.EdgeClaim) error {
+func (l *Ledger) deleteOrReturn(ctx context.Context, c *v1beta1.EdgeClaim) error {
 	entry, in, left := Adopted(c)
 	if entry == nil || left {
 		return l.Store.Delete(ctx, c)
@@ -89,7 +89,7 @@ func (l *Ledger) Remember(ctx context.Context, c *v1beta1.EdgeClaim, adopted *v1
 }
 
 // settled says whether every admission that promised the claim has ended.
-func settled(c *v1beta1.EdgeClaim, seen Sighting, gone types.UID) bool {
+func settled(c *v1beta1.EdgeClaim, seen HolderState, gone types.UID) bool {
 	promised := c.Spec.Holder
 	switch {
 	case c.Spec.Renewed == nil:

@@ -23,25 +23,25 @@ func TestRelease(t *testing.T) {
 	minute := answer{Keep: time.Minute}
 	for name, tc := range map[string]struct {
 		claim *v1beta1.EdgeClaim
-		seen  Sighting
+		seen  HolderState
 		gone  types.UID
 		after time.Duration
 		want  answer
 	}{
 		"the holder wants it": {
-			claim: held(tcp(80), alice, "a1", 1, start), seen: Sighting{true, "a1", 1, true}, want: stays},
+			claim: held(tcp(80), alice, "a1", 1, start), seen: HolderState{true, "a1", 1, true}, want: stays},
 		"the holder wants it, in a later life and long after": {
-			claim: held(tcp(80), alice, "a1", 7, start), seen: Sighting{true, "a2", 1, true}, gone: "a1", after: time.Hour, want: stays},
+			claim: held(tcp(80), alice, "a1", 7, start), seen: HolderState{true, "a2", 1, true}, gone: "a1", after: time.Hour, want: stays},
 		"the holder has moved on, and what was promised is stored": {
-			claim: held(tcp(80), alice, "a1", 2, start), seen: Sighting{true, "a1", 2, false}, want: free},
+			claim: held(tcp(80), alice, "a1", 2, start), seen: HolderState{true, "a1", 2, false}, want: free},
 		"the holder has moved on since": {
-			claim: held(tcp(80), alice, "a1", 2, start), seen: Sighting{true, "a1", 3, false}, want: free},
+			claim: held(tcp(80), alice, "a1", 2, start), seen: HolderState{true, "a1", 3, false}, want: free},
 		"the holder is about to move here": {
-			claim: held(tcp(80), alice, "a1", 3, start), seen: Sighting{true, "a1", 2, false}, want: minute},
+			claim: held(tcp(80), alice, "a1", 3, start), seen: HolderState{true, "a1", 2, false}, want: minute},
 		"the holder never moved here": {
-			claim: held(tcp(80), alice, "a1", 3, start), seen: Sighting{true, "a1", 2, false}, after: time.Hour, want: free},
+			claim: held(tcp(80), alice, "a1", 3, start), seen: HolderState{true, "a1", 2, false}, after: time.Hour, want: free},
 		"the holder lives another life than the one promised to": {
-			claim: held(tcp(80), alice, "a1", 1, start), seen: Sighting{true, "a2", 9, false}, want: minute},
+			claim: held(tcp(80), alice, "a1", 1, start), seen: HolderState{true, "a2", 9, false}, want: minute},
 		"no holder has been stored yet": {
 			claim: held(tcp(80), alice, "a1", 1, start), want: minute},
 		"no holder was stored within the grace": {
@@ -57,11 +57,11 @@ func TestRelease(t *testing.T) {
 		"two creations of the name were in flight, and nothing is known of either": {
 			claim: held(tcp(80), alice, "", 0, start), want: minute},
 		"two creations of the name were in flight, one is stored elsewhere": {
-			claim: held(tcp(80), alice, "", 0, start), seen: Sighting{true, "a1", 5, false}, want: minute},
+			claim: held(tcp(80), alice, "", 0, start), seen: HolderState{true, "a1", 5, false}, want: minute},
 		"the claim was made for a stored object that is gone": {
 			claim: held(tcp(80), old, "c1", 0, time.Time{}), want: free},
 		"the claim was made for a stored object that wants it no more": {
-			claim: held(tcp(80), alice, "a1", 1, time.Time{}), seen: Sighting{true, "a2", 1, false}, want: free},
+			claim: held(tcp(80), alice, "a1", 1, time.Time{}), seen: HolderState{true, "a2", 1, false}, want: free},
 		"a promise from a clock that is ahead is kept no longer than the grace from now": {
 			claim: held(tcp(80), alice, "a1", 1, start.Add(10*time.Minute)), want: answer{Keep: DefaultGrace}},
 	} {
@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 			if tc.after == 0 {
 				tc.after = time.Minute
 			}
-			look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return tc.seen, nil }
+			look := func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) { return tc.seen, nil }
 			keep, released, err := ledgerAt(m, start.Add(tc.after)).Release(t.Context(), m.stored[tcp(80).Name()], look, tc.gone)
 			if got := (answer{keep, released}); err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
@@ -85,8 +85,8 @@ func TestRelease(t *testing.T) {
 func TestReleaseLosesAgainstARenewal(t *testing.T) {
 	m := NewFake(held(tcp(80), alice, "a1", 1, start))
 	l := ledgerAt(m, start.Add(time.Hour))
-	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (Sighting, error) {
-		return Sighting{}, l.Reserve(ctx, Claimant{Holder: alice, UID: "a2", Generation: 1}, nil, tcp(80))
+	look := func(ctx context.Context, _ *v1beta1.EdgeClaim) (HolderState, error) {
+		return HolderState{}, l.Reserve(ctx, Claimant{Holder: alice, UID: "a2", Generation: 1}, nil, tcp(80))
 	}
 	_, released, err := l.Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if !apierrors.IsConflict(err) || released || m.stored[tcp(80).Name()] == nil {
@@ -96,9 +96,9 @@ func TestReleaseLosesAgainstARenewal(t *testing.T) {
 
 func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
 	m := NewFake(held(tcp(80), alice, "a1", 1, start))
-	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) {
+	look := func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) {
 		m.drop(tcp(80).Name())
-		return Sighting{}, nil
+		return HolderState{}, nil
 	}
 	keep, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "")
 	if keep != 0 || released || err != nil {
@@ -108,7 +108,9 @@ func TestReleaseOfAClaimThatAnotherReleases(t *testing.T) {
 
 func TestReleaseThatCannotLookKeepsTheClaim(t *testing.T) {
 	m := NewFake(held(tcp(80), alice, "a1", 1, start))
-	look := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, errors.New("away") }
+	look := func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) {
+		return HolderState{}, errors.New("away")
+	}
 	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], look, "a1")
 	if want := "looking for StreamIngress shop/alice: away"; released || err == nil || err.Error() != want {
 		t.Errorf("got released=%v, %v, want %s", released, err, want)
@@ -133,7 +135,7 @@ func TestReleaseGivesBack(t *testing.T) {
 	}
 	stored := func() *v1beta1.EdgeClaim { return m.stored[tcp(80).Name()].DeepCopy() }
 	must(l.Remember(t.Context(), stored(), &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80", Granted: true}))
-	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
+	nobody := func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) { return HolderState{}, nil }
 	_, released, err := l.Release(t.Context(), stored(), nobody, "a1")
 	must(err)
 	entry, from, left := Adopted(stored())
@@ -159,7 +161,7 @@ func TestReleaseOfWhatWasNeverGranted(t *testing.T) {
 	c := held(tcp(80), alice, "a1", 1, start)
 	c.Spec.Adopted = &v1beta1.AdoptedEntry{Holder: in.Spec("m1"), Entry: "shop/web:80"}
 	m := NewFake(c)
-	nobody := func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return Sighting{}, nil }
+	nobody := func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) { return HolderState{}, nil }
 	_, released, err := ledgerAt(m, start.Add(time.Hour)).Release(t.Context(), m.stored[tcp(80).Name()], nobody, "")
 	if got := m.stored[tcp(80).Name()]; err != nil || !released || got == nil || HolderOf(got) != in || got.Spec.Adopted != nil {
 		t.Errorf("released=%v, %v, the claim is %+v", released, err, got)

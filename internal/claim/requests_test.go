@@ -168,13 +168,13 @@ func (w *world) writeStatus(h Holder, o *object) error {
 
 // release is a look of the reconciler at a claim, as its cache has it or as it is stored.
 func (w *world) release(r *replica, name string, gone types.UID) {
-	look := func(_ context.Context, c *v1beta1.EdgeClaim) (Sighting, error) {
+	look := func(_ context.Context, c *v1beta1.EdgeClaim) (HolderState, error) {
 		w.pause()
-		return w.sighting(c), nil
+		return w.stateOf(c), nil
 	}
 	if c := w.claims.stored[name]; w.looksFirst && c != nil {
-		early := w.sighting(c)
-		look = func(context.Context, *v1beta1.EdgeClaim) (Sighting, error) { return early, nil }
+		early := w.stateOf(c)
+		look = func(context.Context, *v1beta1.EdgeClaim) (HolderState, error) { return early, nil }
 	}
 	w.pause()
 	c := w.claims.stored[name]
@@ -188,16 +188,16 @@ func (w *world) release(r *replica, name string, gone types.UID) {
 	w.note("keep=%v released=%v %v", keep, released, err)
 }
 
-func (w *world) sighting(c *v1beta1.EdgeClaim) Sighting {
+func (w *world) stateOf(c *v1beta1.EdgeClaim) HolderState {
 	o := w.stored[HolderOf(c)]
 	if o == nil {
-		return Sighting{}
+		return HolderState{}
 	}
 	if o.deleted && w.deletedGo {
-		return Sighting{}
+		return HolderState{}
 	}
 	wants := o.at.Name() == c.Name || o.listed.Name() == c.Name && !w.statusForgotten
-	return Sighting{Exists: true, UID: o.uid, Generation: o.generation, Wants: wants}
+	return HolderState{Exists: true, UID: o.uid, Generation: o.generation, Wants: wants}
 }
 
 // abandoned says, sometimes, that a request ends after its promise without being stored.

@@ -39,5 +39,5 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 // mayBeTakenBack says whether an admission that made a claim on a point may yet find a rival, and delete it. A stored
 // object that is to count on such a claim has to renew it first.
 func mayBeTakenBack(c *v1beta1.EdgeClaim, at Coordinate, by Claimant) bool {
-	return at.IsAddress() && !settled(c, Sighting{Exists: true, UID: by.UID, Generation: by.Generation}, "")
+	return at.IsAddress() && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
 }

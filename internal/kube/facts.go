@@ -37,7 +37,7 @@ type Facts struct {
 	pools      *addresspool.Book
 }
 
-// Reader answers the questions of facts: a View from the cache, Fresh also past it.
+// Reader answers the questions of facts: a View from the cache, LiveReader also past it.
 type Reader interface {
 	streamReader
 	loadBalancerReader
@@ -157,5 +157,5 @@ func (f *Facts) ReservedNodePorts() loadbalancer.PortRanges { return f.from.Rese
 
 var (
 	_ Reader = &View{}
-	_ Reader = Fresh{}
+	_ Reader = LiveReader{}
 )

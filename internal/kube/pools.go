@@ -130,13 +130,13 @@ func (v *View) FreeAddress(
 }
 
 // AddressPool implements Reader: what the cache does not have is looked for live.
-func (f Fresh) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
-	pool, err := f.View.AddressPool(ctx, name)
+func (r LiveReader) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	pool, err := r.View.AddressPool(ctx, name)
 	if pool != nil || err != nil {
 		return pool, err
 	}
 	pool = &v1beta1.AddressPool{}
-	if found, err := f.getLive(ctx, name, pool); !found {
+	if found, err := r.getLive(ctx, name, pool); !found {
 		return nil, err
 	}
 	return pool, nil

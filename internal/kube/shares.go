@@ -28,7 +28,8 @@ func shareKeys(c *v1beta1.EdgeClaim) []string {
 	return []string{shareOf(c.Spec.Holder.Namespace, claim.ScopeFamily(c.Spec.Scope))}
 }
 
-// ClaimsOfNamespace implements rules.ShareView. Claims that this replica is making, or has made a moment ago, are among them.
+// ClaimsOfNamespace lists the claims that the objects of a namespace have in a family of scopes; see claim.ScopeFamily. Claims that
+// this replica is making, or has made a moment ago, are among them.
 func (v *View) ClaimsOfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error) {
 	made := v.made.of(shareOf(namespace, family)) // first: what it forgets meanwhile the cache shows
 	claims, err := v.claimsBy(ctx, IndexShare, shareOf(namespace, family))
@@ -44,7 +45,7 @@ func (v *View) ClaimsOfNamespace(ctx context.Context, namespace, family string) 
 	return claims, nil
 }
 
-// Fronts implements rules.ShareView.
+// Fronts lists the Services that classes name.
 func (v *View) Fronts(ctx context.Context) ([]types.NamespacedName, error) {
 	var fronts []types.NamespacedName
 	named := func(c *v1beta1.StreamIngressClass) {

@@ -171,11 +171,13 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 	if len(claims) == 0 {
 		return 0, nil
 	}
-	known, err := r.sight(ctx, r.View.Reader, req.Holder, claims)
+	known, err := r.readHolder(ctx, r.View.Reader, req.Holder, claims)
 	if err != nil {
 		return 0, err
 	}
-	live := sync.OnceValues(func() (*sight, error) { return r.sight(ctx, kube.SlimReader{Reader: r.Live}, req.Holder, claims) })
+	live := sync.OnceValues(func() (*holderReading, error) {
+		return r.readHolder(ctx, kube.SlimReader{Reader: r.Live}, req.Holder, claims)
+	})
 	waits, errs := make([]time.Duration, len(claims)), make([]error, len(claims))
 	group := errgroup.Group{}
 	group.SetLimit(releasesAtOnce)
@@ -204,7 +206,7 @@ func soonest(waits ...time.Duration) (soonest time.Duration) {
 // reconcileClaim releases a claim, if it is to be released, and returns when to look at it again, 0 for never. Its holder is
 // as the cache knows it, and is looked at live before anything is released.
 func (r *claimReconciler) reconcileClaim(
-	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, known *sight, live func() (*sight, error),
+	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, known *holderReading, live func() (*holderReading, error),
 ) (again time.Duration, err error) {
 	wanted, err := known.wants(ctx, c)
 	if err != nil || wanted.Wants {

@@ -28,17 +28,17 @@ func listen(port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Spec.Listen = &port }
 }
 
-// sightOf looks live at the holder of a claim.
-func sightOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+// stateOf looks live at the holder of a claim.
+func stateOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	t.Helper()
 	holder := claim.HolderOf(c)
 	claims, err := r.View.ClaimsOf(t.Context(), holder)
 	if err != nil {
-		return claim.Sighting{}, err
+		return claim.HolderState{}, err
 	}
-	s, err := r.sight(t.Context(), r.Live, holder, append(claims, c))
+	s, err := r.readHolder(t.Context(), r.Live, holder, append(claims, c))
 	if err != nil {
-		return claim.Sighting{}, err
+		return claim.HolderState{}, err
 	}
 	return s.wants(t.Context(), c)
 }
@@ -49,20 +49,20 @@ func TestWants(t *testing.T) {
 	for name, tc := range map[string]struct {
 		si   *v1beta1.StreamIngress
 		also *v1beta1.EdgeClaim
-		want claim.Sighting
+		want claim.HolderState
 	}{
-		"it is not there":                {nil, nil, claim.Sighting{}},
-		"it names the port":              {accesstest.Life("u", 2, accesstest.OfClass("public")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
-		"it names the port, and a class": {accesstest.Life("u", 2), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2, Wants: true}},
-		"it names another port":          {accesstest.Life("u", 2, listen(5431)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"it names another class":         {accesstest.Life("u", 2, accesstest.OfClass("internal")), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"another class serves it":        {accesstest.Life("u", 2, accesstest.ServedBy("internal", 5432)), nil, claim.Sighting{Exists: true, UID: "u", Generation: 2}},
-		"it was given the port":          {accesstest.Life("u", 1, accesstest.Drawn), nil, claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
+		"it is not there":                {nil, nil, claim.HolderState{}},
+		"it names the port":              {accesstest.Life("u", 2, accesstest.OfClass("public")), nil, claim.HolderState{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names the port, and a class": {accesstest.Life("u", 2), nil, claim.HolderState{Exists: true, UID: "u", Generation: 2, Wants: true}},
+		"it names another port":          {accesstest.Life("u", 2, listen(5431)), nil, claim.HolderState{Exists: true, UID: "u", Generation: 2}},
+		"it names another class":         {accesstest.Life("u", 2, accesstest.OfClass("internal")), nil, claim.HolderState{Exists: true, UID: "u", Generation: 2}},
+		"another class serves it":        {accesstest.Life("u", 2, accesstest.ServedBy("internal", 5432)), nil, claim.HolderState{Exists: true, UID: "u", Generation: 2}},
+		"it was given the port":          {accesstest.Life("u", 1, accesstest.Drawn), nil, claim.HolderState{Exists: true, UID: "u", Generation: 1, Wants: true}},
 		"it was given two, and told the other": {accesstest.Life("u", 1, accesstest.Drawn, accesstest.ServedBy("public", 5431)), other,
-			claim.Sighting{Exists: true, UID: "u", Generation: 1}},
+			claim.HolderState{Exists: true, UID: "u", Generation: 1}},
 		"it was given two, and told this one": {accesstest.Life("u", 1, accesstest.Drawn, accesstest.ServedBy("public", 5432)), other,
-			claim.Sighting{Exists: true, UID: "u", Generation: 1, Wants: true}},
-		"it was given two, and told none": {accesstest.Life("u", 1, accesstest.Drawn), other, claim.Sighting{Exists: true, UID: "u", Generation: 1}},
+			claim.HolderState{Exists: true, UID: "u", Generation: 1, Wants: true}},
+		"it was given two, and told none": {accesstest.Life("u", 1, accesstest.Drawn), other, claim.HolderState{Exists: true, UID: "u", Generation: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := accesstest.Claimed(accesstest.PointOfPostgres, accesstest.HolderOfPostgres, "u", 1, accesstest.Noon)
@@ -74,7 +74,7 @@ func TestWants(t *testing.T) {
 				objects = append(objects, tc.also)
 			}
 			r := newClaimReconciler(accesstest.Of(t, objects...), claimTestOptions())
-			got, err := sightOf(t, r, c)
+			got, err := stateOf(t, r, c)
 			if err != nil || got != tc.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 			}
@@ -139,7 +139,7 @@ func TestWantsOfWhatIsForeign(t *testing.T) {
 				objects = append(objects, tc.class.DeepCopy())
 			}
 			r := newClaimReconciler(accesstest.Of(t, objects...), claimTestOptions())
-			got, err := sightOf(t, r, tc.c)
+			got, err := stateOf(t, r, tc.c)
 			if err != nil || got.Wants != tc.wants {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -162,7 +162,7 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 		}{"its class names it": {class, true}, "its class names another one": {elsewhere, false}} {
 			c := accesstest.Claimed(point, holder, "u", 1, accesstest.Noon)
 			r := &claimReconciler{Access: accesstest.Of(t, tc.class.DeepCopy(), c)}
-			if got, err := sightOf(t, r, c); err != nil || got != (claim.Sighting{Exists: tc.wants, Wants: tc.wants}) {
+			if got, err := stateOf(t, r, c); err != nil || got != (claim.HolderState{Exists: tc.wants, Wants: tc.wants}) {
 				t.Errorf("%s, %s: got %+v, %v", point, name, got, err)
 			}
 		}
@@ -180,15 +180,15 @@ func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		point   claim.Coordinate
 		objects []client.Object
-		want    claim.Sighting
+		want    claim.HolderState
 	}{
-		"somebody has it":                       {claim.NodePort("TCP", accesstest.PointOfPostgres.Port()), []client.Object{class, streams}, claim.Sighting{Exists: true, Wants: true}},
-		"its ConfigMap lists it":                {claim.NodePort("TCP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true, Wants: true}},
-		"its ConfigMap lists another":           {claim.NodePort("TCP", 9001), []client.Object{class, cm}, claim.Sighting{Exists: true}},
-		"that of the other protocol":            {claim.NodePort("UDP", 9000), []client.Object{class, cm}, claim.Sighting{Exists: true}},
-		"there is no ConfigMap":                 {claim.NodePort("TCP", 9000), []client.Object{class}, claim.Sighting{Exists: true}},
-		"the proxy is elsewhere by now":         {claim.NodePort("TCP", 9000), []client.Object{elsewhere, cm}, claim.Sighting{Exists: true}},
-		"the class is gone, and so is the port": {claim.NodePort("TCP", 9000), []client.Object{cm}, claim.Sighting{}},
+		"somebody has it":                       {claim.NodePort("TCP", accesstest.PointOfPostgres.Port()), []client.Object{class, streams}, claim.HolderState{Exists: true, Wants: true}},
+		"its ConfigMap lists it":                {claim.NodePort("TCP", 9000), []client.Object{class, cm}, claim.HolderState{Exists: true, Wants: true}},
+		"its ConfigMap lists another":           {claim.NodePort("TCP", 9001), []client.Object{class, cm}, claim.HolderState{Exists: true}},
+		"that of the other protocol":            {claim.NodePort("UDP", 9000), []client.Object{class, cm}, claim.HolderState{Exists: true}},
+		"there is no ConfigMap":                 {claim.NodePort("TCP", 9000), []client.Object{class}, claim.HolderState{Exists: true}},
+		"the proxy is elsewhere by now":         {claim.NodePort("TCP", 9000), []client.Object{elsewhere, cm}, claim.HolderState{Exists: true}},
+		"the class is gone, and so is the port": {claim.NodePort("TCP", 9000), []client.Object{cm}, claim.HolderState{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := accesstest.Claimed(tc.point, claim.ClassHolder("public"), "", 0, time.Time{})
@@ -198,7 +198,7 @@ func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 			}
 			r := &claimReconciler{Access: accesstest.Of(t, objects...)}
 			for _, reader := range []client.Reader{r.Live, r.View.Reader} {
-				s, err := r.sight(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
+				s, err := r.readHolder(t.Context(), reader, claim.HolderOf(c), []*v1beta1.EdgeClaim{c})
 				if err != nil {
 					t.Fatal(err)
 				}

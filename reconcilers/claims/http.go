@@ -20,19 +20,19 @@ import (
 //
 // A Service wants what its annotation asks for, and what the Ingress of its name still serves, whatever is marked on that:
 // nobody else gets a path while a proxy still sends it there.
-func (s *sight) httpWants(ctx context.Context, at claim.Coordinate) (claim.Sighting, error) {
+func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (claim.HolderState, error) {
 	if !s.holder.IsService() {
 		if s.ingress == nil {
-			return claim.Sighting{}, nil
+			return claim.HolderState{}, nil
 		}
 		entered, err := s.isEntered(ctx, at)
-		return claim.Sighting{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: entered}, err
+		return claim.HolderState{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: entered}, err
 	}
 	serves := s.ingress != nil && exposure.Serves(s.ingress, at)
 	if s.service == nil {
-		return claim.Sighting{Exists: serves, Wants: serves}, nil
+		return claim.HolderState{Exists: serves, Wants: serves}, nil
 	}
-	return claim.Sighting{
+	return claim.HolderState{
 		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
 		Wants: serves || exposure.Wants(s.service, s.view.Defaults(), at),
 	}, nil
@@ -41,7 +41,7 @@ func (s *sight) httpWants(ctx context.Context, at claim.Coordinate) (claim.Sight
 // isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the
 // claims of before stay until it has all those that take their place: a claim of somebody else takes nobody's. A path that
 // another Ingress lists, too, it has in any case: without a claim, that one would seem to be the first there.
-func (s *sight) isEntered(ctx context.Context, at claim.Coordinate) (bool, error) {
+func (s *holderReading) isEntered(ctx context.Context, at claim.Coordinate) (bool, error) {
 	if _, entered := slices.BinarySearchFunc(s.entries, at, claim.Compare); entered || !exposure.Serves(s.ingress, at) {
 		return entered, nil
 	}

@@ -74,7 +74,7 @@ func TestAnIngressGrowsAndShrinks(t *testing.T) {
 			}
 			b := baseExposing(t, append(objects, serving("beside", 3, 4))...)
 			held := claim.New(tc.at, claim.Claimant{Holder: web})
-			s, err := newClaimReconciler(b, claimTestOptions()).sight(t.Context(), b.Live, web, []*v1beta1.EdgeClaim{held})
+			s, err := newClaimReconciler(b, claimTestOptions()).readHolder(t.Context(), b.Live, web, []*v1beta1.EdgeClaim{held})
 			if err != nil {
 				t.Fatal(err)
 			}

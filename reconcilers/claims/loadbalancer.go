@@ -18,22 +18,22 @@ import (
 // loadBalancerWants says whether the Service that holds an address, or a port of one or of the nodes, is there, and wants it. One
 // that does not exist while a class names it keeps what it had: it is about to be made again, and has what streams and others
 // reach the proxy at.
-func (s *sight) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.Sighting, error) {
+func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (claim.HolderState, error) {
 	if s.holder.IsClass() && at.IsNode() {
 		return s.classWants(ctx, c, at)
 	}
 	if !s.holder.IsService() {
-		return claim.Sighting{Exists: true, Wants: true}, nil // not made by Portcullis
+		return claim.HolderState{Exists: true, Wants: true}, nil // not made by Portcullis
 	}
 	served, err := s.isServed(ctx, c, at)
 	if err != nil {
-		return claim.Sighting{}, err
+		return claim.HolderState{}, err
 	}
 	if s.service == nil {
 		stays := served || len(s.classes) > 0
-		return claim.Sighting{Exists: stays, Wants: stays}, nil
+		return claim.HolderState{Exists: stays, Wants: stays}, nil
 	}
-	seen := claim.Sighting{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	seen := claim.HolderState{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
 	held := loadbalancer.Own(s.held)
 	if !s.view.IsOurLoadBalancer(s.service) {
 		seen.Wants = loadbalancer.Lists(s.service, held, at)
@@ -54,7 +54,7 @@ func (s *sight) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeClaim, at 
 
 // isServed says whether the holder of a claim stands in front of the proxy of a class on which somebody has a claim on the port of
 // its point: the port is open there, or about to be, and must be its own by then.
-func (s *sight) isServed(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
+func (s *holderReading) isServed(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
 	for _, class := range s.servedClasses(c, at) {
 		port := claim.Stream(class, at.Protocol(), at.Port())
 		if port.IsZero() { // a whole address, or SCTP
@@ -70,7 +70,7 @@ func (s *sight) isServed(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coo
 
 // servedClasses are the classes in front of whose proxies the holder of a claim stands, and those in front of which it stood, as
 // far as is known, that do not exist: who has a port of one has it still when the class is back.
-func (s *sight) servedClasses(c *v1beta1.EdgeClaim, at claim.Coordinate) []string {
+func (s *holderReading) servedClasses(c *v1beta1.EdgeClaim, at claim.Coordinate) []string {
 	var names []string
 	for _, class := range s.classes {
 		names = append(names, class.Name)

@@ -18,7 +18,7 @@ import (
 
 // classWants says whether a class that has a port of the nodes for its proxy is there, and somebody has a claim on that port of
 // any class whose proxy is on the nodes, or such a proxy is still told to listen there.
-func (s *sight) classWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (seen claim.Sighting, err error) {
+func (s *holderReading) classWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (seen claim.HolderState, err error) {
 	class := &v1beta1.StreamIngressClass{}
 	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil {
 		return seen, err
@@ -32,7 +32,7 @@ func (s *sight) classWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.C
 }
 
 // isListed says whether the ConfigMap of a class whose proxy is on the nodes lists a port of them.
-func (s *sight) isListed(ctx context.Context, at claim.Coordinate) (bool, error) {
+func (s *holderReading) isListed(ctx context.Context, at claim.Coordinate) (bool, error) {
 	for _, class := range s.classes {
 		ref := class.ConfigMap(at.Protocol())
 		if ref == nil {
@@ -50,7 +50,7 @@ func (s *sight) isListed(ctx context.Context, at claim.Coordinate) (bool, error)
 }
 
 // configMap reads a ConfigMap that a class names, an empty one where there is none: as it is watched, or live where the holder is.
-func (s *sight) configMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
+func (s *holderReading) configMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
 	if s.reader == s.view.Reader {
 		cm, err := s.view.ConfigMap(ctx, ref)
 		return cmp.Or(cm, &corev1.ConfigMap{}), err

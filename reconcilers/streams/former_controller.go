@@ -110,7 +110,7 @@ func (r *formerReconciler) Reconcile(ctx context.Context, req formerRequest) (re
 	if err != nil || keep > 0 {
 		return reconcile.Result{RequeueAfter: keep}, err
 	}
-	return watch.Later(r.letGo(ctx, obj))
+	return watch.Later(r.withdraw(ctx, obj))
 }
 
 // formerRetry is how long an object is kept until it is looked again whether its class is done with it.
@@ -141,8 +141,8 @@ func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (
 	return 0, err
 }
 
-// letGo applies nothing at all to an object, and so takes back all that was applied before.
-func (r *formerReconciler) letGo(ctx context.Context, obj client.Object) error {
+// withdraw applies nothing at all to an object, and so takes back all that was applied before.
+func (r *formerReconciler) withdraw(ctx context.Context, obj client.Object) error {
 	var nothing runtime.ApplyConfiguration
 	if _, isService := obj.(*corev1.Service); isService {
 		nothing = corev1ac.Service(obj.GetName(), obj.GetNamespace()).WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())

@@ -22,8 +22,8 @@ import (
 // lingering keeps a Service that is deleted, for as long as its owner likes.
 func lingering(svc *corev1.Service) { svc.Finalizers = []string{"tenant.example.com/mine"} }
 
-// letGo takes the finalizer off.
-func letGo(svc *corev1.Service) { svc.Finalizers = nil }
+// dropFinalizers takes the finalizer off.
+func dropFinalizers(svc *corev1.Service) { svc.Finalizers = nil }
 
 // disown makes the API server forget who has written what of a Service, with what else the patch says.
 func (w *fixture) disown(svc *corev1.Service, more string) error {
@@ -71,8 +71,8 @@ func TestABalancerThatIsBeingDeleted(t *testing.T) {
 	w.balances(victim, "198.51.100.1 VIP TCP/443")
 
 	t.Log("finalizers can be taken off, and what they had is free")
-	edit(w, shared, letGo)
-	edit(w, onNodes, letGo)
+	edit(w, shared, dropFinalizers)
+	edit(w, onNodes, dropFinalizers)
 	w.pointHeldBy("addr.198-51-100-1.tcp.8443", "")
 	w.pointHeldBy("node.tcp.8080", "")
 }
@@ -197,7 +197,7 @@ func TestNobodyDisownsAStatus(t *testing.T) {
 	}
 	w.balances(going, "198.51.100.2 VIP TCP/80")
 	w.balances(living, "198.51.100.3 VIP TCP/80")
-	edit(w, going, letGo)
+	edit(w, going, dropFinalizers)
 	w.pointHeldBy("addr.198-51-100-2", "")
 	w.admitted(next[0])
 	w.balances(next[0], "198.51.100.2 VIP TCP/80")

@@ -98,7 +98,7 @@ func TestAServiceThatIsBeingDeleted(t *testing.T) {
 	w.serves(asking("next/other", ""), "Prefix other.example.com/ -> other:80")
 	held()
 
-	edit(w, svc, letGo)
+	edit(w, svc, dropFinalizers)
 	w.serves(svc, "")
 	w.pathHeldBy("last.example.com", "/", "")
 }

@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		},
 		"a domain package looks up": {
 			imports: graph{ours("internal/stream"): {ours("certs")}, ours("certs"): nil},
-			want:    []string{"internal/rules imports"},
+			want:    []string{"internal/stream imports"},
 		},
 		"the product imports its tests": {
 			imports: graph{ours("cmd/portcullis"): {ours("test/controlplane")}, ours("test/controlplane"): nil},

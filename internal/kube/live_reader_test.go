@@ -35,7 +35,7 @@ func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			book, _ := consentsBy(t, tc.consents...)
-			f := Fresh{&View{
+			f := LiveReader{&View{
 				Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build(), consents: book, grants: newGrantLooks(),
 			}}
 			class, err := f.Class(ctx, "public")
@@ -67,7 +67,7 @@ func TestFreshAsksTheAPIServerOnlyWhenItMust(t *testing.T) {
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away },
 	}).Build()
 	book, _ := consentsBy(t)
-	f := Fresh{&View{Reader: clientOf(t,
+	f := LiveReader{&View{Reader: clientOf(t,
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 	).Build(), live: live, consents: book, grants: newGrantLooks()}}
@@ -100,7 +100,7 @@ func TestFreshLooksForNoNameThatNothingCanHave(t *testing.T) {
 	}).Build()
 	v := viewOf(t)
 	v.live = live
-	f := Fresh{v}
+	f := LiveReader{v}
 	for _, name := range []string{"a/b", "..", ".", "50%", "Public", "a b", "-"} {
 		if class, err := f.Class(t.Context(), name); class != nil || err != nil {
 			t.Errorf("Class %q: %v, %v", name, class, err)

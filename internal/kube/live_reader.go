@@ -11,21 +11,21 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// Fresh is a view for admission: what the cache does not have, and a stream would be refused for, it looks for live. A
+// LiveReader is a view for admission: what the cache does not have, and a stream would be refused for, it looks for live. A
 // manifest may hold a namespace, a class or a consent, and right behind it the stream that needs it; the cache learns of
 // them a moment later.
-type Fresh struct {
+type LiveReader struct {
 	*View
 }
 
 // Class reads a class, live if the cache has none.
-func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
-	class, err := f.View.Class(ctx, name)
+func (r LiveReader) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
+	class, err := r.View.Class(ctx, name)
 	if class != nil || err != nil {
 		return class, err
 	}
 	class = &v1beta1.StreamIngressClass{}
-	if found, err := f.getLive(ctx, name, class); !found {
+	if found, err := r.getLive(ctx, name, class); !found {
 		return nil, err
 	}
 	return class, nil
@@ -33,17 +33,17 @@ func (f Fresh) Class(ctx context.Context, name string) (*v1beta1.StreamIngressCl
 
 // getLive reads an object of no namespace past the cache into obj; found is false when there is none. Users write the name:
 // one that no object can have is not asked for, as the client takes some of those for a mistake of ours.
-func (f Fresh) getLive(ctx context.Context, name string, obj client.Object) (found bool, err error) {
+func (r LiveReader) getLive(ctx context.Context, name string, obj client.Object) (found bool, err error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return false, nil
 	}
-	err = f.live.Get(ctx, types.NamespacedName{Name: name}, obj)
+	err = r.live.Get(ctx, types.NamespacedName{Name: name}, obj)
 	return err == nil, client.IgnoreNotFound(err)
 }
 
 // Classes lists all classes. It looks live while there is no default class.
-func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
-	classes, err := f.View.Classes(ctx)
+func (r LiveReader) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
+	classes, err := r.View.Classes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,27 +52,27 @@ func (f Fresh) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error
 			return classes, nil
 		}
 	}
-	return ClassesOf(ctx, f.live)
+	return ClassesOf(ctx, r.live)
 }
 
 // NamespaceLabels reads the labels of a namespace, live if the cache has none.
-func (f Fresh) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	labels, found, err := f.namespace(ctx, name)
+func (r LiveReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	labels, found, err := r.namespace(ctx, name)
 	if found || err != nil {
 		return labels, err
 	}
 	ns := NamespaceObject()
-	if found, err := f.getLive(ctx, name, ns); !found {
+	if found, err := r.getLive(ctx, name, ns); !found {
 		return nil, err
 	}
 	return ns.Labels, nil
 }
 
 // Granted looks live for a ReferenceGrant that the cache does not have.
-func (f Fresh) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
-	granted, err := f.View.Granted(ctx, from, service)
+func (r LiveReader) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
+	granted, err := r.View.Granted(ctx, from, service)
 	if granted || err != nil {
 		return granted, err
 	}
-	return f.grants.granted(ctx, f.live, from, service)
+	return r.grants.granted(ctx, r.live, from, service)
 }

@@ -18,8 +18,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// sight is one look at a holder, for all of its claims.
-type sight struct {
+// holderReading is one look at a holder, for all of its claims.
+type holderReading struct {
 	view   *kube.View
 	reader client.Reader
 	holder claim.Holder
@@ -37,11 +37,11 @@ type sight struct {
 	known sets.Set[string]
 }
 
-// sight reads the holder of some claims by reader.
-func (r *claimReconciler) sight(
+// readHolder reads the holder of some claims by reader.
+func (r *claimReconciler) readHolder(
 	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
-) (*sight, error) {
-	s := &sight{view: r.View, reader: reader, holder: holder}
+) (*holderReading, error) {
+	s := &holderReading{view: r.View, reader: reader, holder: holder}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil {
 			s.held = append(s.held, at)
@@ -79,7 +79,7 @@ func (r *claimReconciler) sight(
 }
 
 // readService reads a Service, and, where it has what it may share, the classes that name it, whether it exists or not.
-func (s *sight) readService(ctx context.Context) error {
+func (s *holderReading) readService(ctx context.Context) error {
 	service := &corev1.Service{}
 	found, err := s.read(ctx, s.holder.Key(), service)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *sight) readService(ctx context.Context) error {
 
 // readClasses finds the classes whose Service is one that is meant, and which others there are. They are read as the holder is: who
 // has admitted a stream may know of a change of its class that a cache does not show, and counts on what that gives the holder.
-func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
+func (s *holderReading) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
 	classes, err := kube.ClassesOf(ctx, s.reader)
 	s.known = sets.New[string]()
 	for i := range classes {
@@ -111,17 +111,17 @@ func (s *sight) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectRef
 }
 
 // read reads an object; found is false when there is none.
-func (s *sight) read(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
+func (s *holderReading) read(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
 	err = s.reader.Get(ctx, key, obj)
 	return err == nil, client.IgnoreNotFound(err)
 }
 
 // wants says whether the holder of a claim is there, and wants its point.
-func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting, error) {
+func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	at, err := claim.Of(c)
 	switch {
 	case err != nil:
-		return claim.Sighting{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
+		return claim.HolderState{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
 	case at.IsHTTP():
 		return s.httpWants(ctx, at)
 	case !at.IsStream():
@@ -129,9 +129,9 @@ func (s *sight) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.Sighting
 	case !s.holder.IsStream():
 		return s.foreignWants(ctx, c, at)
 	case s.stream == nil:
-		return claim.Sighting{}, nil
+		return claim.HolderState{}, nil
 	}
-	seen := claim.Sighting{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
+	seen := claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
 	if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
 		seen.Wants = stream.Wanted(s.stream, at.Class(), s.held) == at
 	}
