@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,6 +153,11 @@ func (e *edge) orphans(s *v1beta1.StreamIngress) {
 				return fmt.Errorf("it is owned by %v", svc.OwnerReferences)
 			}
 			return client.IgnoreNotFound(err)
+		})
+		// The garbage collector lets the stream go only after it has orphaned the Service; until then no other can have the name.
+		e.eventually("the stream to be gone", func() error {
+			err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(s), &v1beta1.StreamIngress{})
+			return is(apierrors.IsNotFound(err), true)
 		})
 		return is(stays, true)
 	})
