@@ -34,10 +34,10 @@ type Options struct {
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
 	services := kube.NewKeyMutex[types.NamespacedName]()
-	released, err := loadbalancers.Setup(mgr, a, services)
-	return errors.Join(err,
+	return errors.Join(
+		loadbalancers.Setup(mgr, a, services),
 		streams.Setup(mgr, a),
 		ingresses.Setup(mgr, a),
-		claims.Setup(mgr, a, claims.Options{Services: services, Released: released, AuditInterval: o.AuditInterval}),
+		claims.Setup(mgr, a, claims.Options{Services: services, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

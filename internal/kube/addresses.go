@@ -27,7 +27,8 @@ type Addresses struct {
 	mu sync.RWMutex
 	// claimed are the points of each address that have a claim.
 	claimed map[netip.Addr][]claim.Coordinate
-	// assumed is until when a point without a claim counts as taken; lapses has the same in the order of time.
+	// assumed is until when a point without a claim counts as taken, claim.CacheLag from when it was chosen; lapses has the
+	// same in the order of time. They are not in claim.Written, as they come before any write.
 	assumed map[claim.Coordinate]time.Time
 	lapses  []lapse
 	// assumedAt is how many points of an address are assumed.
@@ -49,10 +50,6 @@ type lapse struct {
 	at    claim.Coordinate
 	until time.Time
 }
-
-// assumption is how long a point is assumed to be taken: longer than a cache lags behind as a rule. If it lags for
-// longer, the ledger refuses the point, and nothing is lost but time.
-const assumption = 10 * time.Second
 
 // newAddresses makes Addresses that follow a cache.
 func newAddresses(ctx context.Context, c cache.Cache) (*Addresses, error) {
@@ -103,7 +100,7 @@ func (a *Addresses) Assume(points ...claim.Coordinate) bool {
 	if slices.ContainsFunc(points, a.taken) {
 		return false
 	}
-	until := a.clock.Now().Add(assumption)
+	until := a.clock.Now().Add(claim.CacheLag)
 	for _, at := range points {
 		if !at.IsAddress() {
 			continue

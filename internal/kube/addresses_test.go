@@ -122,7 +122,7 @@ func TestAssumptions(t *testing.T) {
 
 	t.Log("what is claimed does not lapse, and is free again when the claim goes")
 	a.set(addressClaim(one), true)
-	clock.SetTime(clock.Now().Add(assumption))
+	clock.SetTime(clock.Now().Add(claim.CacheLag))
 	assume(false, one)
 	assume(true, other)
 	a.set(addressClaim(one), false)
@@ -130,12 +130,12 @@ func TestAssumptions(t *testing.T) {
 
 	t.Log("an assumption that was made anew lapses by its own time")
 	a.Forget(one)
-	clock.SetTime(clock.Now().Add(assumption / 2))
+	clock.SetTime(clock.Now().Add(claim.CacheLag / 2))
 	assume(true, one)
-	clock.SetTime(clock.Now().Add(assumption / 2))
+	clock.SetTime(clock.Now().Add(claim.CacheLag / 2))
 	assume(false, one)
 	assume(true, claim.NodePort("TCP", 80)) // not an address: not judged here
-	clock.SetTime(clock.Now().Add(assumption))
+	clock.SetTime(clock.Now().Add(claim.CacheLag))
 	assume(true, one, other)
 	if len(a.lapses) != 2 || len(a.assumed) != 2 || len(a.assumedAt) != 2 {
 		t.Errorf("%d, %d and %d are left", len(a.lapses), len(a.assumed), len(a.assumedAt))

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // The indexes of the cache.
@@ -60,6 +59,7 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultUnsafeDisableDeepCopy: &shared,
 		DefaultTransform:             slim,
+		NewInformer:                  newInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			ConfigMapObject():            {Label: labels.NewSelector().Add(*labeled)},
 			&corev1.Service{}:            {Transform: slimService},
@@ -81,13 +81,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		name  string
 		value client.IndexerFunc
 	}
-	for _, i := range []index{
-		{&v1beta1.EdgeClaim{}, IndexHolder, func(o client.Object) []string {
-			return []string{claim.HolderOf(o.(*v1beta1.EdgeClaim)).String()}
-		}},
-		{&v1beta1.EdgeClaim{}, IndexScope, func(o client.Object) []string { return []string{o.(*v1beta1.EdgeClaim).Spec.Scope} }},
-		{&v1beta1.EdgeClaim{}, IndexServed, func(o client.Object) []string { return servedKeys(o.(*v1beta1.EdgeClaim)) }},
-		{&v1beta1.EdgeClaim{}, IndexShare, func(o client.Object) []string { return shareKeys(o.(*v1beta1.EdgeClaim)) }},
+	indexes := []index{
 		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
 			s := o.(*v1beta1.StreamIngress)
@@ -101,7 +95,11 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{v1beta1.OutsideServiceName(s.Name)}
 		}},
 		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listenKeys(o.(*v1beta1.StreamIngress)) }},
-	} {
+	}
+	for name, keys := range claimIndexes {
+		indexes = append(indexes, index{&v1beta1.EdgeClaim{}, name, func(o client.Object) []string { return keys(o.(*v1beta1.EdgeClaim)) }})
+	}
+	for _, i := range indexes {
 		if err := indexer.IndexField(ctx, i.of, i.name, i.value); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
 		}

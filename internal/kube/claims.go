@@ -12,9 +12,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// Claim reads a claim from the cache, nil when there is none there.
+// Claims are read of the cache, corrected by what this replica has written since.
+
+// Claim reads a claim, nil when there is none.
 func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
-	return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
+	return v.written.Get(name, func() (*v1beta1.EdgeClaim, error) {
+		return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
+	})
 }
 
 // Held lists the points that a holder has claims on, in ascending order.
@@ -87,7 +91,26 @@ func (v *View) claimsIn(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim
 	return v.claimsBy(ctx, IndexScope, scope)
 }
 
+// claimIndexes are the indexes of claims: the values under which each finds one.
+var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
+	IndexHolder: func(c *v1beta1.EdgeClaim) []string { return []string{claim.HolderOf(c).String()} },
+	IndexScope:  func(c *v1beta1.EdgeClaim) []string { return []string{c.Spec.Scope} },
+	IndexServed: servedKeys,
+	IndexShare:  shareKeys,
+}
+
 func (v *View) claimsBy(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
+	return v.claimsUnder(ctx, index, key, false)
+}
+
+// claimsUnder lists the claims under a key of an index, with or without those that are being written.
+func (v *View) claimsUnder(ctx context.Context, index, key string, underway bool) ([]*v1beta1.EdgeClaim, error) {
+	return v.written.List(
+		func() ([]*v1beta1.EdgeClaim, error) { return v.cachedClaims(ctx, index, key) },
+		func(c *v1beta1.EdgeClaim) bool { return slices.Contains(claimIndexes[index](c), key) }, underway)
+}
+
+func (v *View) cachedClaims(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
 	kept, known := v.stores.under(reflect.TypeFor[*v1beta1.EdgeClaim](), index, key)
 	if !known {
 		return listClaims(ctx, v.Reader, index, key)

@@ -15,9 +15,9 @@ import (
 
 // claimStore keeps claims in the API server.
 type claimStore struct {
-	live   client.Reader
-	writer client.Writer
-	made   *madeClaims
+	live    client.Reader
+	writer  client.Writer
+	written *claim.Written
 }
 
 // NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing. Without a
@@ -27,13 +27,11 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 	if ledger.Clock == nil {
 		ledger.Clock = clock.RealClock{}
 	}
-	store := claimStore{live: live, writer: writer}
 	if view == nil {
-		ledger.Store = store
+		ledger.Store = claimStore{live: live, writer: writer, written: claim.NewWritten(ledger.Clock)}
 		return &ledger
 	}
-	store.made = view.made
-	ledger.Store = store
+	ledger.Store = claimStore{live: live, writer: writer, written: view.written}
 	ledger.Cached = func(name string) *v1beta1.EdgeClaim {
 		c, err := view.Claim(context.Background(), name)
 		if err != nil {
@@ -65,15 +63,17 @@ func (s claimStore) List(ctx context.Context, scope, version string) ([]v1beta1.
 
 // Create implements claim.Store.
 func (s claimStore) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	return s.made.write(c, func() error { return s.writer.Create(ctx, c, client.FieldOwner(stream.FieldManager)) })
+	return s.written.Write(c, func() error { return s.writer.Create(ctx, c, client.FieldOwner(stream.FieldManager)) })
 }
 
 // Update implements claim.Store. The API server compares the resourceVersion.
 func (s claimStore) Update(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	return s.made.write(c, func() error { return s.writer.Update(ctx, c, client.FieldOwner(stream.FieldManager)) })
+	return s.written.Write(c, func() error { return s.writer.Update(ctx, c, client.FieldOwner(stream.FieldManager)) })
 }
 
 // Delete implements claim.Store.
 func (s claimStore) Delete(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	return s.writer.Delete(ctx, c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})
+	return s.written.Delete(c, func() error {
+		return s.writer.Delete(ctx, c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})
+	})
 }

@@ -22,7 +22,7 @@ const remembered = 5 * time.Minute
 
 // departures remember the StreamIngresses, and the Services that ask for an Ingress or an address, that were seen stored
 // and then deleted. A name that is created anew while the claim of its former life is still there would else look like two
-// creations in flight at once.
+// creations in flight at once. It is about what others have written: that is why it is not in a claim.Written.
 type departures struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

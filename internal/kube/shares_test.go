@@ -4,11 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -49,57 +46,78 @@ func TestClaimsOfANamespace(t *testing.T) {
 	has("node", "node.tcp.80")
 
 	made := claimOn("public", v1beta1.TCP, 90, by)
-	if err := v.made.write(made, func() error {
+	if err := v.written.Write(made, func() error {
 		has("stream/public", "stream.public.tcp.80", "stream.public.tcp.90") // while it is being written
+		made.ResourceVersion = "1000"
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_ = v.made.write(shown, func() error { return nil })
+	_ = v.written.Write(shown.DeepCopy(), func() error { return nil })
 	has("stream/public", "stream.public.tcp.80", "stream.public.tcp.90")
 
 	refused := errors.New("refused")
-	if err := v.made.write(claimOn("public", v1beta1.TCP, 91, by), func() error { return refused }); !errors.Is(err, refused) {
+	if err := v.written.Write(claimOn("public", v1beta1.TCP, 91, by), func() error { return refused }); !errors.Is(err, refused) {
 		t.Error(err)
 	}
-	_ = v.made.write(made, func() error { return refused }) // that of another request is there
-	_ = v.made.write(point(claim.HTTP("example.com", "/x"), web), func() error { return nil })
+	_ = v.written.Write(made, func() error { return refused }) // that of another request is there
+	path := point(claim.HTTP("example.com", "/x"), web)
+	_ = v.written.Write(path, func() error { path.ResourceVersion = "1001"; return nil })
 	has("stream/public", "stream.public.tcp.80", "stream.public.tcp.90")
 }
 
-func TestMadeClaimsAreForgotten(t *testing.T) {
-	informers := &informertest.FakeInformers{Scheme: scheme(t)}
-	m, err := newMadeClaims(t.Context(), cached{FakeInformers: informers})
+// TestReadsWhatItWrote reads claims in every way that there is, after the ledger has written some that the cache does not show.
+func TestReadsWhatItWrote(t *testing.T) {
+	by, web := claim.StreamHolder("shop", "a"), claim.ServiceHolder("shop", "web")
+	gone := claimOn("public", v1beta1.TCP, 80, by)
+	v := viewOf(t, gone)
+	live := clientOf(t, gone.DeepCopy()).Build()
+	ledger := NewLedger(live, live, v, claim.Ledger{})
+	stored, err := ledger.Store.Get(t.Context(), gone.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := clocktesting.NewFakePassiveClock(time.Now())
-	m.clock = now
-	events, err := informers.FakeInformerFor(t.Context(), &v1beta1.EdgeClaim{})
-	if err != nil {
+	if err := ledger.Store.Delete(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	by := claim.StreamHolder("shop", "a")
-	first, second := claimOn("public", v1beta1.TCP, 80, by), claimOn("public", v1beta1.TCP, 81, by)
-	left := func(want int) {
-		t.Helper()
-		if got := len(m.of("stream/public shop")); got != want {
-			t.Errorf("%d are left, want %d", got, want)
+	made := claimOn("public", v1beta1.TCP, 81, by)
+	serves := claim.New(portAt("192.0.2.1", tcp80), claim.Claimant{Holder: web})
+	serves.Spec.ClassName = "public"
+	for _, c := range []*v1beta1.EdgeClaim{made, serves} {
+		c.ResourceVersion = ""
+		if err := ledger.Store.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
 		}
 	}
-	m.note(first)
-	m.note(second)
-	left(2)
-	events.Add(first)
-	left(1)
-	now.SetTime(now.Now().Add(assumption / 2))
-	m.note(first)
-	now.SetTime(now.Now().Add(assumption / 2))
-	left(1) // the second was never shown
-	now.SetTime(now.Now().Add(assumption / 2))
-	left(0)
-	if len(m.byName) > 0 || len(m.byShare) > 0 || len(m.lapses) > 0 {
-		t.Errorf("%d, %d and %d are kept", len(m.byName), len(m.byShare), len(m.lapses))
+	is := func(what string, got []string, err error, want ...string) {
+		t.Helper()
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
+		}
+	}
+	names := func(claims []*v1beta1.EdgeClaim) (names []string) {
+		for _, c := range claims {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	for _, c := range []*v1beta1.EdgeClaim{gone, made} {
+		got, err := v.Claim(t.Context(), c.Name)
+		if err != nil || (got != nil) != (c == made) {
+			t.Errorf("%s: got %v, %v", c.Name, got, err)
+		}
+		if got := ledger.Cached(c.Name); (got != nil) != (c == made) {
+			t.Errorf("the ledger knows %s as %v", c.Name, got)
+		}
+	}
+	claims, err := v.ClaimsOf(t.Context(), by)
+	is("of a holder", names(claims), err, made.Name)
+	claims, err = v.ClaimsServing(t.Context(), "stream/public")
+	is("serving a class", names(claims), err, serves.Name)
+	is("of a namespace", claimsOf(t, v, "shop", "addr"), nil, serves.Name)
+	byPoint, err := v.Claims(t.Context(), "public")
+	if err != nil || len(byPoint) != 1 || byPoint[claim.Stream("public", v1beta1.TCP, 81)] == nil {
+		t.Errorf("of a class: %v, %v", byPoint, err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -34,7 +35,7 @@ type View struct {
 	Addresses *Addresses
 	pools     *poolBook
 	targets   *targets
-	made      *madeClaims
+	written   *claim.Written
 	live      client.Reader
 	// tenants is live, a few objects at a time: each may have 1.5 MiB, and any number of requests may ask for one.
 	tenants   client.Reader
@@ -70,7 +71,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	if err != nil {
 		return nil, err
 	}
-	made, err := newMadeClaims(ctx, cached)
+	written, err := writtenTo(ctx, cached)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	return &View{
-		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, made: made, live: live, informers: cached,
+		Reader: cached, Occupancy: occupancy, Addresses: addresses, pools: pools, written: written, live: live, informers: cached,
 		tenants: LimitInFlight(live, tenantReads), consents: newConsentBook(cached), grants: newGrantLooks(), stores: kept, warm: warm,
 		departures: departures, targets: &targets{named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 	}, nil

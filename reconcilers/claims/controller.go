@@ -39,8 +39,6 @@ type claimReconciler struct {
 	access.Access
 	// services locks each Service of type LoadBalancer.
 	services *kube.KeyMutex[types.NamespacedName]
-	// released is told which points were released.
-	released func(claim.Coordinate)
 	// writes are those of claims that are in flight.
 	writes *semaphore.Weighted
 }
@@ -49,14 +47,12 @@ type claimReconciler struct {
 type Options struct {
 	// Services locks each Service of type LoadBalancer: what one holds is not released while it is looked at.
 	Services *kube.KeyMutex[types.NamespacedName]
-	// Released is told which points were released.
-	Released func(claim.Coordinate)
 	// AuditInterval is the least time between two comparisons of the ledger with the cluster, 0 for none at all.
 	AuditInterval time.Duration
 }
 
 func newClaimReconciler(b access.Access, o Options) *claimReconciler {
-	return &claimReconciler{b, o.Services, o.Released, semaphore.NewWeighted(releaseWrites)}
+	return &claimReconciler{b, o.Services, semaphore.NewWeighted(releaseWrites)}
 }
 
 // claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
@@ -232,7 +228,6 @@ func (r *claimReconciler) reconcileClaim(
 		return settling, nil // it was renewed meanwhile
 	}
 	if released {
-		r.released(coordinateOf(c))
 		log.FromContext(ctx).V(1).Info("released", "claim", c.Name)
 	}
 	return keep, err

@@ -366,5 +366,5 @@ func TestGoneBy(t *testing.T) {
 
 // claimTestOptions are those of a reconciler that is alone.
 func claimTestOptions() Options {
-	return Options{Services: kube.NewKeyMutex[types.NamespacedName](), Released: func(claim.Coordinate) {}}
+	return Options{Services: kube.NewKeyMutex[types.NamespacedName]()}
 }

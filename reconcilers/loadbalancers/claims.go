@@ -28,9 +28,10 @@ const attempts = 64
 var errUnlucky = errors.New("all addresses that looked free were taken meanwhile")
 
 // allocate decides what a Service is to have, and claims it: everything, or, with problems, nothing that it does not hold
-// already.
-func (r *loadBalancerReconciler) allocate(ctx context.Context, s *allocator.Subject) (allocator.Decision, error) {
-	var made []*v1beta1.EdgeClaim
+// already. made are the claims that this look has made.
+func (r *loadBalancerReconciler) allocate(
+	ctx context.Context, s *allocator.Subject,
+) (_ allocator.Decision, made []*v1beta1.EdgeClaim, _ error) {
 	for range attempts {
 		d, err := r.choose(ctx, s)
 		if err == nil && len(d.Problems) == 0 {
@@ -42,11 +43,11 @@ func (r *loadBalancerReconciler) allocate(ctx context.Context, s *allocator.Subj
 			}
 		}
 		if err != nil || len(d.Problems) > 0 {
-			return allocator.Decision{Problems: d.Problems}, errors.Join(err, r.withdraw(ctx, s, made))
+			return allocator.Decision{Problems: d.Problems}, nil, errors.Join(err, r.withdraw(ctx, s, made))
 		}
-		return d, nil
+		return d, made, nil
 	}
-	return allocator.Decision{}, errors.Join(errUnlucky, r.withdraw(ctx, s, made))
+	return allocator.Decision{}, nil, errors.Join(errUnlucky, r.withdraw(ctx, s, made))
 }
 
 // choose decides what a Service is to have. What is auto-assigned looks taken from then on, so that no other worker chooses it.
@@ -106,7 +107,6 @@ func (r *loadBalancerReconciler) claimAllocations(
 			}
 			made = append(made, c)
 			s.Held = append(s.Held, at)
-			r.recent.add(by.Holder, at)
 		}
 	}
 	return made, claim.Coordinate{}, nil, nil
@@ -127,7 +127,6 @@ func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subj
 			continue
 		}
 		s.Held = slices.DeleteFunc(s.Held, func(held claim.Coordinate) bool { return held == at })
-		r.recent.remove(at)
 		r.View.Addresses.Forget(at)
 		if err := r.Ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("giving back %s: %w", at, err))
@@ -137,14 +136,17 @@ func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subj
 }
 
 // confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
-// been released, and the cache lag behind.
+// been released, and the cache lag behind. What this very look has claimed needs no second one: the API server has answered.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
 	svc, by := o.subject.Service, claimantOf(o.subject)
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+	isMade := func(at claim.Coordinate) bool {
+		return slices.ContainsFunc(o.made, func(c *v1beta1.EdgeClaim) bool { return c.Name == at.Name() })
+	}
 	for _, a := range o.allocations {
 		for _, at := range a.Points {
 			isListed := loadbalancer.IsListed(o.subject.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
-			if isListed || r.recent.has(by.Holder, at) {
+			if isListed || isMade(at) {
 				continue
 			}
 			if ok, err := r.Ledger.Confirm(ctx, by, at); err != nil || !ok {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,85 +23,6 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
-
-// memoryOf asks a recentClaims what a holder holds, with what the cache shows of its claims, and of those of others.
-type memoryOf struct {
-	*testing.T
-	recent *recentClaims
-	cache  []claim.Coordinate
-	shown  []claim.Coordinate
-}
-
-func (m *memoryOf) holds(what string, by claim.Holder, want ...claim.Coordinate) {
-	m.Helper()
-	shown := func(at claim.Coordinate) bool { return slices.Contains(m.shown, at) }
-	if got := m.recent.added(slices.Clone(m.cache), by, shown); !slices.Equal(got, want) {
-		m.Errorf("%s: it holds %v, want %v", what, got, want)
-	}
-}
-
-func TestRecentClaims(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	web, db := claim.ServiceHolder("shop", "web"), claim.ServiceHolder("shop", "db")
-	one, two, three := accesstest.AddressAt("192.0.2.1"), accesstest.AddressAt("192.0.2.2"), accesstest.AddressAt("192.0.2.3")
-	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
-	m.holds("nothing was claimed", web)
-	m.recent.add(web, two)
-	m.holds("the cache does not show it", web, two)
-	m.holds("another holder", db)
-	m.cache = []claim.Coordinate{one, three}
-	m.holds("it is beside what the cache shows, in order", web, one, two, three)
-	if !m.recent.has(web, two) || m.recent.has(db, two) || m.recent.has(web, one) {
-		t.Error("has mistakes who claimed what")
-	}
-	m.cache = []claim.Coordinate{two}
-	m.holds("the cache shows it", web, two)
-	m.cache = nil
-	m.holds("the cache has shown it, and it is gone", web)
-
-	m.recent.add(web, one)
-	m.shown = []claim.Coordinate{one}
-	m.holds("the cache shows that another has it", web)
-	m.shown = nil
-	m.holds("that is not forgotten", web)
-
-	m.recent.add(web, one)
-	m.recent.add(db, one)
-	m.holds("another has claimed it since", web)
-	m.holds("the other", db, one)
-	m.recent.remove(one)
-	m.recent.remove(one)
-	m.holds("it was given back", db)
-	if len(m.recent.made) > 0 || len(m.recent.by) > 0 {
-		t.Errorf("it still remembers %v, %v", m.recent.made, m.recent.by)
-	}
-}
-
-func TestRecentClaimsAreForgotten(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	web := claim.ServiceHolder("shop", "web")
-	one, two := accesstest.AddressAt("192.0.2.1"), accesstest.AddressAt("192.0.2.2")
-	m := &memoryOf{T: t, recent: newRecentClaims(clock)}
-	m.recent.add(web, one)
-	clock.SetTime(time.Unix(4, 0))
-	m.recent.add(web, two)
-	clock.SetTime(time.Unix(0, 0).Add(recentFor))
-	m.holds("both are recent", web, one, two)
-	clock.SetTime(time.Unix(0, 1).Add(recentFor))
-	m.holds("one is not recent", web, two)
-	if m.recent.has(web, one) {
-		t.Error("has remembers what added has forgotten")
-	}
-	m.recent.add(web, two)
-	clock.SetTime(time.Unix(5, 0).Add(recentFor))
-	m.holds("it was claimed anew", web, two)
-	m.recent.add(web, one)
-	m.recent.forget(web)
-	m.holds("all were forgotten", web)
-	if len(m.recent.made) > 0 || len(m.recent.by) > 0 {
-		t.Errorf("it still remembers %v, %v", m.recent.made, m.recent.by)
-	}
-}
 
 // unserved is the Service shop/web, which has nothing yet.
 func unserved() *corev1.Service {

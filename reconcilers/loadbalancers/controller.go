@@ -39,16 +39,14 @@ type loadBalancerReconciler struct {
 	reported *report.ReportedState
 	// services locks each of them.
 	services *kube.KeyMutex[types.NamespacedName]
-	// recent are the claims for them that were made here, and that the cache may not show yet.
-	recent *recentClaims
 	// waiting are the Services that have not all they ask for.
 	waiting *waiting
 	// choosing: of addresses that any will do, one is chosen at a time.
 	choosing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], recent *recentClaims) error {
-	r := &loadBalancerReconciler{Access: b, reported: report.NewReportedState(), services: services, recent: recent, waiting: newWaiting()}
+func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
+	r := &loadBalancerReconciler{Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting()}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.loadBalancerChanged())).
@@ -105,6 +103,8 @@ type outcome struct {
 	subject *allocator.Subject
 	// allocations are what the Service has, all of it claimed.
 	allocations []allocator.Allocation
+	// made are those of the claims on that which were made just now.
+	made []*v1beta1.EdgeClaim
 	// ingress is what its status is to say.
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
@@ -127,11 +127,11 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		o.problems = problems
 	}
 	if len(problems) == 0 {
-		d, err := r.allocate(ctx, s)
+		d, made, err := r.allocate(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		o.allocations, o.problems = d.Allocations, d.Problems
+		o.allocations, o.made, o.problems = d.Allocations, made, d.Problems
 	}
 	if len(o.problems) == 0 {
 		o.foreign = false
@@ -180,10 +180,7 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 	if err != nil {
 		return nil, nil, err
 	}
-	held = r.recent.added(loadbalancer.Own(held), holder, func(at claim.Coordinate) bool {
-		c, err := r.View.Claim(ctx, at.Name())
-		return err == nil && c != nil
-	})
+	held = loadbalancer.Own(held)
 	// The cache of claims may lag behind that of Services: nothing may move for that.
 	if !loadbalancer.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
 		if held, err = r.View.HeldLive(ctx, holder); err != nil {

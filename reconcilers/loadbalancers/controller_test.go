@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -61,7 +60,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	}
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
-		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
 		waiting: newWaiting(),
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
@@ -57,7 +56,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			}, all, all)
 			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
-				Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](), recent: newRecentClaims(clock.RealClock{}),
+				Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
 				waiting: newWaiting(),
 			}
 			synctest.Test(t, func(t *testing.T) {

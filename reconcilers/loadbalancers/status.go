@@ -71,7 +71,6 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
 	if !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress) {
 		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
-			r.recent.forget(o.subject.Holder())
 			return cmp.Or(err, write.ErrStale)
 		}
 		if err := r.mayTakeAway(ctx, svc, o); err != nil {

@@ -15,6 +15,7 @@ const cacheTimeout = 10 * time.Second
 
 // recentChanges keeps the changes that the cache does not show yet, so that none of them is made twice: a Pod often changes
 // again before the watch has brought the last write back. It may be lost: then a change is made twice.
+// PodToIPs are no claims, and nobody else asks about them: that is why they are not in a claim.Written.
 type recentChanges struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
