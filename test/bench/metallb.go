@@ -16,8 +16,8 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// lender is a controller that gives Services addresses: Portcullis or MetalLB.
-type lender struct {
+// assigner is a controller that gives Services addresses: Portcullis or MetalLB.
+type assigner struct {
 	name, class, user string
 	pool              func(name, cidr string) client.Object
 	// start starts it, and returns the process that works.
@@ -25,8 +25,8 @@ type lender struct {
 	stop  func() error
 }
 
-// lent is what came of one burst of Services.
-type lent struct {
+// assigned is what came of one burst of Services.
+type assigned struct {
 	allocation.Outcome
 	services int
 	writes   allocation.Writes
@@ -35,15 +35,15 @@ type lent struct {
 }
 
 // perService is how many writes of all resources, or of some, there were for each Service.
-func (l lent) perService(resources ...string) float64 {
-	sum := l.writes.All()
+func (a assigned) perService(resources ...string) float64 {
+	sum := a.writes.All()
 	if len(resources) > 0 {
 		sum = 0
 		for _, resource := range resources {
-			sum += l.writes[resource]
+			sum += a.writes[resource]
 		}
 	}
-	return float64(sum) / float64(l.services)
+	return float64(sum) / float64(a.services)
 }
 
 // besideMetalLB lets MetalLB and Portcullis give the same Services addresses, in turns: never do both run. In a quick run,
@@ -51,26 +51,26 @@ func (l lent) perService(resources ...string) float64 {
 func (b *bench) besideMetalLB() error {
 	return b.on(0, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {
 		n, turns := b.of(1000, 50), b.of(3, 1)
-		lenders, about := []lender{s.portcullis()}, "A quick run leaves out MetalLB."
+		assigners, about := []assigner{s.portcullis()}, "A quick run leaves out MetalLB."
 		if !b.quick {
 			b.say("metallb: compiling MetalLB's controller")
 			metallb, err := allocation.BuildMetalLB(b.ctx, s.ControlPlane, b.dir)
 			if err != nil {
 				return err
 			}
-			lenders = append(lenders, lender{
+			assigners = append(assigners, assigner{
 				name: "MetalLB", class: allocation.MetalLBClass, user: allocation.MetalLBUser, pool: allocation.MetalLBPool,
 				start: func() (func() int, error) { return metallb.PID, metallb.Start(b.ctx) }, stop: metallb.Stop,
 			})
 			about = fmt.Sprintf("MetalLB is the controller of version %s, without its webhook and without its speakers. "+
 				"The Services, the API server and the clients are the same for both, which take turns: %d each. Medians.", metallb.Version, turns)
 		}
-		results := make([][]lent, len(lenders))
+		results := make([][]assigned, len(assigners))
 		for turn := range turns {
-			for i, l := range lenders {
-				result, err := s.lend(l, "10.0.0.0/20", fmt.Sprintf("turn-%d-%d", turn, i), n)
+			for i, a := range assigners {
+				result, err := s.assign(a, "10.0.0.0/20", fmt.Sprintf("turn-%d-%d", turn, i), n)
 				if err != nil {
-					return fmt.Errorf("%s: %w", l.name, err)
+					return fmt.Errorf("%s: %w", a.name, err)
 				}
 				results[i] = append(results[i], result)
 			}
@@ -89,8 +89,8 @@ func (b *bench) besideMetalLB() error {
 const whySlowCreates = "each create waits for Portcullis' webhook, and the webhook of MetalLB is left out here"
 
 // beside is how Portcullis, which comes first, compares with MetalLB, if that was measured.
-func beside(results [][]lent) []report.Figure {
-	figure := func(name, unit string, of func(lent) float64) report.Figure {
+func beside(results [][]assigned) []report.Figure {
+	figure := func(name, unit string, of func(assigned) float64) report.Figure {
 		f := report.Figure{Name: name, Unit: unit, Value: medianOf(results[0], of)}
 		if len(results) > 1 {
 			f = f.Against("MetalLB", medianOf(results[1], of))
@@ -105,18 +105,18 @@ func beside(results [][]lent) []report.Figure {
 	}
 	claims := "edgeclaims." + v1beta1.GroupName
 	return []report.Figure{
-		sooner(figure("last create to last address", "s", func(l lent) float64 { return l.Waited.Seconds() }), ""),
-		sooner(figure("first create to last address", "s", func(l lent) float64 { return l.Total().Seconds() }), whySlowCreates),
-		figure("all created", "s", func(l lent) float64 { return l.Created.Seconds() }),
-		figure("writes per Service, claims left out", "writes", func(l lent) float64 { return l.perService() - l.perService(claims) }).
+		sooner(figure("last create to last address", "s", func(a assigned) float64 { return a.Waited.Seconds() }), ""),
+		sooner(figure("first create to last address", "s", func(a assigned) float64 { return a.Total().Seconds() }), whySlowCreates),
+		figure("all created", "s", func(a assigned) float64 { return a.Created.Seconds() }),
+		figure("writes per Service, claims left out", "writes", func(a assigned) float64 { return a.perService() - a.perService(claims) }).
 			AtMost(1.5, ""),
-		figure("writes per Service", "writes", func(l lent) float64 { return l.perService() }).AtMost(2.5, ""),
-		figure("processor time", "s", func(l lent) float64 { return l.cpu }),
-		figure("most memory", "MiB", func(l lent) float64 { return l.peak }),
+		figure("writes per Service", "writes", func(a assigned) float64 { return a.perService() }).AtMost(2.5, ""),
+		figure("processor time", "s", func(a assigned) float64 { return a.cpu }),
+		figure("most memory", "MiB", func(a assigned) float64 { return a.peak }),
 	}
 }
 
-func medianOf(results []lent, of func(lent) float64) float64 {
+func medianOf(results []assigned, of func(assigned) float64) float64 {
 	values := make([]float64, 0, len(results))
 	for _, r := range results {
 		values = append(values, of(r))
@@ -125,9 +125,9 @@ func medianOf(results []lent, of func(lent) float64) float64 {
 }
 
 // portcullis is two replicas.
-func (s *stage) portcullis() lender {
+func (s *stage) portcullis() assigner {
 	var running []*harness.Replica
-	return lender{
+	return assigner{
 		name: "Portcullis", class: v1beta1.LoadBalancerClass, user: harness.User,
 		pool: func(name, cidr string) client.Object {
 			pool := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -156,25 +156,25 @@ func (s *stage) portcullis() lender {
 	}
 }
 
-// lend starts a lender, lets it serve a burst of Services from a pool, and stops it. Before that it has served one, so that
+// assign starts an assigner, lets it serve a burst of Services from a pool, and stops it. Before that it has served one, so that
 // it is known to work, and to lead.
-func (s *stage) lend(l lender, cidr, name string, n int) (result lent, err error) {
-	s.b.say("%s gives %d Services addresses of %s", l.name, n, cidr)
-	pid, err := l.start()
+func (s *stage) assign(a assigner, cidr, name string, n int) (result assigned, err error) {
+	s.b.say("%s gives %d Services addresses of %s", a.name, n, cidr)
+	pid, err := a.start()
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, l.stop()) }()
-	pool := l.pool(name, cidr)
+	defer func() { err = errors.Join(err, a.stop()) }()
+	pool := a.pool(name, cidr)
 	if err := s.Client.Create(s.b.ctx, pool); err != nil {
 		return result, err
 	}
-	first := allocation.Burst{Name: name + "-first", Class: l.class, Services: 1, Users: 1}
-	burst := allocation.Burst{Name: name, Class: l.class, Services: n, Users: crowd}
+	first := allocation.Burst{Name: name + "-first", Class: a.class, Services: 1, Users: 1}
+	burst := allocation.Burst{Name: name, Class: a.class, Services: n, Users: crowd}
 	if _, err := first.Run(s.b.ctx, s.Config()); err != nil {
 		return result, err
 	}
-	before, err := s.silence(l.user)
+	before, err := s.silence(a.user)
 	if err != nil {
 		return result, err
 	}
@@ -182,11 +182,11 @@ func (s *stage) lend(l lender, cidr, name string, n int) (result lent, err error
 	if result.Outcome, err = burst.Run(s.b.ctx, s.Config()); err != nil {
 		return result, err
 	}
-	after, err := s.silence(l.user)
+	after, err := s.silence(a.user)
 	if err != nil {
 		return result, err
 	}
-	result.services, result.writes = n, allocation.Granted(after[len(before):], l.user)
+	result.services, result.writes = n, allocation.Granted(after[len(before):], a.user)
 	result.cpu, result.peak = process.CPUSeconds(pid())-worked, process.Peak(pid())
 	s.b.say("  %.2f s to create, %.2f s more to the last address, %v", result.Created.Seconds(), result.Waited.Seconds(), result.writes)
 	if err := errors.Join(first.Clear(s.b.ctx, s.Client), burst.Clear(s.b.ctx, s.Client)); err != nil {
