@@ -111,7 +111,7 @@ func (v *poolValidator) pools(ctx context.Context) (*addresspool.Book, error) {
 	if err := ready(v.view); err != nil {
 		return nil, err
 	}
-	return v.view.LivePools(ctx)
+	return v.view.LoadBalancers.LivePools(ctx)
 }
 
 // checkedUsers is how many Services are looked for in the store before a pool is refused to go because of them: the
@@ -133,7 +133,7 @@ func (v *poolValidator) inUse(
 	}
 	var stored []loadbalancer.PoolUser
 	for _, u := range users {
-		there, err := v.view.IsStored(ctx, u.NamespacedName)
+		there, err := v.view.LoadBalancers.IsStored(ctx, u.NamespacedName)
 		if err != nil {
 			return nil, err
 		}

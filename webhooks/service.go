@@ -86,7 +86,7 @@ func isForwarded(before, svc *corev1.Service) bool {
 // ValidateDelete always passes, and warns when streams lose their upstream.
 func (v *serviceValidator) ValidateDelete(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
 	return v.answer(ctx, deletePatience, svc, func(ctx context.Context) (decision, error) {
-		streams, err := v.view.StreamsTo(ctx, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		streams, err := v.view.Streams.To(ctx, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 		if err != nil || len(streams) == 0 {
 			return decision{}, err
 		}
@@ -209,7 +209,7 @@ func (v *serviceValidator) ports(before, svc *corev1.Service) decision {
 	if equality.Semantic.DeepEqual(before.Spec.Ports, svc.Spec.Ports) {
 		return decision{}
 	}
-	e, problems := exposure.RequestOf(svc, v.view.Defaults())
+	e, problems := exposure.RequestOf(svc, v.view.Ingresses.Defaults)
 	if len(problems) > 0 {
 		return decision{}
 	}
@@ -224,7 +224,7 @@ func (v *serviceValidator) ports(before, svc *corev1.Service) decision {
 
 // classMissing warns of an IngressClass that does not exist: nothing would serve the Ingress.
 func (v *serviceValidator) classMissing(ctx context.Context, class string) (admission.Warnings, error) {
-	there, err := v.view.IngressClass(ctx, class)
+	there, err := v.view.Ingresses.HasClass(ctx, class)
 	switch {
 	case err != nil || there:
 		return nil, err

@@ -29,7 +29,7 @@ type loadBalancerDecision struct {
 // judgeLoadBalancer judges what a Service requests as a load balancer: a new one (before is nil), or a change of what it
 // requests. Nothing is claimed yet. The result is nil where there is nothing to judge.
 func (v *serviceValidator) judgeLoadBalancer(ctx context.Context, before, svc *corev1.Service) (*loadBalancerDecision, error) {
-	if !v.view.IsOurLoadBalancer(svc) || before != nil && v.view.IsOurLoadBalancer(before) && !requestChanged(before, svc) {
+	if !v.view.LoadBalancers.IsOurs(svc) || before != nil && v.view.LoadBalancers.IsOurs(before) && !requestChanged(before, svc) {
 		return nil, nil
 	}
 	if err := ready(v.view); err != nil {
@@ -103,7 +103,7 @@ func (v *serviceValidator) isAnothers(ctx context.Context, j *loadBalancerDecisi
 	if svc.Spec.LoadBalancerClass != nil || len(j.subject.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
-	held, err := v.view.HeldLive(ctx, j.by.Holder)
+	held, err := v.view.Claims.HeldLive(ctx, j.by.Holder)
 	j.subject.Held = loadbalancer.Own(held)
 	return len(j.subject.Held) == 0, err
 }
@@ -164,7 +164,7 @@ func (v *serviceValidator) reserve(ctx context.Context, before *corev1.Service, 
 // staying are the points that a stored Service, nil for none, holds and wants, so that nobody releases them. One that is being
 // deleted wants what its status lists.
 func (v *serviceValidator) staying(f *kube.Facts, stored *corev1.Service, j *loadBalancerDecision) map[claim.Coordinate]bool {
-	if stored == nil || !v.view.IsOurLoadBalancer(stored) {
+	if stored == nil || !v.view.LoadBalancers.IsOurs(stored) {
 		return nil
 	}
 	request, problems := loadbalancer.RequestOf(stored)

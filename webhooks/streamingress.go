@@ -162,7 +162,7 @@ func (v *streamValidator) claimFront(ctx context.Context, front *stream.Front, a
 		err := v.ledger.Reserve(ctx, front.Claimant(), front.IsOwn, point)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-			return front.Refused(v.view.ReservedNodePorts, point, held.Claim), nil
+			return front.Refused(v.view.LoadBalancers.ReservedNodePorts, point, held.Claim), nil
 		}
 		if err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func (v *streamValidator) autoAssign(
 		return nil, nil
 	}
 	_, err := stream.AutoAssign(s, req, func(at claim.Coordinate) (bool, error) {
-		_, foreign, err := v.view.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		_, foreign, err := v.view.Targets.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 		if err != nil || foreign {
 			return false, err
 		}

@@ -69,7 +69,7 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		return d, err
 	}
 	if class.Spec.Service == nil && (before == nil || before.Spec.Service != nil) {
-		d.warnings = append(d.warnings, sharesNodes(class, v.view.Pools().Pools())...)
+		d.warnings = append(d.warnings, sharesNodes(class, v.view.LoadBalancers.Pools().Pools())...)
 	}
 	var served map[v1beta1.Protocol]int
 	var streams []v1beta1.StreamIngress
@@ -77,7 +77,7 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		if served, err = v.served(ctx, class.Name); err != nil {
 			return d, err
 		}
-		if streams, err = v.view.StreamsOf(ctx, class.Name); err != nil {
+		if streams, err = v.view.Streams.OfClass(ctx, class.Name); err != nil {
 			return d, err
 		}
 	}
@@ -112,7 +112,7 @@ func (v *classValidator) otherDefaults(ctx context.Context, class *v1beta1.Strea
 
 // served counts the streams that hold a port of a class.
 func (v *classValidator) served(ctx context.Context, class string) (map[v1beta1.Protocol]int, error) {
-	claims, err := v.view.Claims(ctx, class)
+	claims, err := v.view.Claims.OfClass(ctx, class)
 	served := map[v1beta1.Protocol]int{}
 	for at := range maps.Keys(claims) {
 		if claim.HolderOf(claims[at]).IsStream() {

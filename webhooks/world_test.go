@@ -71,8 +71,8 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	if err != nil {
 		b.Fatal(err)
 	}
-	view.Expose(kube.Exposing{Defaults: defaults})
-	view.SetLoadBalancerOptions(options)
+	view.Ingresses.Expose(kube.Exposing{Defaults: defaults})
+	view.LoadBalancers.Options = options
 	if err := memory.Fill(b.Context(), cached, view.Synced); err != nil {
 		b.Fatal(err)
 	}

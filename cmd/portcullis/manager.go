@@ -151,14 +151,14 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err != nil {
 		return err
 	}
-	view.Expose(exposing)
-	view.SetLoadBalancerOptions(o.loadBalancers)
-	view.Within(o.clusterDomain)
+	view.Ingresses.Expose(exposing)
+	view.LoadBalancers.Options = o.loadBalancers
+	view.Streams.Domain = o.clusterDomain
 	targets, err := kube.TargetInformers(mgr)
 	if err != nil {
 		return err
 	}
-	if err := view.WatchTargets(ctx, targets); err != nil {
+	if err := view.Targets.Watch(ctx, targets); err != nil {
 		return err
 	}
 	ledger := kube.NewLedger(mgr.GetAPIReader(), mgr.GetClient(), view, claim.Ledger{Grace: o.claimGrace})

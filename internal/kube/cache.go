@@ -34,7 +34,7 @@ const (
 	// IndexOutside finds StreamIngresses whose upstream is outside the cluster by the name of the Service that they have for it.
 	IndexOutside = "outside"
 	// IndexListen finds StreamIngresses by the protocol and the neighborhood of the port that they ask for or have been
-	// given. It is read by StreamsAt.
+	// given. It is read by Streams.At.
 	IndexListen = "listen"
 )
 
@@ -172,12 +172,4 @@ func listenKeys(s *v1beta1.StreamIngress) []string {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
-}
-
-// StreamsAt lists the streams of any class that ask for a port or have been given it; port 0 stands for those that wait to
-// be given one.
-func (v *View) StreamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error) {
-	var list v1beta1.StreamIngressList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexListen: listenKey(protocol, port)})
-	return slices.DeleteFunc(list.Items, func(s v1beta1.StreamIngress) bool { return !slices.Contains(listens(&s), port) }), err
 }

@@ -171,7 +171,7 @@ func TestStreamsAt(t *testing.T) {
 	for port, want := range map[int32][]string{
 		80: {"asks", "both", "has", "leaves"}, 81: {"leaves", "next"}, 82: nil, 0: {"waits"},
 	} {
-		streams, err := v.StreamsAt(t.Context(), v1beta1.TCP, port)
+		streams, err := v.Streams.At(t.Context(), v1beta1.TCP, port)
 		if err != nil {
 			t.Fatal(err)
 		}

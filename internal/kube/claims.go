@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -9,27 +10,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // Claims are read of the cache, corrected by what this replica has written since.
 
 // Claim reads a claim, nil when there is none.
-func (v *View) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
-	return v.written.Get(name, func() (*v1beta1.EdgeClaim, error) {
-		return read[v1beta1.EdgeClaim](ctx, v, types.NamespacedName{Name: name})
+func (o *objects) Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	return o.written.Get(name, func() (*v1beta1.EdgeClaim, error) {
+		return read[v1beta1.EdgeClaim](ctx, o, types.NamespacedName{Name: name})
 	})
 }
 
+// Claims lists claims by what they have in common.
+type Claims struct {
+	objects    *objects
+	addresses  *Addresses
+	departures *departures
+}
+
 // Held lists the points that a holder has claims on, in ascending order.
-func (v *View) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	claims, err := v.ClaimsOf(ctx, by)
+func (c *Claims) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
+	claims, err := c.Of(ctx, by)
 	return coordinates(claims), err
 }
 
 // HeldLive does the same past the cache. The API server selects by the same field as the index.
-func (v *View) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	claims, err := listClaims(ctx, v.live, IndexHolder, by.String())
+func (c *Claims) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
+	claims, err := listClaims(ctx, c.objects.live, IndexHolder, by.String())
 	return coordinates(ofHolder(claims, by)), err
 }
 
@@ -45,9 +54,9 @@ func coordinates(claims []*v1beta1.EdgeClaim) []claim.Coordinate {
 	return held
 }
 
-// ClaimsOf lists the claims of a holder, those that can't be read, too.
-func (v *View) ClaimsOf(ctx context.Context, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
-	claims, err := v.claimsBy(ctx, IndexHolder, by.String())
+// Of lists the claims of a holder, those that can't be read, too.
+func (c *Claims) Of(ctx context.Context, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
+	claims, err := c.by(ctx, IndexHolder, by.String())
 	return ofHolder(claims, by), err
 }
 
@@ -56,22 +65,22 @@ func ofHolder(claims []*v1beta1.EdgeClaim, by claim.Holder) []*v1beta1.EdgeClaim
 	return slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) != by })
 }
 
-// Claims lists the claims on the ports of a class, by coordinate.
-func (v *View) Claims(ctx context.Context, class string) (map[claim.Coordinate]*v1beta1.EdgeClaim, error) {
-	list, err := v.claimsIn(ctx, claim.StreamScope(class))
+// OfClass lists the claims on the ports of a class, by coordinate.
+func (c *Claims) OfClass(ctx context.Context, class string) (map[claim.Coordinate]*v1beta1.EdgeClaim, error) {
+	list, err := c.in(ctx, claim.StreamScope(class))
 	claims := make(map[claim.Coordinate]*v1beta1.EdgeClaim, len(list))
-	for _, c := range list {
-		if at, err := claim.Parse(c.Name); err == nil {
-			claims[at] = c
+	for _, held := range list {
+		if at, err := claim.Parse(held.Name); err == nil {
+			claims[at] = held
 		}
 	}
 	return claims, err
 }
 
-// ClaimsServing lists the claims that Services have for the proxy of a class, by the scope of its ports, or, by the name of the
+// Serving lists the claims that Services have for the proxy of a class, by the scope of its ports, or, by the name of the
 // claim on a port of the proxy, for that port.
-func (v *View) ClaimsServing(ctx context.Context, name string) ([]*v1beta1.EdgeClaim, error) {
-	return v.claimsBy(ctx, IndexServed, name)
+func (c *Claims) Serving(ctx context.Context, name string) ([]*v1beta1.EdgeClaim, error) {
+	return c.by(ctx, IndexServed, name)
 }
 
 // servedKeys are those under which IndexServed finds a claim.
@@ -86,9 +95,9 @@ func servedKeys(c *v1beta1.EdgeClaim) []string {
 	return []string{claim.StreamScope(c.Spec.ClassName), claim.Stream(c.Spec.ClassName, at.Protocol(), at.Port()).Name()}
 }
 
-// claimsIn lists the claims of a scope.
-func (v *View) claimsIn(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, error) {
-	return v.claimsBy(ctx, IndexScope, scope)
+// in lists the claims of a scope.
+func (c *Claims) in(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, error) {
+	return c.by(ctx, IndexScope, scope)
 }
 
 // claimIndexes are the indexes of claims: the values under which each finds one.
@@ -99,21 +108,21 @@ var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
 	IndexShare:  shareKeys,
 }
 
-func (v *View) claimsBy(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
-	return v.claimsUnder(ctx, index, key, false)
+func (c *Claims) by(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
+	return c.under(ctx, index, key, false)
 }
 
-// claimsUnder lists the claims under a key of an index, with or without those that are being written.
-func (v *View) claimsUnder(ctx context.Context, index, key string, underway bool) ([]*v1beta1.EdgeClaim, error) {
-	return v.written.List(
-		func() ([]*v1beta1.EdgeClaim, error) { return v.cachedClaims(ctx, index, key) },
-		func(c *v1beta1.EdgeClaim) bool { return slices.Contains(claimIndexes[index](c), key) }, underway)
+// under lists the claims under a key of an index, with or without those that are being written.
+func (c *Claims) under(ctx context.Context, index, key string, underway bool) ([]*v1beta1.EdgeClaim, error) {
+	return c.objects.written.List(
+		func() ([]*v1beta1.EdgeClaim, error) { return c.cached(ctx, index, key) },
+		func(one *v1beta1.EdgeClaim) bool { return slices.Contains(claimIndexes[index](one), key) }, underway)
 }
 
-func (v *View) cachedClaims(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
-	kept, known := v.stores.under(reflect.TypeFor[*v1beta1.EdgeClaim](), index, key)
+func (c *Claims) cached(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
+	kept, known := c.objects.stores.under(reflect.TypeFor[*v1beta1.EdgeClaim](), index, key)
 	if !known {
-		return listClaims(ctx, v.Reader, index, key)
+		return listClaims(ctx, c.objects.Reader, index, key)
 	}
 	claims := make([]*v1beta1.EdgeClaim, 0, len(kept))
 	for _, obj := range kept {
@@ -130,4 +139,29 @@ func listClaims(ctx context.Context, reader client.Reader, index, key string) ([
 		claims = append(claims, &list.Items[i])
 	}
 	return claims, err
+}
+
+// OnPorts lists the claims on ports of an address.
+func (c *Claims) OnPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
+	return c.in(ctx, claim.PortsScope(ip))
+}
+
+// OnNodePorts lists the claims on ports of the nodes.
+func (c *Claims) OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
+	return c.in(ctx, claim.NodeScope)
+}
+
+// OnAddresses lists the claims on addresses in some ranges, and on ports of these.
+func (c *Claims) OnAddresses(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
+	var claims []*v1beta1.EdgeClaim
+	for _, at := range c.addresses.ClaimedIn(in...) {
+		held, err := c.objects.Claim(ctx, at.Name())
+		if err != nil {
+			return nil, err
+		}
+		if held != nil {
+			claims = append(claims, held)
+		}
+	}
+	return claims, nil
 }

@@ -39,8 +39,8 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 		}
 		return c
 	}
-	ledger.Seen = view.Seen
-	ledger.Promises = &claim.Promises{Stored: view.Stored, Clock: ledger.Clock, Grace: ledger.Grace, Most: claim.MostUnsettled}
+	ledger.Seen = view.Claims.Seen
+	ledger.Promises = &claim.Promises{Stored: view.Claims.Stored, Clock: ledger.Clock, Grace: ledger.Grace, Most: claim.MostUnsettled}
 	return &ledger
 }
 

@@ -30,9 +30,9 @@ func (c Consent) covers(from string, service types.NamespacedName) bool {
 	return c.From == from && c.To.Namespace == service.Namespace && (c.To.Name == "" || c.To.Name == service.Name)
 }
 
-// consentBook knows who consents to what, by the ReferenceGrants of a cache. To ask it takes as long with one grant as with
+// Consents knows who consents to what, by the ReferenceGrants of a cache. To ask it takes as long with one grant as with
 // thousands: any tenant may write as many as it likes, and have as many streams judged by them.
-type consentBook struct {
+type Consents struct {
 	informers cache.Informers
 
 	mu           sync.RWMutex
@@ -69,15 +69,15 @@ func (g *given) has(service string) bool {
 	return g != nil && (g.services[service] > 0 || g.services[""] > 0)
 }
 
-func newConsentBook(informers cache.Informers) *consentBook {
-	return &consentBook{
+func newConsents(informers cache.Informers) *Consents {
+	return &Consents{
 		informers: informers, grants: map[types.NamespacedName]*gatewayv1beta1.ReferenceGrant{}, given: map[string]map[string]*given{},
 	}
 }
 
-// follow makes sure that the cache keeps ReferenceGrants, and that the book has all of them. The kind may be installed later, so
+// Follow makes sure that the cache keeps ReferenceGrants, and that the book has all of them. The kind may be installed later, so
 // that whoever needs it asks; until then the error is one that meta.IsNoMatchError knows.
-func (b *consentBook) follow(ctx context.Context) error {
+func (b *Consents) Follow(ctx context.Context) error {
 	registration, err := b.register(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *consentBook) follow(ctx context.Context) error {
 	}
 }
 
-func (b *consentBook) register(ctx context.Context) (toolscache.ResourceEventHandlerRegistration, error) {
+func (b *Consents) register(ctx context.Context) (toolscache.ResourceEventHandlerRegistration, error) {
 	b.mu.RLock()
 	registration := b.registration
 	b.mu.RUnlock()
@@ -115,7 +115,7 @@ func (b *consentBook) register(ctx context.Context) (toolscache.ResourceEventHan
 }
 
 // set notes a ReferenceGrant, or that it is gone.
-func (b *consentBook) set(obj any, there, tell bool) {
+func (b *Consents) set(obj any, there, tell bool) {
 	grant, ok := objectOf(obj).(*gatewayv1beta1.ReferenceGrant)
 	if !ok {
 		return
@@ -131,7 +131,7 @@ func (b *consentBook) set(obj any, there, tell bool) {
 
 // enter notes a ReferenceGrant, or that it is gone. It returns the consents that this gives or withdraws, as far as anybody has
 // asked for them, and whom to tell.
-func (b *consentBook) enter(grant *gatewayv1beta1.ReferenceGrant, there, tell bool) (changed []Consent, watchers []func([]Consent)) {
+func (b *Consents) enter(grant *gatewayv1beta1.ReferenceGrant, there, tell bool) (changed []Consent, watchers []func([]Consent)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := types.NamespacedName{Namespace: grant.Namespace, Name: grant.Name}
@@ -164,9 +164,9 @@ func (b *consentBook) enter(grant *gatewayv1beta1.ReferenceGrant, there, tell bo
 }
 
 // of is what the namespace of a consent gives the streams of the other, nil for nothing. The lock must be held, as for the others.
-func (b *consentBook) of(c Consent) *given { return b.given[c.To.Namespace][c.From] }
+func (b *Consents) of(c Consent) *given { return b.given[c.To.Namespace][c.From] }
 
-func (b *consentBook) remove(grant *gatewayv1beta1.ReferenceGrant) {
+func (b *Consents) remove(grant *gatewayv1beta1.ReferenceGrant) {
 	for _, from := range namespacesOf(grant) {
 		if g := b.given[grant.Namespace][from]; g != nil {
 			g.grants = slices.DeleteFunc(g.grants, func(one *gatewayv1beta1.ReferenceGrant) bool { return one == grant })
@@ -175,7 +175,7 @@ func (b *consentBook) remove(grant *gatewayv1beta1.ReferenceGrant) {
 	}
 }
 
-func (b *consentBook) add(grant *gatewayv1beta1.ReferenceGrant) {
+func (b *Consents) add(grant *gatewayv1beta1.ReferenceGrant) {
 	for _, from := range namespacesOf(grant) {
 		if b.given[grant.Namespace] == nil {
 			b.given[grant.Namespace] = map[string]*given{}
@@ -191,7 +191,7 @@ func (b *consentBook) add(grant *gatewayv1beta1.ReferenceGrant) {
 }
 
 // tidy forgets what no ReferenceGrant gives any longer of what one gave.
-func (b *consentBook) tidy(gone *gatewayv1beta1.ReferenceGrant) {
+func (b *Consents) tidy(gone *gatewayv1beta1.ReferenceGrant) {
 	for _, from := range namespacesOf(gone) {
 		if g := b.given[gone.Namespace][from]; g != nil && len(g.grants) == 0 {
 			delete(b.given[gone.Namespace], from)
@@ -203,7 +203,7 @@ func (b *consentBook) tidy(gone *gatewayv1beta1.ReferenceGrant) {
 }
 
 // has says whether a consent is given.
-func (b *consentBook) has(c Consent) bool {
+func (b *Consents) has(c Consent) bool {
 	b.mu.RLock()
 	g := b.of(c)
 	if g == nil || g.services != nil {
@@ -259,26 +259,23 @@ func servicesOf(to []gatewayv1beta1.ReferenceGrantTo) (names []string) {
 	return names
 }
 
-// FollowConsents returns when all ReferenceGrants have been read; the kind has to be installed.
-func (v *View) FollowConsents(ctx context.Context) error { return v.consents.follow(ctx) }
-
-// OnConsents has a function called with consents that were given or withdrawn, after the view shows that. What is read of a kind
+// OnChange has a function called with consents that were given or withdrawn, after Granted says so. What is read of a kind
 // for the first time is not told.
-func (v *View) OnConsents(changed func([]Consent)) {
-	v.consents.mu.Lock()
-	defer v.consents.mu.Unlock()
-	v.consents.watchers = append(v.consents.watchers, changed)
+func (b *Consents) OnChange(changed func([]Consent)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watchers = append(b.watchers, changed)
 }
 
 // Granted answers Facts.Granted. Where the Gateway API is not installed, nothing is granted.
 func (v *View) Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error) {
-	if err := v.consents.follow(ctx); err != nil {
+	if err := v.Consents.Follow(ctx); err != nil {
 		if meta.IsNoMatchError(err) {
 			return false, nil
 		}
 		return false, fmt.Errorf("reading ReferenceGrants of namespace %s: %w", service.Namespace, err)
 	}
-	return v.consents.has(Consent{From: from, To: service}), nil
+	return v.Consents.has(Consent{From: from, To: service}), nil
 }
 
 func fromStreams(f gatewayv1beta1.ReferenceGrantFrom) bool {

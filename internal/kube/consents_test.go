@@ -20,11 +20,11 @@ import (
 )
 
 // consentsBy are the consents by some ReferenceGrants of a cache, whose further events a test makes.
-func consentsBy(t testing.TB, grants ...*gatewayv1beta1.ReferenceGrant) (*consentBook, *controllertest.FakeInformer) {
+func consentsBy(t testing.TB, grants ...*gatewayv1beta1.ReferenceGrant) (*Consents, *controllertest.FakeInformer) {
 	t.Helper()
 	informers := &informertest.FakeInformers{Scheme: scheme(t)}
-	book := newConsentBook(informers)
-	if err := book.follow(t.Context()); err != nil {
+	book := newConsents(informers)
+	if err := book.Follow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	events, err := informers.FakeInformerFor(t.Context(), &gatewayv1beta1.ReferenceGrant{})
@@ -80,7 +80,7 @@ func TestGranted(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "grant"},
 				Spec:       gatewayv1beta1.ReferenceGrantSpec{From: []gatewayv1.ReferenceGrantFrom{tc.from}, To: []gatewayv1.ReferenceGrantTo{tc.to}},
 			})
-			got, err := (&View{consents: book}).Granted(t.Context(), "shop", types.NamespacedName{Namespace: "data", Name: "db"})
+			got, err := (&View{Consents: book}).Granted(t.Context(), "shop", types.NamespacedName{Namespace: "data", Name: "db"})
 			if err != nil || got != tc.want {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -99,7 +99,7 @@ func TestGrantedWhenGrantsCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			informers := &informertest.FakeInformers{Scheme: scheme(t), Error: tc.fails}
-			v, service := &View{consents: newConsentBook(informers)}, types.NamespacedName{Namespace: "data", Name: "db"}
+			v, service := &View{Consents: newConsents(informers)}, types.NamespacedName{Namespace: "data", Name: "db"}
 			got, err := v.Granted(t.Context(), "shop", service)
 			if got || err == nil != (tc.want == "") || err != nil && (err.Error() != tc.want || !errors.Is(err, away)) {
 				t.Errorf("got %v, %v", got, err)
@@ -121,8 +121,8 @@ func TestConsentsAreTold(t *testing.T) {
 	nobodys := &gatewayv1beta1.ReferenceGrant{}
 	book, events := consentsBy(t)
 	var told []string
-	v := &View{consents: book}
-	v.OnConsents(func(changed []Consent) {
+	v := &View{Consents: book}
+	v.Consents.OnChange(func(changed []Consent) {
 		for _, c := range changed {
 			told = append(told, c.From+" to "+c.To.String())
 		}
@@ -175,8 +175,8 @@ func TestConsentsThatNobodyHasAskedFor(t *testing.T) {
 	another.Name = "another"
 	book, events := consentsBy(t, one)
 	told := 0
-	v := &View{consents: book}
-	v.OnConsents(func(changed []Consent) { told += len(changed) })
+	v := &View{Consents: book}
+	v.Consents.OnChange(func(changed []Consent) { told += len(changed) })
 	events.Add(another)
 	if told != 1 {
 		t.Errorf("told %d times", told)
@@ -193,8 +193,8 @@ func TestConsentsThatNobodyHasAskedFor(t *testing.T) {
 // TestConsentsThatAreReadFirstAreNotTold: all is looked at when they have been read.
 func TestConsentsThatAreReadFirstAreNotTold(t *testing.T) {
 	book, _ := consentsBy(t)
-	v := &View{consents: book}
-	v.OnConsents(func(changed []Consent) { t.Errorf("told of %v", changed) })
+	v := &View{Consents: book}
+	v.Consents.OnChange(func(changed []Consent) { t.Errorf("told of %v", changed) })
 	book.set(grantIn("data", "shop", "db"), true, false)
 	if granted, err := v.Granted(t.Context(), "shop", types.NamespacedName{Namespace: "data", Name: "db"}); err != nil || !granted {
 		t.Errorf("got %v, %v", granted, err)
@@ -211,7 +211,7 @@ func BenchmarkGranted(b *testing.B) {
 				g.Name = fmt.Sprint(i)
 				events.Add(g)
 			}
-			v, service := &View{consents: book}, types.NamespacedName{Namespace: "data", Name: "db"}
+			v, service := &View{Consents: book}, types.NamespacedName{Namespace: "data", Name: "db"}
 			for b.Loop() {
 				if granted, err := v.Granted(b.Context(), "shop", service); granted || err != nil {
 					b.Fatal(granted, err)

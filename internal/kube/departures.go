@@ -79,30 +79,30 @@ func (d *departures) has(uid types.UID) bool {
 
 // Departed says whether a StreamIngress, or a Service that asked for an Ingress or an address, of that UID was seen stored, and then
 // deleted, a moment ago.
-func (v *View) Departed(uid types.UID) bool { return uid != "" && v.departures.has(uid) }
+func (c *Claims) Departed(uid types.UID) bool { return uid != "" && c.departures.has(uid) }
 
 // Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
 // the Services that ask for an Ingress or an address are known.
-func (v *View) Seen(ctx context.Context, by claim.Claimant) bool {
+func (c *Claims) Seen(ctx context.Context, by claim.Claimant) bool {
 	by.Generation = 0
-	return v.Stored(ctx, by)
+	return c.Stored(ctx, by)
 }
 
 // Stored says whether an object was seen stored at the claimant's generation or a later one: it is in the cache, or was until
 // a moment ago. What a Service without a UID is promised is kept for it: a class names it (stream.Front), and it does not exist.
-func (v *View) Stored(ctx context.Context, by claim.Claimant) bool {
+func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 	if by.UID == "" {
 		return by.IsService()
 	}
-	if v.departures.has(by.UID) {
+	if c.departures.has(by.UID) {
 		return true
 	}
 	switch {
 	case by.IsStream():
-		s, err := v.Stream(ctx, by.Key())
+		s, err := read[v1beta1.StreamIngress](ctx, c.objects, by.Key())
 		return err == nil && s != nil && s.UID == by.UID && s.Generation >= by.Generation
 	case by.IsService():
-		svc, err := v.Service(ctx, by.Key())
+		svc, err := c.objects.Service(ctx, by.Key())
 		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
 	default:
 		return false

@@ -31,7 +31,7 @@ func TestSeen(t *testing.T) {
 	}
 	seen := func(uid types.UID, want bool) {
 		t.Helper()
-		if got := v.Seen(t.Context(), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres"), UID: uid}); got != want {
+		if got := v.Claims.Seen(t.Context(), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres"), UID: uid}); got != want {
 			t.Errorf("%q was seen: %v", uid, got)
 		}
 	}
@@ -43,16 +43,16 @@ func TestSeen(t *testing.T) {
 	events.Update(life("between"), life("now"))
 	seen("between", true)
 	events.Update(life("now"), life("now"))
-	v.departures.deleted(toolscache.DeletedFinalStateUnknown{Obj: life("missed")})
+	v.Claims.departures.deleted(toolscache.DeletedFinalStateUnknown{Obj: life("missed")})
 	seen("missed", true)
-	v.departures.deleted(toolscache.DeletedFinalStateUnknown{Key: "shop/postgres"})
+	v.Claims.departures.deleted(toolscache.DeletedFinalStateUnknown{Key: "shop/postgres"})
 	seen("never", false)
-	if !v.Departed("before") || v.Departed("now") || v.Departed("never") || v.Departed("") {
+	if !v.Claims.Departed("before") || v.Claims.Departed("now") || v.Claims.Departed("never") || v.Claims.Departed("") {
 		t.Error("it does not tell those that are gone from those that are there")
 	}
 
 	others := claim.Claimant{Holder: claim.ConfigMapHolder("shop", "postgres"), UID: "now"}
-	if v.Seen(t.Context(), others) {
+	if v.Claims.Seen(t.Context(), others) {
 		t.Error("of a ConfigMap nothing is known")
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
@@ -34,7 +33,7 @@ const manyHosts = "many-hosts"
 // IndexExposed finds the Services that carry the annotation ingress/http, under the value "true".
 const IndexExposed = "exposed"
 
-// Exposing is what a View needs to know of HTTP.
+// Exposing is what there is to know of HTTP.
 type Exposing struct {
 	// Defaults stand in for what annotations leave out.
 	Defaults exposure.Defaults
@@ -44,11 +43,11 @@ type Exposing struct {
 	Mapper meta.RESTMapper
 }
 
-// exposing is the part of a View that knows of HTTP.
-type exposing struct {
-	defaults      exposure.Defaults
-	maxHTTPPoints int
-	certManager   *presence
+// Ingresses reads what is exposed by HTTP, and by what.
+type Ingresses struct {
+	Exposing
+	objects     *objects
+	certManager *presence
 }
 
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
@@ -98,29 +97,23 @@ func claimNames(points []claim.Coordinate) []string {
 	return claims
 }
 
-// Expose tells the view of HTTP.
-func (v *View) Expose(e Exposing) {
-	v.exposing = exposing{defaults: e.Defaults, maxHTTPPoints: e.MaxHTTPPoints, certManager: &presence{
+// Expose tells what there is to know of HTTP.
+func (r *Ingresses) Expose(e Exposing) {
+	r.Exposing, r.certManager = e, &presence{
 		mapper: e.Mapper, kind: schema.GroupKind{Group: certmanager.GroupName, Kind: cmv1.CertificateKind}, clock: clock.RealClock{},
-	}}
+	}
 }
 
-// Defaults stand in for what annotations leave out.
-func (v *View) Defaults() exposure.Defaults { return v.defaults }
-
-// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
-func (v *View) MaxHTTPPoints() int { return v.maxHTTPPoints }
-
-// Ingress reads an Ingress, nil when there is none.
-func (v *View) Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
-	return read[networkingv1.Ingress](ctx, v, key)
+// Get reads an Ingress, nil when there is none.
+func (r *Ingresses) Get(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
+	return read[networkingv1.Ingress](ctx, r.objects, key)
 }
 
-// ForeignIngress finds an Ingress of another name than a Service's own that serves a point, nil when there is none; of several
+// Foreign finds an Ingress of another name than a Service's own that serves a point, nil when there is none; of several
 // the one that was created first. It believes the cache only that there is none: one that it finds is looked at live, as a no has
 // to be true.
-func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
-	serving, err := v.IngressesAt(ctx, at)
+func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
+	serving, err := r.At(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +122,7 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 	for i := range serving {
 		keys = append(keys, client.ObjectKeyFromObject(&serving[i]))
 	}
-	unseen, err := v.unseenAt(ctx, claim.HostOf(at))
+	unseen, err := r.unseenAt(ctx, claim.HostOf(at))
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +131,7 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 			continue
 		}
 		ing := &networkingv1.Ingress{}
-		err := v.tenants.Get(ctx, key, ing)
+		err := r.objects.tenants.Get(ctx, key, ing)
 		if err == nil && exposure.Serves(ing, at) {
 			return ing, nil
 		}
@@ -150,13 +143,13 @@ func (v *View) ForeignIngress(ctx context.Context, at claim.Coordinate, own type
 }
 
 // unseenAt is the Ingress that has the claim on a host, if the cache does not show yet that it serves anything there.
-func (v *View) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.NamespacedName, error) {
-	held, err := v.Claim(ctx, host.Name())
+func (r *Ingresses) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.NamespacedName, error) {
+	held, err := r.objects.Claim(ctx, host.Name())
 	if err != nil || held == nil {
 		return nil, err
 	}
 	key := claim.HolderOf(held).Key()
-	shown, err := v.IngressesAt(ctx, host)
+	shown, err := r.At(ctx, host)
 	if err != nil || slices.ContainsFunc(shown, func(ing networkingv1.Ingress) bool { return client.ObjectKeyFromObject(&ing) == key }) {
 		return nil, err
 	}
@@ -166,21 +159,21 @@ func (v *View) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.Nam
 // EnteredAt lists the Ingresses of which the ledger has what they serve under a point: a path, if they have few, or a host. On a
 // host it lists those as well of which the ledger has nothing, as they have too many hosts. They are the cache's own: nobody may
 // change them.
-func (v *View) EnteredAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
-	entered, err := v.ingressesUnder(ctx, at.Name())
+func (r *Ingresses) EnteredAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	entered, err := r.ingressesUnder(ctx, at.Name())
 	if err != nil || !at.IsHost() {
 		return entered, err
 	}
-	many, err := v.ingressesUnder(ctx, manyHosts)
+	many, err := r.ingressesUnder(ctx, manyHosts)
 	return appendServing(entered, many, at), err
 }
 
 // ingressesUnder lists the Ingresses that IndexPoint has under a value.
-func (v *View) ingressesUnder(ctx context.Context, value string) ([]networkingv1.Ingress, error) {
-	kept, known := v.stores.under(reflect.TypeFor[*networkingv1.Ingress](), IndexPoint, value)
+func (r *Ingresses) ingressesUnder(ctx context.Context, value string) ([]networkingv1.Ingress, error) {
+	kept, known := r.objects.stores.under(reflect.TypeFor[*networkingv1.Ingress](), IndexPoint, value)
 	if !known {
 		var list networkingv1.IngressList
-		err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: value}, client.UnsafeDisableDeepCopy)
+		err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: value}, client.UnsafeDisableDeepCopy)
 		return list.Items, err
 	}
 	var ingresses []networkingv1.Ingress
@@ -200,45 +193,38 @@ func appendServing(to, some []networkingv1.Ingress, at claim.Coordinate) []netwo
 	return to
 }
 
-// IngressesAt lists the Ingresses that serve a path; of a host, those of which the ledger has at most the hosts.
-func (v *View) IngressesAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
-	serving, err := v.EnteredAt(ctx, at)
+// At lists the Ingresses that serve a path; of a host, those of which the ledger has at most the hosts.
+func (r *Ingresses) At(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	serving, err := r.EnteredAt(ctx, at)
 	if err != nil || at.IsHost() {
 		return serving, err
 	}
-	large, err := v.EnteredAt(ctx, claim.HostOf(at))
+	large, err := r.EnteredAt(ctx, claim.HostOf(at))
 	return appendServing(serving, large, at), err
 }
 
 // AskingFor lists the Services that ask for a path, or for any on a host.
-func (v *View) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
+func (r *Ingresses) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
+	err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
 	return list.Items, err
 }
 
 // Exposed lists the Services that carry the annotation.
-func (v *View) Exposed(ctx context.Context) ([]corev1.Service, error) {
+func (r *Ingresses) Exposed(ctx context.Context) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexExposed: "true"})
+	err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexExposed: "true"})
 	return list.Items, err
 }
 
-// StreamsTo lists the streams whose upstream is a Service.
-func (v *View) StreamsTo(ctx context.Context, service types.NamespacedName) ([]v1beta1.StreamIngress, error) {
-	var list v1beta1.StreamIngressList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexUpstream: service.String()})
-	return list.Items, err
-}
-
-// IngressClass says whether there is an IngressClass of a name; for "" whether one is marked as default.
-func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
+// HasClass says whether there is an IngressClass of a name; for "" whether one is marked as default.
+func (r *Ingresses) HasClass(ctx context.Context, name string) (bool, error) {
 	if name != "" {
-		class, err := read[networkingv1.IngressClass](ctx, v, types.NamespacedName{Name: name})
+		class, err := read[networkingv1.IngressClass](ctx, r.objects, types.NamespacedName{Name: name})
 		return class != nil, err
 	}
 	var list networkingv1.IngressClassList
-	if err := v.Reader.List(ctx, &list); err != nil {
+	if err := r.objects.Reader.List(ctx, &list); err != nil {
 		return false, err
 	}
 	for i := range list.Items {
@@ -250,18 +236,18 @@ func (v *View) IngressClass(ctx context.Context, name string) (bool, error) {
 }
 
 // CertManager says whether cert-manager is installed.
-func (v *View) CertManager(context.Context) (bool, error) { return v.certManager.installed() }
+func (r *Ingresses) CertManager(context.Context) (bool, error) { return r.certManager.installed() }
 
 // CertManagerCame makes the next look for cert-manager a real one. Whoever waits for it does not want to hear what was
 // true a moment ago.
-func (v *View) CertManagerCame() { v.certManager.lookAgain() }
+func (r *Ingresses) CertManagerCame() { r.certManager.lookAgain() }
 
 // Certificate reads a Certificate, nil when there is none, as without cert-manager.
-func (v *View) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error) {
-	if installed, err := v.certManager.installed(); !installed {
+func (r *Ingresses) Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error) {
+	if installed, err := r.certManager.installed(); !installed {
 		return nil, err
 	}
-	return read[cmv1.Certificate](ctx, v, key)
+	return read[cmv1.Certificate](ctx, r.objects, key)
 }
 
 // presence knows whether a kind is installed. A kind that was found is not looked for again. One that was not is looked

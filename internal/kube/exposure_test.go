@@ -43,7 +43,7 @@ func exposingOf(t *testing.T, shown, stored []client.Object) *View {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Expose(e)
+	v.Ingresses.Expose(e)
 	return v
 }
 
@@ -54,7 +54,7 @@ func TestIngressesAtAPoint(t *testing.T) {
 		claim.HTTP("a.io", "/0"): "[few many]", claim.HTTP("a.io", "/4"): "[many]", claim.HTTP("a.io", "/5"): "[]", claim.HTTP("c.io", "/0"): "[]",
 		claim.Host("a.io"): "[many]", claim.Host("c.io"): "[]",
 	} {
-		found, err := v.IngressesAt(t.Context(), at)
+		found, err := v.Ingresses.At(t.Context(), at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestForeignIngressServesAPoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := types.NamespacedName{Namespace: "shop", Name: tc.own}
-			ing, err := exposingOf(t, tc.shown, tc.stored).ForeignIngress(t.Context(), claim.HTTP("a.io", tc.path), own)
+			ing, err := exposingOf(t, tc.shown, tc.stored).Ingresses.Foreign(t.Context(), claim.HTTP("a.io", tc.path), own)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestAskingForAHost(t *testing.T) {
 	for at, want := range map[claim.Coordinate]int{
 		claim.HTTP("web.example.com", "/x"): 1, claim.Host("web.example.com"): 1, claim.HTTP("web.example.com", "/"): 0, claim.Host("b.io"): 0,
 	} {
-		if found, err := v.AskingFor(t.Context(), at); err != nil || len(found) != want {
+		if found, err := v.Ingresses.AskingFor(t.Context(), at); err != nil || len(found) != want {
 			t.Errorf("%s: %d, want %d (%v)", at, len(found), want, err)
 		}
 	}

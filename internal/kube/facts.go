@@ -12,7 +12,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
 // Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule first asks it, and its
@@ -24,7 +23,9 @@ import (
 type Facts struct {
 	ctx  context.Context //nolint:containedctx // facts live as long as the decision, and rules know of no context
 	from Reader
+	ask  features
 	err  error
+	loadBalancerReader
 
 	claims     answers[string, *v1beta1.EdgeClaim]
 	classes    answers[string, *v1beta1.StreamIngressClass]
@@ -39,25 +40,46 @@ type Facts struct {
 
 // Reader answers the questions of facts: a View from the cache, LiveReader also past it.
 type Reader interface {
-	streamReader
-	loadBalancerReader
 	Claim(ctx context.Context, name string) (*v1beta1.EdgeClaim, error)
-	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
-	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
-	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
-	ClaimsOfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
-	ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
-	NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
+	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
+	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
 	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
 	Fronts(ctx context.Context) ([]types.NamespacedName, error)
-	ReservedNodePorts() loadbalancer.PortRanges
-	exposureReader
+	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+	AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error)
+	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	features() features
+}
+
+// features answer what is asked of one feature, from the cache alone.
+type features struct {
+	claims        claimReader
+	streams       streamReader
+	targets       targetReader
+	ingresses     ingressReader
+	http          Exposing
+	loadBalancers loadBalancerReader
+}
+
+func (v *View) features() features {
+	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers}
+}
+
+// claimReader answers what is asked of several claims.
+type claimReader interface {
+	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	OfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
+	OnPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
+	OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
+	OnAddresses(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error)
 }
 
 // Decide has a rule decide by facts. An error is the first that the cluster gave for an answer; what the rule returned is
 // of no worth then, and dropped.
 func Decide[T any](ctx context.Context, from Reader, rule func(*Facts) T) (T, error) {
-	f := &Facts{ctx: ctx, from: from}
+	ask := from.features()
+	f := &Facts{ctx: ctx, from: from, ask: ask, loadBalancerReader: ask.loadBalancers}
 	decided := rule(f)
 	if f.err != nil {
 		var none T
@@ -119,23 +141,23 @@ func (f *Facts) NamespaceLabels(name string) labels.Set {
 }
 
 // Held are the points that a holder has claims on, in ascending order.
-func (f *Facts) Held(by claim.Holder) []claim.Coordinate { return f.held.of(f, by, f.from.Held) }
+func (f *Facts) Held(by claim.Holder) []claim.Coordinate { return f.held.of(f, by, f.ask.claims.Held) }
 
 // ClaimsOfNamespace are the claims in a family of scopes that the objects of a namespace have; see claim.ScopeFamily. HTTP is
 // none of these families.
 func (f *Facts) ClaimsOfNamespace(namespace, family string) []*v1beta1.EdgeClaim {
 	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
-		return f.from.ClaimsOfNamespace(ctx, namespace, family)
+		return f.ask.claims.OfNamespace(ctx, namespace, family)
 	})
 }
 
 // ClaimedPorts are the claims on ports of an address.
 func (f *Facts) ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim {
-	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.from.ClaimedPorts(ctx, ip) })
+	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.ask.claims.OnPorts(ctx, ip) })
 }
 
 // NodePortClaims are the claims on ports of the nodes.
-func (f *Facts) NodePortClaims() []*v1beta1.EdgeClaim { return once(f, f.from.NodePortClaims) }
+func (f *Facts) NodePortClaims() []*v1beta1.EdgeClaim { return once(f, f.ask.claims.OnNodePorts) }
 
 // ClassesOnNodes are the classes without a Service, whose proxies are on the network of the nodes.
 func (f *Facts) ClassesOnNodes() []v1beta1.StreamIngressClass {
@@ -152,10 +174,4 @@ func (f *Facts) Fronts() []types.NamespacedName {
 	})
 }
 
-// ReservedNodePorts are the ports of the nodes that no Service gets.
-func (f *Facts) ReservedNodePorts() loadbalancer.PortRanges { return f.from.ReservedNodePorts() }
-
-var (
-	_ Reader = &View{}
-	_ Reader = LiveReader{}
-)
+var _, _ Reader = &View{}, LiveReader{}

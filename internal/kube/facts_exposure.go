@@ -11,38 +11,36 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
-// exposureReader answers the questions of the rules for annotated Services.
-type exposureReader interface {
-	Defaults() exposure.Defaults
-	MaxHTTPPoints() int
-	Ingress(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
-	ForeignIngress(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
+// ingressReader answers the questions of the rules for annotated Services.
+type ingressReader interface {
+	Get(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
+	Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
 	CertManager(ctx context.Context) (bool, error)
 	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
 }
 
 // Defaults stand in for what an annotation leaves out.
-func (f *Facts) Defaults() exposure.Defaults { return f.from.Defaults() }
+func (f *Facts) Defaults() exposure.Defaults { return f.ask.http.Defaults }
 
 // MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
-func (f *Facts) MaxHTTPPoints() int { return f.from.MaxHTTPPoints() }
+func (f *Facts) MaxHTTPPoints() int { return f.ask.http.MaxHTTPPoints }
 
 // Ingress is an Ingress, nil for none.
 func (f *Facts) Ingress(key types.NamespacedName) *networkingv1.Ingress {
-	return f.ingresses.of(f, key, f.from.Ingress)
+	return f.ingresses.of(f, key, f.ask.ingresses.Get)
 }
 
 // ForeignIngress is an Ingress of another name than a Service's own that serves a point, nil for none.
 func (f *Facts) ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress {
-	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) { return f.from.ForeignIngress(ctx, at, own) })
+	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) { return f.ask.ingresses.Foreign(ctx, at, own) })
 }
 
 // CertManager says whether cert-manager is installed.
-func (f *Facts) CertManager() bool { return once(f, f.from.CertManager) }
+func (f *Facts) CertManager() bool { return once(f, f.ask.ingresses.CertManager) }
 
 // Certificate is a Certificate, nil for none, as without cert-manager.
 func (f *Facts) Certificate(key types.NamespacedName) *cmv1.Certificate {
-	return once(f, func(ctx context.Context) (*cmv1.Certificate, error) { return f.from.Certificate(ctx, key) })
+	return once(f, func(ctx context.Context) (*cmv1.Certificate, error) { return f.ask.ingresses.Certificate(ctx, key) })
 }
 
 var _ exposure.Facts = &Facts{}

@@ -22,11 +22,17 @@ import (
 // exposureAnswers answers the questions of the rules for annotated Services, and one of them with an error.
 type exposureAnswers struct {
 	Reader
+	claimReader
 	claim   *v1beta1.EdgeClaim
 	service *corev1.Service
 	// asked counts the questions, and failing is the one that gets an error for an answer.
 	asked   map[string]int
 	failing string
+}
+
+func (a *exposureAnswers) features() features {
+	http := Exposing{Defaults: exposure.Defaults{Host: "{service}.example.com"}, MaxHTTPPoints: 1}
+	return features{claims: a, ingresses: a, http: http}
 }
 
 func (a *exposureAnswers) ask(question string) error {
@@ -37,21 +43,15 @@ func (a *exposureAnswers) ask(question string) error {
 	return nil
 }
 
-func (a *exposureAnswers) Defaults() exposure.Defaults {
-	return exposure.Defaults{Host: "{service}.example.com"}
-}
-
-func (a *exposureAnswers) MaxHTTPPoints() int { return 1 }
-
 func (a *exposureAnswers) Service(context.Context, types.NamespacedName) (*corev1.Service, error) {
 	return a.service, a.ask("Service")
 }
 
-func (a *exposureAnswers) Ingress(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
+func (a *exposureAnswers) Get(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return nil, a.ask("Ingress")
 }
 
-func (a *exposureAnswers) ForeignIngress(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
+func (a *exposureAnswers) Foreign(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return nil, a.ask("ForeignIngress")
 }
 

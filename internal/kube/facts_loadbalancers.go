@@ -13,14 +13,15 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
-// loadBalancerReader answers what only the rules of load balancers and of pools ask. Questions without a context are answered
-// from memory.
+// loadBalancerReader answers the questions of the rules for load balancers and for pools. As it does so from memory, rules ask it
+// themselves.
 type loadBalancerReader interface {
-	Pools() *addresspool.Book
-	AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error)
-	AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error)
-	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
+	IsOurs(svc *corev1.Service) bool
+	ReservedNodePorts() loadbalancer.PortRanges
 	MaxPorts() int
+	Pools() *addresspool.Book
+	GivesNodes() bool
+	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
 }
 
 var (
@@ -31,7 +32,7 @@ var (
 // Pools are all pools as they are read.
 func (f *Facts) Pools() *addresspool.Book {
 	if f.pools == nil {
-		f.pools = f.from.Pools()
+		f.pools = f.loadBalancerReader.Pools()
 	}
 	return f.pools
 }
@@ -43,16 +44,5 @@ func (f *Facts) AddressPool(name string) *v1beta1.AddressPool {
 
 // AddressClaims are the claims on addresses in some ranges, and on ports of these.
 func (f *Facts) AddressClaims(in ...addresspool.Range) []*v1beta1.EdgeClaim {
-	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.from.AddressClaims(ctx, in...) })
+	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.ask.claims.OnAddresses(ctx, in...) })
 }
-
-// FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for it;
-// ok is false when there is none.
-func (f *Facts) FreeAddress(
-	pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate,
-) (ip netip.Addr, ok bool) {
-	return f.from.FreeAddress(pool, family, points)
-}
-
-// MaxPorts is how many ports one Service gets of what it shares with others, 0 for any number.
-func (f *Facts) MaxPorts() int { return f.from.MaxPorts() }

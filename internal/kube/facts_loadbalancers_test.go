@@ -24,9 +24,15 @@ import (
 // and gives an error for an answer to the one that is failing.
 type failingReader struct {
 	Reader
+	claimReader
+	loadBalancerReader
 	book    *addresspool.Book
 	asked   map[string]int
 	failing string
+}
+
+func (r *failingReader) features() features {
+	return features{claims: r, loadBalancers: r}
 }
 
 func (r *failingReader) ask(question string) error {
@@ -66,19 +72,19 @@ func (r *failingReader) NamespaceLabels(context.Context, string) (labels.Set, er
 	return nil, r.ask("NamespaceLabels")
 }
 
-func (r *failingReader) ClaimsOfNamespace(context.Context, string, string) ([]*v1beta1.EdgeClaim, error) {
+func (r *failingReader) OfNamespace(context.Context, string, string) ([]*v1beta1.EdgeClaim, error) {
 	return []*v1beta1.EdgeClaim{theirs(claim.Address(netip.MustParseAddr("192.0.2.2")))}, r.ask("ClaimsOfNamespace")
 }
 
-func (r *failingReader) ClaimedPorts(_ context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
+func (r *failingReader) OnPorts(_ context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
 	return []*v1beta1.EdgeClaim{theirs(claim.AddressPort(ip, "TCP", 80))}, r.ask("ClaimedPorts")
 }
 
-func (r *failingReader) NodePortClaims(context.Context) ([]*v1beta1.EdgeClaim, error) {
+func (r *failingReader) OnNodePorts(context.Context) ([]*v1beta1.EdgeClaim, error) {
 	return []*v1beta1.EdgeClaim{theirs(claim.NodePort("TCP", 80))}, r.ask("NodePortClaims")
 }
 
-func (r *failingReader) AddressClaims(context.Context, ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
+func (r *failingReader) OnAddresses(context.Context, ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
 	return []*v1beta1.EdgeClaim{theirs(claim.Address(netip.MustParseAddr("192.0.2.1")))}, r.ask("AddressClaims")
 }
 

@@ -3,25 +3,23 @@ package kube
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// streamReader answers the questions of the rules for streams and their classes.
+// streamReader answers the questions of the rules for streams.
 type streamReader interface {
-	Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error)
-	Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
-	Stream(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
+	Get(ctx context.Context, key types.NamespacedName) (*v1beta1.StreamIngress, error)
 	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
 	ClusterDomain() string
-	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
-	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error)
-	IsOurLoadBalancer(svc *corev1.Service) bool
 	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
-	GivesNodes() bool
+}
+
+// targetReader answers what is asked of the objects that classes write to.
+type targetReader interface {
+	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error)
 }
 
 // Class is a class by name, nil for none.
@@ -34,16 +32,16 @@ func (f *Facts) Classes() []v1beta1.StreamIngressClass { return once(f, f.from.C
 
 // Stream is a StreamIngress, nil for none.
 func (f *Facts) Stream(key types.NamespacedName) *v1beta1.StreamIngress {
-	return once(f, func(ctx context.Context) (*v1beta1.StreamIngress, error) { return f.from.Stream(ctx, key) })
+	return once(f, func(ctx context.Context) (*v1beta1.StreamIngress, error) { return f.ask.streams.Get(ctx, key) })
 }
 
 // IsOutside says whether a Service is the one of a stream that leads out of the cluster, made by Portcullis or yet to be made.
 func (f *Facts) IsOutside(service types.NamespacedName) bool {
-	return once(f, func(ctx context.Context) (bool, error) { return f.from.IsOutside(ctx, service) })
+	return once(f, func(ctx context.Context) (bool, error) { return f.ask.streams.IsOutside(ctx, service) })
 }
 
 // ClusterDomain is the domain of the names of the cluster's own Services.
-func (f *Facts) ClusterDomain() string { return f.from.ClusterDomain() }
+func (f *Facts) ClusterDomain() string { return f.ask.streams.ClusterDomain() }
 
 // Granted says whether a ReferenceGrant in the Service's namespace lets StreamIngresses of a namespace point to it.
 func (f *Facts) Granted(from string, service types.NamespacedName) bool {
@@ -55,21 +53,15 @@ func (f *Facts) Foreign(class *v1beta1.StreamIngressClass, port stream.PortKey) 
 	found := once(f, func(ctx context.Context) (stream.Foreign, error) {
 		var found stream.Foreign
 		var err error
-		found, ok, err = f.from.Foreign(ctx, class, port)
+		found, ok, err = f.ask.targets.Foreign(ctx, class, port)
 		return found, err
 	})
 	return found, ok && f.err == nil
 }
 
-// IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
-func (f *Facts) IsOurs(svc *corev1.Service) bool { return f.from.IsOurLoadBalancer(svc) }
-
 // Unclaimed takes the ports of a class that have a claim out of a set.
 func (f *Facts) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol) {
-	f.from.Unclaimed(ports, class, protocol)
+	f.ask.streams.Unclaimed(ports, class, protocol)
 }
-
-// GivesNodes says whether there is a pool that gives Services the addresses of nodes.
-func (f *Facts) GivesNodes() bool { return f.from.GivesNodes() }
 
 var _ stream.Facts = &Facts{}

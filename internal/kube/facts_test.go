@@ -16,6 +16,9 @@ type questioned struct {
 	failing string
 }
 
+// features are asked nothing.
+func (q *questioned) features() features { return features{} }
+
 var errAway = errors.New("the cluster is away")
 
 func (q *questioned) Service(_ context.Context, key types.NamespacedName) (*corev1.Service, error) {

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -15,52 +14,44 @@ import (
 )
 
 // ConfigMap reads a ConfigMap of a class, nil when there is none: as it is watched, or live while it is not.
-func (v *View) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
-	if watched := v.targets.get(Target{configMaps, keyOf(ref)}); watched != nil {
+func (t *Targets) ConfigMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
+	if watched := t.get(Target{configMaps, keyOf(ref)}); watched != nil {
 		return watched.(*corev1.ConfigMap), nil
 	}
-	cm := &corev1.ConfigMap{}
-	if err := v.live.Get(ctx, keyOf(ref), cm); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return cm, nil
+	return readBy[corev1.ConfigMap](ctx, t.objects.live, keyOf(ref))
 }
 
 // Front reads the Service of a class, nil when there is none: as it is watched, or as the cache of all Services has it, which
 // leaves out the managed fields, while it is not.
-func (v *View) Front(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
-	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+func (t *Targets) Front(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := t.get(Target{services, keyOf(ref)}); watched != nil {
 		return watched.(*corev1.Service), nil
 	}
-	return v.Service(ctx, keyOf(ref))
+	return t.objects.Service(ctx, keyOf(ref))
 }
 
 // ProxyService reads the Service of a class with its managed fields, nil when there is none: as it is watched, or live while
 // it is not.
-func (v *View) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
-	if watched := v.targets.get(Target{services, keyOf(ref)}); watched != nil {
+func (t *Targets) ProxyService(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.Service, error) {
+	if watched := t.get(Target{services, keyOf(ref)}); watched != nil {
 		return watched.(*corev1.Service), nil
 	}
-	svc, err := v.Service(ctx, keyOf(ref))
+	svc, err := t.objects.Service(ctx, keyOf(ref))
 	if err != nil || svc == nil {
 		return nil, err
 	}
-	svc = &corev1.Service{}
-	if err := v.live.Get(ctx, keyOf(ref), svc); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return svc, nil
+	return readBy[corev1.Service](ctx, t.objects.live, keyOf(ref))
 }
 
 // Foreign finds what is at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
-func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error) {
+func (t *Targets) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error) {
 	if ref := class.ConfigMap(port.Protocol); ref != nil {
-		cm, err := v.ConfigMap(ctx, *ref)
+		cm, err := t.ConfigMap(ctx, *ref)
 		if err != nil {
 			return stream.Foreign{}, false, err
 		}
 		if cm != nil {
-			f, ok, err := v.foreignEntry(*ref, cm, port.Port)
+			f, ok, err := t.foreignEntry(*ref, cm, port.Port)
 			if ok || err != nil {
 				return f, ok, err
 			}
@@ -69,14 +60,14 @@ func (v *View) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, p
 	if class.Spec.Service == nil {
 		return stream.Foreign{}, false, nil
 	}
-	return v.foreignPort(ctx, *class.Spec.Service, port)
+	return t.foreignPort(ctx, *class.Spec.Service, port)
 }
 
-func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (stream.Foreign, bool, error) {
+func (t *Targets) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, port int32) (stream.Foreign, bool, error) {
 	if _, there := cm.Data[stream.Key(port)]; !there {
 		return stream.Foreign{}, false, nil
 	}
-	current, err := v.Entries(cm)
+	current, err := t.Entries(cm)
 	if err != nil {
 		return stream.Foreign{}, false, err
 	}
@@ -84,12 +75,12 @@ func (v *View) foreignEntry(ref v1beta1.ObjectReference, cm *corev1.ConfigMap, p
 	return stream.Foreign{Holder: stored(claim.ConfigMapHolder(ref.Namespace, ref.Name), cm.UID), Entry: entry}, foreign, nil
 }
 
-func (v *View) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (stream.Foreign, bool, error) {
-	svc, err := v.ProxyService(ctx, ref)
+func (t *Targets) foreignPort(ctx context.Context, ref v1beta1.ObjectReference, port stream.PortKey) (stream.Foreign, bool, error) {
+	svc, err := t.ProxyService(ctx, ref)
 	if err != nil || svc == nil {
 		return stream.Foreign{}, false, err
 	}
-	front, err := v.Ports(svc)
+	front, err := t.Ports(svc)
 	if err != nil {
 		return stream.Foreign{}, false, err
 	}
@@ -135,11 +126,11 @@ func (o *observations[T]) of(obj metav1.Object, read func() (T, error)) (T, erro
 }
 
 // Entries reads what is in a ConfigMap.
-func (v *View) Entries(cm *corev1.ConfigMap) (stream.Current, error) {
-	return v.entries.of(cm, func() (stream.Current, error) { return stream.Entries(cm) })
+func (t *Targets) Entries(cm *corev1.ConfigMap) (stream.Current, error) {
+	return t.entries.of(cm, func() (stream.Current, error) { return stream.Entries(cm) })
 }
 
 // Ports reads the ports of a Service, which must have its managed fields: see ProxyService.
-func (v *View) Ports(svc *corev1.Service) (stream.ServicePorts, error) {
-	return v.ports.of(svc, func() (stream.ServicePorts, error) { return stream.Ports(svc) })
+func (t *Targets) Ports(svc *corev1.Service) (stream.ServicePorts, error) {
+	return t.ports.of(svc, func() (stream.ServicePorts, error) { return stream.Ports(svc) })
 }

@@ -55,7 +55,7 @@ func TestForeign(t *testing.T) {
 			t.Run(fmt.Sprintf("%s on objects, watched: %v", name, watched), func(t *testing.T) {
 				configMap, service := storedAs(t, "configmap-beside.json", &corev1.ConfigMap{}), storedAs(t, "service-beside.json", &corev1.Service{})
 				v := seesOnly(t, watched, configMap, service)
-				got, ok, err := v.Foreign(t.Context(), edge, name)
+				got, ok, err := v.Targets.Foreign(t.Context(), edge, name)
 				if err != nil || ok != (want != nil) {
 					t.Fatalf("got %v, %v, %v", got, ok, err)
 				}
@@ -91,7 +91,7 @@ func seesOnly(t *testing.T, watched bool, cm *corev1.ConfigMap, svc *corev1.Serv
 	classes := watchTargets(t, v, informers, w)
 	classes.Add(edge)
 	for at := range w {
-		await(t, "the watch of "+at.Name, func() bool { return v.targets.get(at) != nil })
+		await(t, "the watch of "+at.Name, func() bool { return v.Targets.get(at) != nil })
 	}
 	return v
 }
@@ -103,15 +103,15 @@ func TestForeignOnNothing(t *testing.T) {
 		"no objects at all":        {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, ok, err := v.Foreign(t.Context(), class, stream.PortKey{Protocol: v1beta1.TCP, Port: 80}); ok || err != nil {
+			if got, ok, err := v.Targets.Foreign(t.Context(), class, stream.PortKey{Protocol: v1beta1.TCP, Port: 80}); ok || err != nil {
 				t.Errorf("got %v, %v, %v", got, ok, err)
 			}
 		})
 	}
-	if cm, err := v.ConfigMap(t.Context(), *edge.Spec.TCPConfigMap); cm != nil || err != nil {
+	if cm, err := v.Targets.ConfigMap(t.Context(), *edge.Spec.TCPConfigMap); cm != nil || err != nil {
 		t.Errorf("ConfigMap: %v, %v", cm, err)
 	}
-	if svc, err := v.ProxyService(t.Context(), *edge.Spec.Service); svc != nil || err != nil {
+	if svc, err := v.Targets.ProxyService(t.Context(), *edge.Spec.Service); svc != nil || err != nil {
 		t.Errorf("ProxyService: %v, %v", svc, err)
 	}
 }

@@ -32,7 +32,7 @@ func TestReadsOfTenantsInFlightAreLimited(t *testing.T) {
 				}
 			},
 		}).Build()
-		v := &View{tenants: LimitInFlight(live, tenantReads)}
+		v := &objects{tenants: LimitInFlight(live, tenantReads)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var found, late atomic.Int64
 		for range 5 * tenantReads {

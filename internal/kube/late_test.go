@@ -72,7 +72,7 @@ func TestALateKindIsReadBeforeItIsJudgedBy(t *testing.T) {
 	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not start")
 	}
-	v := &View{consents: newConsentBook(c)}
+	v := &View{Consents: newConsents(c)}
 	service := types.NamespacedName{Namespace: "data", Name: "db"}
 	early, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -21,25 +21,15 @@ type LiveReader struct {
 // Class reads a class, live if the cache has none.
 func (r LiveReader) Class(ctx context.Context, name string) (*v1beta1.StreamIngressClass, error) {
 	class, err := r.View.Class(ctx, name)
-	if class != nil || err != nil {
+	if class != nil || err != nil || !isName(name) {
 		return class, err
 	}
-	class = &v1beta1.StreamIngressClass{}
-	if found, err := r.getLive(ctx, name, class); !found {
-		return nil, err
-	}
-	return class, nil
+	return readBy[v1beta1.StreamIngressClass](ctx, r.live, types.NamespacedName{Name: name})
 }
 
-// getLive reads an object of no namespace past the cache into obj; found is false when there is none. Users write the name:
-// one that no object can have is not asked for, as the client takes some of those for a mistake of ours.
-func (r LiveReader) getLive(ctx context.Context, name string, obj client.Object) (found bool, err error) {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return false, nil
-	}
-	err = r.live.Get(ctx, types.NamespacedName{Name: name}, obj)
-	return err == nil, client.IgnoreNotFound(err)
-}
+// isName says whether an object of no namespace can have a name. Users write it: one that none can have is not asked for live, as
+// the client takes some of those for a mistake of ours.
+func isName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // Classes lists all classes. It looks live while there is no default class.
 func (r LiveReader) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
@@ -58,14 +48,12 @@ func (r LiveReader) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, 
 // NamespaceLabels reads the labels of a namespace, live if the cache has none.
 func (r LiveReader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	labels, found, err := r.namespace(ctx, name)
-	if found || err != nil {
+	if found || err != nil || !isName(name) {
 		return labels, err
 	}
 	ns := NamespaceObject()
-	if found, err := r.getLive(ctx, name, ns); !found {
-		return nil, err
-	}
-	return ns.Labels, nil
+	err = client.IgnoreNotFound(r.live.Get(ctx, types.NamespacedName{Name: name}, ns))
+	return ns.Labels, err
 }
 
 // Granted looks live for a ReferenceGrant that the cache does not have.
@@ -75,4 +63,13 @@ func (r LiveReader) Granted(ctx context.Context, from string, service types.Name
 		return granted, err
 	}
 	return r.grants.granted(ctx, r.live, from, service)
+}
+
+// AddressPool implements Reader: what the cache does not have is looked for live.
+func (r LiveReader) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
+	pool, err := r.View.AddressPool(ctx, name)
+	if pool != nil || err != nil || !isName(name) {
+		return pool, err
+	}
+	return readBy[v1beta1.AddressPool](ctx, r.live, types.NamespacedName{Name: name})
 }

@@ -19,7 +19,7 @@ import (
 func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {
 	ctx, service := t.Context(), types.NamespacedName{Namespace: "data", Name: "db"}
 	consent := grantIn("data", "shop", "*")
-	objects := []client.Object{
+	stored := []client.Object{
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "data"}}},
 		consent,
@@ -29,14 +29,15 @@ func TestFreshSeesWhatTheCacheDoesNotYet(t *testing.T) {
 		consents     []*gatewayv1beta1.ReferenceGrant
 		want         bool
 	}{
-		"in the cache":         {objects, nil, []*gatewayv1beta1.ReferenceGrant{consent}, true},
-		"not in the cache yet": {nil, objects, nil, true},
+		"in the cache":         {stored, nil, []*gatewayv1beta1.ReferenceGrant{consent}, true},
+		"not in the cache yet": {nil, stored, nil, true},
 		"nowhere":              {nil, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			book, _ := consentsBy(t, tc.consents...)
 			f := LiveReader{&View{
-				Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build(), consents: book, grants: newGrantLooks(),
+				objects:  &objects{Reader: clientOf(t, tc.cached...).Build(), live: clientOf(t, tc.live...).Build()},
+				Consents: book, grants: newGrantLooks(),
 			}}
 			class, err := f.Class(ctx, "public")
 			if err != nil || (class != nil) != tc.want {
@@ -67,10 +68,10 @@ func TestFreshAsksTheAPIServerOnlyWhenItMust(t *testing.T) {
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away },
 	}).Build()
 	book, _ := consentsBy(t)
-	f := LiveReader{&View{Reader: clientOf(t,
+	f := LiveReader{&View{objects: &objects{Reader: clientOf(t,
 		&v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public", Annotations: map[string]string{v1beta1.AnnotationDefaultClass: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
-	).Build(), live: live, consents: book, grants: newGrantLooks()}}
+	).Build(), live: live}, Consents: book, grants: newGrantLooks()}}
 	if _, err := f.Class(t.Context(), "public"); err != nil {
 		t.Error("Class:", err)
 	}

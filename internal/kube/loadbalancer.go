@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
@@ -42,26 +40,31 @@ func AddLoadBalancerIndexes(ctx context.Context, indexer client.FieldIndexer, o 
 	return addNodeIndexes(ctx, indexer)
 }
 
-// SetLoadBalancerOptions tells the view what it needs to know of load balancers.
-func (v *View) SetLoadBalancerOptions(o LoadBalancerOptions) { v.loadBalancers = o }
-
-// IsOurLoadBalancer says whether a Service is a load balancer that is Portcullis' to serve.
-func (v *View) IsOurLoadBalancer(svc *corev1.Service) bool {
-	return loadbalancer.IsOurs(svc, v.loadBalancers.ByDefault)
+// LoadBalancers reads Services of type LoadBalancer, the pools that give them addresses, and the nodes.
+type LoadBalancers struct {
+	objects   *objects
+	pools     *poolBook
+	addresses *Addresses
+	Options   LoadBalancerOptions
 }
 
-// OurLoadBalancers lists the Services of type LoadBalancer that are Portcullis' to serve; with a namespace only those in it.
-func (v *View) OurLoadBalancers(ctx context.Context, namespace string) ([]corev1.Service, error) {
+// IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
+func (l *LoadBalancers) IsOurs(svc *corev1.Service) bool {
+	return loadbalancer.IsOurs(svc, l.Options.ByDefault)
+}
+
+// ListOurs lists the Services of type LoadBalancer that are Portcullis' to serve; with a namespace only those in it.
+func (l *LoadBalancers) ListOurs(ctx context.Context, namespace string) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := v.Reader.List(ctx, &list, client.MatchingFields{IndexOurLoadBalancers: "true"}, client.InNamespace(namespace))
+	err := l.objects.Reader.List(ctx, &list, client.MatchingFields{IndexOurLoadBalancers: "true"}, client.InNamespace(namespace))
 	return list.Items, err
 }
 
 // ReservedNodePorts implements Reader. Proxies on the nodes, of classes without a Service, reserve what they open
 // of their own accord.
-func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
-	reserved := slices.Clone(v.loadBalancers.Reserved)
-	classes, err := v.ClassesOnNodes(context.Background())
+func (l *LoadBalancers) ReservedNodePorts() loadbalancer.PortRanges {
+	reserved := slices.Clone(l.Options.Reserved)
+	classes, err := l.objects.ClassesOnNodes(context.Background())
 	if err != nil {
 		return reserved // the cache is not filled yet, and nothing is decided
 	}
@@ -71,21 +74,28 @@ func (v *View) ReservedNodePorts() loadbalancer.PortRanges {
 	return reserved
 }
 
-// ClassesOnNodes implements Reader.
-func (v *View) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
-	classes, err := v.Classes(ctx)
-	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return c.Spec.Service != nil }), err
-}
-
 // GivesNodes says whether there is a pool that gives Services the addresses of nodes.
-func (v *View) GivesNodes() bool {
-	return slices.ContainsFunc(v.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
+func (l *LoadBalancers) GivesNodes() bool {
+	return slices.ContainsFunc(l.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
 }
 
 // MaxPorts implements Reader.
-func (v *View) MaxPorts() int { return v.loadBalancers.MaxPorts }
+func (l *LoadBalancers) MaxPorts() int { return l.Options.MaxPorts }
 
-// ClaimedPorts implements Reader.
-func (v *View) ClaimedPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error) {
-	return v.claimsIn(ctx, claim.PortsScope(ip))
+// NodePorts counts the node ports that Services have, by the cache.
+func (l *LoadBalancers) NodePorts(ctx context.Context) (int, error) {
+	var services corev1.ServiceList
+	if err := l.objects.Reader.List(ctx, &services); err != nil {
+		return 0, err
+	}
+	used := map[int32]bool{}
+	for i := range services.Items {
+		spec := &services.Items[i].Spec
+		used[spec.HealthCheckNodePort] = true
+		for _, p := range spec.Ports {
+			used[p.NodePort] = true
+		}
+	}
+	delete(used, 0) // has none
+	return len(used), nil
 }

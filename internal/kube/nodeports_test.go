@@ -18,7 +18,7 @@ func TestNodePorts(t *testing.T) {
 	}
 	// TCP and UDP may have the same one.
 	v := viewOf(t, svc("inside", 0, 0, 0), svc("proxy", 30001, 30002, 30003), svc("dns", 0, 30004, 30004))
-	if got, err := v.NodePorts(t.Context()); err != nil || got != 4 {
+	if got, err := v.LoadBalancers.NodePorts(t.Context()); err != nil || got != 4 {
 		t.Errorf("got %d, %v", got, err)
 	}
 }

@@ -102,12 +102,12 @@ func addNodeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 // NodeAddresses are the addresses of the nodes of a pool that take the traffic of a Service, of its families, in
 // ascending order. Those are nodes that are ready and stay; for a Service with externalTrafficPolicy Local, which keeps
 // traffic on the node that it reaches, only nodes with an endpoint of it.
-func (v *View) NodeAddresses(ctx context.Context, pool *addresspool.Pool, svc *corev1.Service) ([]netip.Addr, error) {
+func (l *LoadBalancers) NodeAddresses(ctx context.Context, pool *addresspool.Pool, svc *corev1.Service) ([]netip.Addr, error) {
 	var nodes corev1.NodeList
-	if err := v.Reader.List(ctx, &nodes); err != nil {
+	if err := l.objects.Reader.List(ctx, &nodes); err != nil {
 		return nil, err
 	}
-	local, err := v.localNodes(ctx, svc)
+	local, err := l.localNodes(ctx, svc)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func (v *View) NodeAddresses(ctx context.Context, pool *addresspool.Pool, svc *c
 }
 
 // IsNodeAddress says whether a node that takes traffic has an address, of whichever type.
-func (v *View) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
+func (l *LoadBalancers) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
 	var nodes corev1.NodeList
-	if err := v.Reader.List(ctx, &nodes); err != nil {
+	if err := l.objects.Reader.List(ctx, &nodes); err != nil {
 		return false, err
 	}
 	families := []corev1.IPFamily{addresspool.FamilyOf(ip)}
@@ -137,13 +137,13 @@ func (v *View) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
 }
 
 // localNodes are the nodes that have an endpoint of a Service, nil if that does not matter.
-func (v *View) localNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
+func (l *LoadBalancers) localNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil, nil
 	}
 	var endpoints discoveryv1.EndpointSliceList
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
-	if err := v.Reader.List(ctx, &endpoints, client.MatchingFields{IndexService: key.String()}); err != nil {
+	if err := l.objects.Reader.List(ctx, &endpoints, client.MatchingFields{IndexService: key.String()}); err != nil {
 		return nil, err
 	}
 	local := map[string]bool{}

@@ -103,9 +103,12 @@ func slimPodToIP(obj any) (any, error) {
 	}, nil
 }
 
+// Pods reads Pods and PodToIPs.
+type Pods struct{ objects *objects }
+
 // pods are the cached Pods. Nobody but the cache knows their type, so they are read past its client.
-func (v *View) pods(ctx context.Context) (toolscache.Indexer, error) {
-	informer, err := v.informers.GetInformer(ctx, &corev1.Pod{})
+func (p *Pods) pods(ctx context.Context) (toolscache.Indexer, error) {
+	informer, err := p.objects.informers.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
 		return nil, fmt.Errorf("reading Pods: %w", err)
 	}
@@ -116,9 +119,9 @@ func (v *View) pods(ctx context.Context) (toolscache.Indexer, error) {
 	return indexed.GetIndexer(), nil
 }
 
-// Pod reads a Pod from the cache, nil when there is none.
-func (v *View) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
-	pods, err := v.pods(ctx)
+// Get reads a Pod from the cache, nil when there is none.
+func (p *Pods) Get(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
+	pods, err := p.pods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +133,13 @@ func (v *View) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, 
 }
 
 // PodToIP reads a PodToIP from the cache, nil when there is none.
-func (v *View) PodToIP(ctx context.Context, key types.NamespacedName) (*v1beta1.PodToIP, error) {
-	return read[v1beta1.PodToIP](ctx, v, key)
+func (p *Pods) PodToIP(ctx context.Context, key types.NamespacedName) (*v1beta1.PodToIP, error) {
+	return read[v1beta1.PodToIP](ctx, p.objects, key)
 }
 
-// PodNames are the names of all Pods and all PodToIPs of a namespace. A name may come twice.
-func (v *View) PodNames(ctx context.Context, namespace string) ([]types.NamespacedName, error) {
-	pods, err := v.pods(ctx)
+// Names are the names of all Pods and all PodToIPs of a namespace. A name may come twice.
+func (p *Pods) Names(ctx context.Context, namespace string) ([]types.NamespacedName, error) {
+	pods, err := p.pods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +148,7 @@ func (v *View) PodNames(ctx context.Context, namespace string) ([]types.Namespac
 		return nil, err
 	}
 	var entries v1beta1.PodToIPList
-	if err := v.Reader.List(ctx, &entries, client.InNamespace(namespace)); err != nil {
+	if err := p.objects.Reader.List(ctx, &entries, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	names := make([]types.NamespacedName, 0, len(keys)+len(entries.Items))

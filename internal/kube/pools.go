@@ -74,10 +74,10 @@ func (p *poolBook) enter(pool *v1beta1.AddressPool, there bool) []func() {
 
 // OnPoolsChanged has a function called whenever the pools have changed. An event of the cache may come before the view
 // shows what it is about.
-func (v *View) OnPoolsChanged(changed func()) {
-	v.pools.mu.Lock()
-	defer v.pools.mu.Unlock()
-	v.pools.watchers = append(v.pools.watchers, changed)
+func (l *LoadBalancers) OnPoolsChanged(changed func()) {
+	l.pools.mu.Lock()
+	defer l.pools.mu.Unlock()
+	l.pools.watchers = append(l.pools.watchers, changed)
 }
 
 func (p *poolBook) read() *addresspool.Book {
@@ -90,12 +90,12 @@ func (p *poolBook) read() *addresspool.Book {
 }
 
 // Pools are the pools of the cluster as the cache has them. Only their specs are up to date.
-func (v *View) Pools() *addresspool.Book { return v.pools.read() }
+func (l *LoadBalancers) Pools() *addresspool.Book { return l.pools.read() }
 
 // LivePools are the pools of the cluster as they are stored now.
-func (v *View) LivePools(ctx context.Context) (*addresspool.Book, error) {
+func (l *LoadBalancers) LivePools(ctx context.Context) (*addresspool.Book, error) {
 	var list v1beta1.AddressPoolList
-	if err := v.live.List(ctx, &list); err != nil {
+	if err := l.objects.live.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	pools := make([]*v1beta1.AddressPool, 0, len(list.Items))
@@ -105,66 +105,28 @@ func (v *View) LivePools(ctx context.Context) (*addresspool.Book, error) {
 	return addresspool.NewBook(pools), nil
 }
 
-// AddressPool reads a pool, accepted or not, nil when there is none.
-func (v *View) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
-	return read[v1beta1.AddressPool](ctx, v, types.NamespacedName{Name: name})
-}
-
 // FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for
 // it, ok is false when there is none.
-func (v *View) FreeAddress(
+func (l *LoadBalancers) FreeAddress(
 	pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate,
 ) (ip netip.Addr, ok bool) {
-	ip, ok = v.Addresses.FreePorts(pool.Set, family, nil)
+	ip, ok = l.addresses.FreePorts(pool.Set, family, nil)
 	if !ok {
 		return netip.Addr{}, false
 	}
 	var ports []stream.PortKey
 	for _, at := range points(ip) {
 		if at.Port() == 0 {
-			return v.Addresses.Free(pool.Set, family)
+			return l.addresses.Free(pool.Set, family)
 		}
 		ports = append(ports, portOf(at))
 	}
-	return v.Addresses.FreePorts(pool.Set, family, ports)
-}
-
-// AddressPool implements Reader: what the cache does not have is looked for live.
-func (r LiveReader) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
-	pool, err := r.View.AddressPool(ctx, name)
-	if pool != nil || err != nil {
-		return pool, err
-	}
-	pool = &v1beta1.AddressPool{}
-	if found, err := r.getLive(ctx, name, pool); !found {
-		return nil, err
-	}
-	return pool, nil
-}
-
-// AddressClaims implements Reader.
-func (v *View) AddressClaims(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error) {
-	var claims []*v1beta1.EdgeClaim
-	for _, at := range v.Addresses.ClaimedIn(in...) {
-		c, err := v.Claim(ctx, at.Name())
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			claims = append(claims, c)
-		}
-	}
-	return claims, nil
-}
-
-// NodePortClaims implements Reader.
-func (v *View) NodePortClaims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
-	return v.claimsIn(ctx, claim.NodeScope)
+	return l.addresses.FreePorts(pool.Set, family, ports)
 }
 
 // IsStored says whether a Service is stored now.
-func (v *View) IsStored(ctx context.Context, service types.NamespacedName) (bool, error) {
-	err := v.live.Get(ctx, service, &corev1.Service{})
+func (l *LoadBalancers) IsStored(ctx context.Context, service types.NamespacedName) (bool, error) {
+	err := l.objects.live.Get(ctx, service, &corev1.Service{})
 	return err == nil, client.IgnoreNotFound(err)
 }
 
@@ -176,10 +138,10 @@ type PoolCount struct {
 }
 
 // CountPool counts the addresses of a pool.
-func (v *View) CountPool(pool *addresspool.Pool) PoolCount {
+func (l *LoadBalancers) CountPool(pool *addresspool.Pool) PoolCount {
 	if pool.SourceOrDefault() != v1beta1.SourceAddresses {
 		return PoolCount{}
 	}
 	_, _, total := pool.Set.Size()
-	return PoolCount{Known: true, Total: total, Assigned: v.Addresses.Assigned(pool.Set)}
+	return PoolCount{Known: true, Total: total, Assigned: l.addresses.Assigned(pool.Set)}
 }

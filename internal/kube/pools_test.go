@@ -22,7 +22,7 @@ func addressPool(name, uid string, generation int64, addresses ...string) *v1bet
 }
 
 func TestPoolsAreReadOnce(t *testing.T) {
-	v := &View{pools: &poolBook{known: map[string]*v1beta1.AddressPool{}}}
+	v := &LoadBalancers{pools: &poolBook{known: map[string]*v1beta1.AddressPool{}}}
 	has := func(want string) {
 		t.Helper()
 		got := ""
@@ -51,8 +51,8 @@ func TestPoolsAreReadOnce(t *testing.T) {
 }
 
 func TestFreeAddress(t *testing.T) {
-	v := &View{
-		Addresses: emptyAddresses(clocktesting.NewFakePassiveClock(metav1.Now().Time)),
+	v := &LoadBalancers{
+		addresses: emptyAddresses(clocktesting.NewFakePassiveClock(metav1.Now().Time)),
 		pools:     &poolBook{known: map[string]*v1beta1.AddressPool{}},
 	}
 	v.pools.set(addressPool("a", "1", 1, "192.0.2.1-192.0.2.2", "2001:db8::1"), true)
@@ -71,7 +71,7 @@ func TestFreeAddress(t *testing.T) {
 		{claim: whole("192.0.2.2"), whole: "invalid IP", port: "invalid IP"},
 	} {
 		if !step.claim.IsZero() {
-			v.Addresses.set(addressClaim(step.claim), true)
+			v.addresses.set(addressClaim(step.claim), true)
 		}
 		gotWhole, _ := v.FreeAddress(pool, corev1.IPv4Protocol, all)
 		gotPort, _ := v.FreeAddress(pool, corev1.IPv4Protocol, web)

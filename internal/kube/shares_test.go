@@ -13,7 +13,7 @@ import (
 
 func claimsOf(t *testing.T, v *View, namespace, family string) []string {
 	t.Helper()
-	claims, err := v.ClaimsOfNamespace(t.Context(), namespace, family)
+	claims, err := v.Claims.OfNamespace(t.Context(), namespace, family)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +110,12 @@ func TestReadsWhatItWrote(t *testing.T) {
 			t.Errorf("the ledger knows %s as %v", c.Name, got)
 		}
 	}
-	claims, err := v.ClaimsOf(t.Context(), by)
+	claims, err := v.Claims.Of(t.Context(), by)
 	is("of a holder", names(claims), err, made.Name)
-	claims, err = v.ClaimsServing(t.Context(), "stream/public")
+	claims, err = v.Claims.Serving(t.Context(), "stream/public")
 	is("serving a class", names(claims), err, serves.Name)
 	is("of a namespace", claimsOf(t, v, "shop", "addr"), nil, serves.Name)
-	byPoint, err := v.Claims(t.Context(), "public")
+	byPoint, err := v.Claims.OfClass(t.Context(), "public")
 	if err != nil || len(byPoint) != 1 || byPoint[claim.Stream("public", v1beta1.TCP, 81)] == nil {
 		t.Errorf("of a class: %v, %v", byPoint, err)
 	}

@@ -61,14 +61,22 @@ const (
 func read[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, v *View, key types.NamespacedName) (P, error) {
-	if kept, known, err := v.stores.find(reflect.TypeFor[P](), key); known {
+}](ctx context.Context, o *objects, key types.NamespacedName) (P, error) {
+	if kept, known, err := o.stores.find(reflect.TypeFor[P](), key); known {
 		obj, _ := kept.(P)
 		return obj, err
 	}
+	return readBy[T, P](ctx, o.Reader, key)
+}
+
+// readBy reads one object by a reader, nil when there is none.
+func readBy[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key types.NamespacedName) (P, error) {
 	obj := P(new(T))
-	if found, err := v.get(ctx, key, obj); !found {
-		return nil, err
+	if err := reader.Get(ctx, key, obj); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
 	return obj, nil
 }

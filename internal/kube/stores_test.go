@@ -124,15 +124,15 @@ func TestStoresUnder(t *testing.T) {
 		want        []string
 	}{
 		"claims of a holder": {of: db, index: IndexHolder, some: by.String(), list: func(value string) ([]string, error) {
-			claims, err := v.claimsBy(t.Context(), IndexHolder, value)
+			claims, err := v.Claims.by(t.Context(), IndexHolder, value)
 			return namesOf(claims...), err
 		}, want: namesOf(path, address)},
 		"claims of a namespace": {of: db, index: IndexShare, some: shareOf("shop", claim.StreamScope("public")), list: func(value string) ([]string, error) {
-			claims, err := v.claimsBy(t.Context(), IndexShare, value)
+			claims, err := v.Claims.by(t.Context(), IndexShare, value)
 			return namesOf(claims...), err
 		}, want: namesOf(db)},
 		"Ingresses at a point": {of: web, index: IndexPoint, some: claim.HTTP("example.com", "/0").Name(), list: func(value string) ([]string, error) {
-			ingresses, err := v.ingressesUnder(t.Context(), value)
+			ingresses, err := v.Ingresses.ingressesUnder(t.Context(), value)
 			var names []string
 			for i := range ingresses {
 				names = append(names, ingresses[i].Name)
@@ -201,7 +201,7 @@ func reading[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, v *View, key types.NamespacedName) (any, error) {
-	obj, err := read[T, P](ctx, v, key)
+	obj, err := read[T, P](ctx, v.objects, key)
 	if obj == nil {
 		return nil, err
 	}

@@ -17,15 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// targets holds what classes write to, their ConfigMaps and Services, whole and with managed fields. Each has a watch of its
+// Targets holds what classes write to, their ConfigMaps and Services, whole and with managed fields. Each has a watch of its
 // own, which asks the API server for that name and nothing else, and lasts for as long as a class names it. So no content of
 // other ConfigMaps is read, whatever is written on them, and of all other Services only what slimService leaves is kept.
 //
 // An object is shown from the moment on when its watch has read it. Before that, and when there is none of the name, get
 // finds nothing, and the object has to be read live.
-type targets struct {
+type Targets struct {
+	objects *objects
 	// ctx ends all watches.
 	ctx  context.Context //nolint:containedctx // watches begin with events, which have none
 	open TargetInformer
@@ -36,6 +38,13 @@ type targets struct {
 	watched map[Target]watchedTarget
 	// watchers are called with what a target was and what it is, nil for nothing.
 	watchers []func(before, after client.Object)
+
+	entries observations[stream.Current]
+	ports   observations[stream.ServicePorts]
+}
+
+func newTargets(o *objects) *Targets {
+	return &Targets{objects: o, named: map[string][]Target{}, watched: map[Target]watchedTarget{}}
 }
 
 type watchedTarget struct {
@@ -75,24 +84,24 @@ func TargetInformers(mgr manager.Manager) (TargetInformer, error) {
 	}, nil
 }
 
-// WatchTargets has the view watch what classes name until ctx is done. Without it, and until what is named has been read,
+// Watch watches what classes name until ctx is done. Without it, and until what is named has been read,
 // it is read live.
-func (v *View) WatchTargets(ctx context.Context, open TargetInformer) error {
-	v.targets.ctx, v.targets.open = ctx, open
-	_, err := follow(ctx, v.informers, &v1beta1.StreamIngressClass{}, toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { v.targets.set(obj, true) },
-		UpdateFunc: func(_, obj any) { v.targets.set(obj, true) },
-		DeleteFunc: func(obj any) { v.targets.set(obj, false) },
+func (t *Targets) Watch(ctx context.Context, open TargetInformer) error {
+	t.ctx, t.open = ctx, open
+	_, err := follow(ctx, t.objects.informers, &v1beta1.StreamIngressClass{}, toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { t.set(obj, true) },
+		UpdateFunc: func(_, obj any) { t.set(obj, true) },
+		DeleteFunc: func(obj any) { t.set(obj, false) },
 	})
 	return err
 }
 
-// OnTarget has a function called whenever a ConfigMap or Service that a class names has come, changed or gone. It is told what
-// the object was and what it is, nil for nothing. By then the view shows it, or reads it live.
-func (v *View) OnTarget(changed func(before, after client.Object)) {
-	v.targets.mu.Lock()
-	defer v.targets.mu.Unlock()
-	v.targets.watchers = append(v.targets.watchers, changed)
+// OnChange has a function called whenever a ConfigMap or Service that a class names has come, changed or gone. It is told what
+// the object was and what it is, nil for nothing. By then get finds it, or it is read live.
+func (t *Targets) OnChange(changed func(before, after client.Object)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watchers = append(t.watchers, changed)
 }
 
 // targetsOf are what a class names.
@@ -119,7 +128,7 @@ func Names(class *v1beta1.StreamIngressClass, obj client.Object) bool {
 }
 
 // set notes what a class names, or that it is gone. Watches begin and end accordingly.
-func (t *targets) set(obj any, there bool) {
+func (t *Targets) set(obj any, there bool) {
 	class, ok := objectOf(obj).(*v1beta1.StreamIngressClass)
 	if !ok {
 		return
@@ -151,13 +160,13 @@ func (t *targets) set(obj any, there bool) {
 	}
 	for at := range wanted {
 		if _, watched := t.watched[at]; !watched {
-			t.watch(at)
+			t.begin(at)
 		}
 	}
 }
 
-// watch begins to watch a target. The lock must be held.
-func (t *targets) watch(at Target) {
+// begin begins to watch a target. The lock must be held.
+func (t *Targets) begin(at Target) {
 	ctx, end := context.WithCancel(t.ctx)
 	informer := t.open(at)
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -173,7 +182,7 @@ func (t *targets) watch(at Target) {
 	go informer.RunWithContext(ctx)
 }
 
-func (t *targets) tell(before, after any) {
+func (t *Targets) tell(before, after any) {
 	was, _ := before.(client.Object)
 	is, _ := after.(client.Object)
 	t.mu.Lock()
@@ -185,7 +194,7 @@ func (t *targets) tell(before, after any) {
 }
 
 // get finds what is known of a target, nil for nothing.
-func (t *targets) get(at Target) client.Object {
+func (t *Targets) get(at Target) client.Object {
 	t.mu.Lock()
 	w, watched := t.watched[at]
 	t.mu.Unlock()

@@ -39,7 +39,7 @@ func (w watchers) at(target Target) apiObject {
 // watchTargets has a view watch what classes name, and returns who tells it of classes.
 func watchTargets(t *testing.T, v *View, informers *informertest.FakeInformers, w watchers) *controllertest.FakeInformer {
 	t.Helper()
-	err := v.WatchTargets(t.Context(), func(at Target) toolscache.SharedIndexInformer {
+	err := v.Targets.Watch(t.Context(), func(at Target) toolscache.SharedIndexInformer {
 		var example client.Object = &corev1.ConfigMap{}
 		if at.Resource == services {
 			example = &corev1.Service{}
@@ -90,7 +90,7 @@ func TestTargets(t *testing.T) {
 	w.at(at("second")).Add(cm("second", "watched"))
 	var mu sync.Mutex
 	var told []string
-	v.OnTarget(func(before, after client.Object) {
+	v.Targets.OnChange(func(before, after client.Object) {
 		mu.Lock()
 		defer mu.Unlock()
 		value := func(obj client.Object) string {
@@ -104,7 +104,7 @@ func TestTargets(t *testing.T) {
 	expect := func(name, want string) {
 		t.Helper()
 		await(t, name+" to be "+want, func() bool {
-			got, err := v.ConfigMap(t.Context(), *names(name).Spec.TCPConfigMap)
+			got, err := v.Targets.ConfigMap(t.Context(), *names(name).Spec.TCPConfigMap)
 			return err == nil && got != nil && got.Data["80"] == want
 		})
 	}
@@ -136,8 +136,8 @@ func TestTargets(t *testing.T) {
 	classes.Update(names("second"), names("third")) // its watch never finds it
 	expect("third", "live")
 	classes.Delete(names("third"))
-	if len(v.targets.watched) > 0 {
-		t.Errorf("still watched: %v", v.targets.watched)
+	if len(v.Targets.watched) > 0 {
+		t.Errorf("still watched: %v", v.Targets.watched)
 	}
 }
 

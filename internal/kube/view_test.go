@@ -32,7 +32,7 @@ func TestViewReadsWhatIsThereAndNilElse(t *testing.T) {
 			return orNil(o), err
 		},
 		"Stream": func(s string) (client.Object, error) {
-			o, err := v.Stream(ctx, types.NamespacedName{Namespace: "shop", Name: "postgres" + s})
+			o, err := v.Streams.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "postgres" + s})
 			return orNil(o), err
 		},
 		"Claim": func(s string) (client.Object, error) {
@@ -103,7 +103,7 @@ func TestIsOutside(t *testing.T) {
 		"another stream's slice":            {slice("sti-other", EndpointSliceManager), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := viewOf(t, tc.there).IsOutside(t.Context(), types.NamespacedName{Namespace: "shop", Name: "sti-postgres"})
+			got, err := viewOf(t, tc.there).Streams.IsOutside(t.Context(), types.NamespacedName{Namespace: "shop", Name: "sti-postgres"})
 			if err != nil || got != tc.want {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -119,16 +119,16 @@ func TestHeldAndClaims(t *testing.T) {
 		claimOn("public", v1beta1.TCP, 81, sameText), claimOn("public", v1beta1.TCP, 82, claim.StreamHolder("shop", "redis")),
 	)
 	tcp := func(port int32) claim.Coordinate { return claim.Stream("public", v1beta1.TCP, port) }
-	got, err := v.Held(ctx, me)
+	got, err := v.Claims.Held(ctx, me)
 	want := []claim.Coordinate{claim.Stream("internal", v1beta1.UDP, 53), tcp(80), tcp(443)}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b claim.Coordinate) bool { return a == b })); err != nil || diff != "" {
 		t.Error("Held:", err, diff)
 	}
-	claims, err := v.Claims(ctx, "public")
+	claims, err := v.Claims.OfClass(ctx, "public")
 	if err != nil || len(claims) != 4 || claims[tcp(82)].Spec.HeldBy != "StreamIngress shop/redis" {
 		t.Errorf("Claims: %v, %v", claims, err)
 	}
-	if claims, err := v.Claims(ctx, "nosuch"); err != nil || len(claims) != 0 {
+	if claims, err := v.Claims.OfClass(ctx, "nosuch"); err != nil || len(claims) != 0 {
 		t.Errorf("Claims of none: %v, %v", claims, err)
 	}
 }

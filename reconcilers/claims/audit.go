@@ -35,7 +35,7 @@ func setupAudit(mgr manager.Manager, b access.Access, interval time.Duration) er
 	if interval == 0 {
 		return nil
 	}
-	return mgr.Add(&auditor{Access: b, defaults: b.View.Defaults(), interval: interval, watch: audit.Watch{Patience: interval}})
+	return mgr.Add(&auditor{Access: b, defaults: b.View.Ingresses.Defaults, interval: interval, watch: audit.Watch{Patience: interval}})
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.

@@ -54,7 +54,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			return nil, err
 		}
 		for i := range page.Items {
-			facts.AddIngress(&page.Items[i], a.View.MaxHTTPPoints())
+			facts.AddIngress(&page.Items[i], a.View.Ingresses.MaxHTTPPoints)
 		}
 	}
 	if err := a.gatherServices(ctx, facts, held); err != nil {

@@ -136,7 +136,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 
 // claimsOf lists the claims of a holder, those on addresses and on ports of nodes apart from the others.
 func (r *claimReconciler) claimsOf(ctx context.Context, holder claim.Holder) (addresses, others []*v1beta1.EdgeClaim, err error) {
-	claims, err := r.View.ClaimsOf(ctx, holder)
+	claims, err := r.View.Claims.Of(ctx, holder)
 	for _, c := range claims {
 		if at := coordinateOf(c); at.IsAddress() || at.IsNode() {
 			addresses = append(addresses, c)
@@ -208,7 +208,7 @@ func (r *claimReconciler) reconcileClaim(
 	if err != nil || wanted.Wants {
 		return 0, err
 	}
-	if gone == "" && r.View.Departed(c.Spec.Holder.UID) {
+	if gone == "" && r.View.Claims.Departed(c.Spec.Holder.UID) {
 		gone = c.Spec.Holder.UID
 	}
 	settle := min(settling, r.Ledger.Grace)
@@ -293,9 +293,9 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 		if ref := obj.(*v1beta1.StreamIngressClass).Spec.Service; ref != nil {
 			concerned.Insert(claimRequest{Holder: claim.ServiceHolder(ref.Namespace, ref.Name)})
 		}
-		claims, errOn := r.View.Claims(ctx, obj.GetName())
-		serving, errFor := r.View.ClaimsServing(ctx, claim.StreamScope(obj.GetName()))
-		nodePorts, errNodes := r.View.NodePortClaims(ctx)
+		claims, errOn := r.View.Claims.OfClass(ctx, obj.GetName())
+		serving, errFor := r.View.Claims.Serving(ctx, claim.StreamScope(obj.GetName()))
+		nodePorts, errNodes := r.View.Claims.OnNodePorts(ctx)
 		if err := errors.Join(errOn, errFor, errNodes); err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims of a class")
 		}

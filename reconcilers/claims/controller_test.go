@@ -32,7 +32,7 @@ func listen(port int32) func(*v1beta1.StreamIngress) {
 func stateOf(t *testing.T, r *claimReconciler, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	t.Helper()
 	holder := claim.HolderOf(c)
-	claims, err := r.View.ClaimsOf(t.Context(), holder)
+	claims, err := r.View.Claims.Of(t.Context(), holder)
 	if err != nil {
 		return claim.HolderState{}, err
 	}
@@ -278,7 +278,7 @@ func TestReleasesSideBySide(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), claimRequest{Holder: web}); err != nil {
 			t.Error(err)
 		}
-		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+		if left, err := r.View.Claims.Of(t.Context(), web); err != nil || len(left) > 0 {
 			t.Errorf("%d claims are left, %v", len(left), err)
 		}
 	})
@@ -334,14 +334,14 @@ func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
+		if left, err := r.View.Claims.Of(t.Context(), web); err != nil || len(left) != 1 || !coordinateOf(left[0]).IsAddress() {
 			t.Errorf("%d claims are left, %v, want that on the address", len(left), err)
 		}
 		unlock()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if left, err := r.View.ClaimsOf(t.Context(), web); err != nil || len(left) > 0 {
+		if left, err := r.View.Claims.Of(t.Context(), web); err != nil || len(left) > 0 {
 			t.Errorf("%d claims are left, %v", len(left), err)
 		}
 	})

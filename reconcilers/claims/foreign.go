@@ -27,7 +27,7 @@ func (s *holderReading) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, 
 	if err != nil || absent {
 		return claim.HolderState{Exists: absent, Wants: absent}, err
 	}
-	f, foreign, err := s.view.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+	f, foreign, err := s.view.Targets.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return claim.HolderState{}, err
 	}
@@ -40,7 +40,7 @@ func (s *holderReading) isAbsent(
 	ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol, c *v1beta1.EdgeClaim,
 ) (bool, error) {
 	if ref := class.ConfigMap(protocol); ref != nil && claim.ConfigMapHolder(ref.Namespace, ref.Name) == s.holder {
-		cm, err := s.view.ConfigMap(ctx, *ref)
+		cm, err := s.view.Targets.ConfigMap(ctx, *ref)
 		return err == nil && (cm == nil || cm.UID != c.Spec.Holder.UID && stream.AppliedAlone(cm)), err
 	}
 	if ref := class.Spec.Service; ref != nil && claim.ServiceHolder(ref.Namespace, ref.Name) == s.holder {

@@ -52,15 +52,15 @@ const entriesShown = 100 * time.Millisecond
 // Reconcile claims what one Ingress serves and nobody holds, for the first of those that serve it: the next one holds it
 // when the first is gone.
 func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
-	ing, err := r.View.Ingress(ctx, req.Holder.Key())
+	ing, err := r.View.Ingresses.Get(ctx, req.Holder.Key())
 	if err != nil || ing == nil {
 		return reconcile.Result{}, err
 	}
 	svc, err := r.View.Service(ctx, req.Holder.Key())
-	if err != nil || exposure.IsRequested(ing, svc, r.View.Defaults()) {
+	if err != nil || exposure.IsRequested(ing, svc, r.View.Ingresses.Defaults) {
 		return reconcile.Result{}, err
 	}
-	entries := exposure.EntriesOf(ing, r.View.MaxHTTPPoints())
+	entries := exposure.EntriesOf(ing, r.View.Ingresses.MaxHTTPPoints)
 	beside, err := r.besideOthers(ctx, ing, entries)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -133,7 +133,7 @@ func (r *foreignIngressReconciler) first(
 		return ing, nil
 	}
 	host := claim.HostOf(at)
-	large, err := r.View.EnteredAt(ctx, host)
+	large, err := r.View.Ingresses.EnteredAt(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (r *foreignIngressReconciler) onClaimGone() handler.TypedEventHandler[clien
 		if err != nil || !at.IsHTTP() {
 			return
 		}
-		serving, err := r.View.IngressesAt(ctx, at)
+		serving, err := r.View.Ingresses.At(ctx, at)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Ingresses that serve a path", "point", at.Point())
 		}

@@ -64,7 +64,7 @@ func (r *claimReconciler) readHolder(
 			return nil, err
 		}
 		if found {
-			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.MaxHTTPPoints())
+			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.Ingresses.MaxHTTPPoints)
 		}
 	}
 	if holder.IsClass() {

@@ -34,7 +34,7 @@ func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (cla
 	}
 	return claim.HolderState{
 		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
-		Wants: serves || exposure.Wants(s.service, s.view.Defaults(), at),
+		Wants: serves || exposure.Wants(s.service, s.view.Ingresses.Defaults, at),
 	}, nil
 }
 
@@ -57,7 +57,7 @@ func (s *holderReading) isEntered(ctx context.Context, at claim.Coordinate) (boo
 	if at.IsHost() {
 		return false, nil
 	}
-	beside, err := s.view.EnteredAt(ctx, at)
+	beside, err := s.view.Ingresses.EnteredAt(ctx, at)
 	return len(beside) > 0, err
 }
 
@@ -69,7 +69,7 @@ func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at 
 		}
 		return
 	}
-	large, err := r.View.IngressesAt(ctx, at)
+	large, err := r.View.Ingresses.At(ctx, at)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Ingresses of a host", "host", at.Host())
 	}
@@ -118,5 +118,5 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 
 // entriesOf are the points under which the ledger has what an Ingress serves.
 func (r *claimReconciler) entriesOf(ingress client.Object) []claim.Coordinate {
-	return exposure.EntriesOf(ingress.(*networkingv1.Ingress), r.View.MaxHTTPPoints())
+	return exposure.EntriesOf(ingress.(*networkingv1.Ingress), r.View.Ingresses.MaxHTTPPoints)
 }

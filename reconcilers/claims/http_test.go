@@ -35,7 +35,7 @@ func baseExposing(t *testing.T, objects ...client.Object) access.Access {
 		t.Fatal(err)
 	}
 	b := accesstest.With(t, c.Build())
-	b.View.Expose(exposing)
+	b.View.Ingresses.Expose(exposing)
 	return b
 }
 

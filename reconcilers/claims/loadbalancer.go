@@ -35,7 +35,7 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 	}
 	seen := claim.HolderState{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
 	held := loadbalancer.Own(s.held)
-	if !s.view.IsOurLoadBalancer(s.service) {
+	if !s.view.LoadBalancers.IsOurs(s.service) {
 		seen.Wants = loadbalancer.Lists(s.service, held, at)
 		return seen, nil
 	}
@@ -95,7 +95,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		return
 	}
 	if class == nil {
-		served, err := r.View.ClaimsServing(ctx, at.Name())
+		served, err := r.View.Claims.Serving(ctx, at.Name())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims for a port of a class that is gone", "class", at.Class())
 		}

@@ -52,7 +52,7 @@ func (s *holderReading) isListed(ctx context.Context, at claim.Coordinate) (bool
 // configMap reads a ConfigMap that a class names, an empty one where there is none: as it is watched, or live where the holder is.
 func (s *holderReading) configMap(ctx context.Context, ref v1beta1.ObjectReference) (*corev1.ConfigMap, error) {
 	if s.reader == s.view.Reader {
-		cm, err := s.view.ConfigMap(ctx, ref)
+		cm, err := s.view.Targets.ConfigMap(ctx, ref)
 		return cmp.Or(cm, &corev1.ConfigMap{}), err
 	}
 	cm := &corev1.ConfigMap{}

@@ -18,7 +18,7 @@ import (
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
 func (r *ingressReconciler) refuse(svc *corev1.Service, problems refusal.Problems) {
-	e, _ := exposure.RequestOf(svc, r.View.Defaults())
+	e, _ := exposure.RequestOf(svc, r.View.Ingresses.Defaults)
 	r.reported.RecordState(svc, e.Class, report.StateRefused)
 	message := report.Text(problems)
 	if r.reported.Record(svc, report.TopicIngress, message) != message {
@@ -36,7 +36,7 @@ func (r *ingressReconciler) serve(ctx context.Context, svc *corev1.Service, w wi
 		r.reported.Record(svc, report.TopicCertificate, "")
 		return nil
 	}
-	cert, err := r.View.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	cert, err := r.View.Ingresses.Certificate(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil || cert == nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 		if err != nil || !at.IsHTTP() {
 			return
 		}
-		services, err := r.View.AskingFor(ctx, at)
+		services, err := r.View.Ingresses.AskingFor(ctx, at)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that ask for a path", "point", at.Point())
 		}
@@ -75,8 +75,8 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 
 // certManagerCame finds every Service that asks for an Ingress: any of them may have waited for cert-manager.
 func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Request {
-	r.View.CertManagerCame()
-	services, err := r.View.Exposed(ctx)
+	r.View.Ingresses.CertManagerCame()
+	services, err := r.View.Ingresses.Exposed(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")
 	}

@@ -46,7 +46,7 @@ func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w 
 }
 
 func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Service, w wish) error {
-	existing, err := r.View.Ingress(ctx, client.ObjectKeyFromObject(svc))
+	existing, err := r.View.Ingresses.Get(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 
 // writeCertificate keeps the Certificate of an issuer, and deletes it when there is no issuer any more.
 func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Service, w wish) error {
-	existing, err := r.View.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	existing, err := r.View.Ingresses.Certificate(ctx, client.ObjectKeyFromObject(svc))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	r.reported.Forget(key)
-	ing, err := r.View.Ingress(ctx, key)
+	ing, err := r.View.Ingresses.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedNa
 			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, "the annotation is gone, and so is the Ingress")
 		}
 	}
-	cert, err := r.View.Certificate(ctx, key)
+	cert, err := r.View.Ingresses.Certificate(ctx, key)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	case svc == nil:
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
-	case !r.View.IsOurLoadBalancer(svc):
+	case !r.View.LoadBalancers.IsOurs(svc):
 		r.forget(req.NamespacedName)
 		return watch.Later(r.withdrawStatus(ctx, svc))
 	}
@@ -176,14 +176,14 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Service) (*allocator.Subject, refusal.Problems, error) {
 	request, problems := loadbalancer.RequestOf(svc)
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
-	held, err := r.View.Held(ctx, holder)
+	held, err := r.View.Claims.Held(ctx, holder)
 	if err != nil {
 		return nil, nil, err
 	}
 	held = loadbalancer.Own(held)
 	// The cache of claims may lag behind that of Services: nothing may move for that.
 	if !loadbalancer.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
-		if held, err = r.View.HeldLive(ctx, holder); err != nil {
+		if held, err = r.View.Claims.HeldLive(ctx, holder); err != nil {
 			return nil, nil, err
 		}
 		held = loadbalancer.Own(held)
@@ -204,14 +204,14 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 	if len(listed) == 0 {
 		return nil
 	}
-	held, err := r.View.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
+	held, err := r.View.Claims.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
 	if err != nil {
 		return err
 	}
 	for _, ip := range listed {
 		ours := holdsAddress(held, ip)
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
-			if ours, err = r.View.IsNodeAddress(ctx, ip); err != nil {
+			if ours, err = r.View.LoadBalancers.IsNodeAddress(ctx, ip); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func setupPool(mgr manager.Manager, b access.Access) error {
 // onAddresses looks at the pool of an address that is claimed or released.
 func (r *poolReconciler) onAddresses(_ context.Context, q watch.Queue) error {
 	r.View.Addresses.OnChange(func(ip netip.Addr) {
-		if pool := r.View.Pools().Of(ip); pool != nil {
+		if pool := r.View.LoadBalancers.Pools().Of(ip); pool != nil {
 			q.Add(watch.ForName(pool.Name))
 		}
 	})
@@ -54,7 +54,7 @@ func (r *poolReconciler) onAddresses(_ context.Context, q watch.Queue) error {
 // allPools are all pools: what becomes of one depends on the others.
 func (r *poolReconciler) allPools(context.Context) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range r.View.Pools().Names() {
+	for _, name := range r.View.LoadBalancers.Pools().Names() {
 		requests = append(requests, watch.ForName(name))
 	}
 	return requests
@@ -74,7 +74,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		delete(r.wrote, req.Name)
 		return reconcile.Result{}, nil
 	}
-	verdict, known := r.View.Pools().Verdict(req.Name)
+	verdict, known := r.View.LoadBalancers.Pools().Verdict(req.Name)
 	if !known || !isOf(verdict, pool) {
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil // the view is about to learn of it
 	}

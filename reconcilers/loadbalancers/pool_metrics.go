@@ -20,8 +20,8 @@ func (poolCounts) Describe(descs chan<- *prometheus.Desc) { descs <- poolAddress
 
 // Collect implements prometheus.Collector.
 func (p poolCounts) Collect(out chan<- prometheus.Metric) {
-	for _, pool := range p.view.Pools().Pools() {
-		count := p.view.CountPool(pool)
+	for _, pool := range p.view.LoadBalancers.Pools().Pools() {
+		count := p.view.LoadBalancers.CountPool(pool)
 		if !count.Known {
 			continue
 		}

@@ -48,7 +48,7 @@ func (r *poolReconciler) count(v addresspool.Verdict) kube.PoolCount {
 	if !v.Accepted() {
 		return kube.PoolCount{}
 	}
-	return r.View.CountPool(v.Pool)
+	return r.View.LoadBalancers.CountPool(v.Pool)
 }
 
 // report writes the status of a pool, and tells what changed.

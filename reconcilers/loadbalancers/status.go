@@ -39,7 +39,7 @@ func (r *loadBalancerReconciler) ingressOf(
 	for _, a := range allocations {
 		switch a.Pool.SourceOrDefault() {
 		case v1beta1.SourceNodeIP:
-			nodes, err := r.View.NodeAddresses(ctx, a.Pool, svc)
+			nodes, err := r.View.LoadBalancers.NodeAddresses(ctx, a.Pool, svc)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -122,7 +122,7 @@ func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, i
 	if !byNodes || holdsAddress(o.subject.Held, ip) {
 		return false, nil
 	}
-	stays, err := r.View.IsNodeAddress(ctx, ip)
+	stays, err := r.View.LoadBalancers.IsNodeAddress(ctx, ip)
 	return !stays, err
 }
 

@@ -72,7 +72,7 @@ func (r *loadBalancerReconciler) loadBalancersIn(ctx context.Context, namespace 
 }
 
 func (r *loadBalancerReconciler) requestsIn(ctx context.Context, namespace string) []reconcile.Request {
-	services, err := r.View.OurLoadBalancers(ctx, namespace)
+	services, err := r.View.LoadBalancers.ListOurs(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services of type LoadBalancer")
 	}
@@ -113,7 +113,7 @@ func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 // onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
 func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 	look := func(ctx context.Context, q watch.Queue) {
-		claims, err := r.View.NodePortClaims(ctx)
+		claims, err := r.View.Claims.OnNodePorts(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
 		}
@@ -147,7 +147,7 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 func (r *loadBalancerReconciler) serviceOfSlice(ctx context.Context, slice client.Object) []reconcile.Request {
 	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
 	svc, err := r.View.Service(ctx, key)
-	if err != nil || svc == nil || !r.View.IsOurLoadBalancer(svc) ||
+	if err != nil || svc == nil || !r.View.LoadBalancers.IsOurs(svc) ||
 		svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
 	}

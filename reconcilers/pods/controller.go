@@ -80,11 +80,11 @@ const (
 
 // Reconcile keeps the PodToIP of one name.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pod, err := r.view.Pod(ctx, req.NamespacedName)
+	pod, err := r.view.Pods.Get(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	current, err := r.view.PodToIP(ctx, req.NamespacedName)
+	current, err := r.view.Pods.PodToIP(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

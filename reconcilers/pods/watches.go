@@ -62,7 +62,7 @@ func onPodToIP() handler.EventHandler {
 // Pods may have been seen before it.
 func (r *reconciler) onNamespace() handler.EventHandler {
 	look := func(ctx context.Context, namespace client.Object, q watch.Queue) {
-		names, err := r.view.PodNames(ctx, namespace.GetName())
+		names, err := r.view.Pods.Names(ctx, namespace.GetName())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Pods of a namespace", "namespace", namespace.GetName())
 		}

@@ -46,7 +46,7 @@ func (r *streamReconciler) acquire(
 func (r *streamReconciler) autoAssign(
 	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,
 ) (claim.Coordinate, refusal.Problems, error) {
-	held, err := r.View.HeldLive(ctx, by.Holder)
+	held, err := r.View.Claims.HeldLive(ctx, by.Holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}
@@ -54,7 +54,7 @@ func (r *streamReconciler) autoAssign(
 		return at, nil, nil
 	}
 	take := func(at claim.Coordinate) (bool, error) {
-		_, foreign, err := r.View.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		_, foreign, err := r.View.Targets.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 		if err != nil || foreign {
 			return false, err
 		}

@@ -112,7 +112,7 @@ func (r *classReconciler) settleIn(
 	ctx context.Context, class *v1beta1.StreamIngressClass, classes []v1beta1.StreamIngressClass,
 	in claim.Holder, adoptions []adoption, report *classReport,
 ) error {
-	cm, err := r.View.ConfigMap(ctx, v1beta1.ObjectReference{Namespace: in.Namespace, Name: in.Name})
+	cm, err := r.View.Targets.ConfigMap(ctx, v1beta1.ObjectReference{Namespace: in.Namespace, Name: in.Name})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *classReconciler) settleIn(
 	if cm == nil || !mine && slices.ContainsFunc(classes, func(other v1beta1.StreamIngressClass) bool { return kube.Names(&other, cm) }) {
 		s.forget = slices.DeleteFunc(adoptions, func(a adoption) bool { return !a.left })
 	} else {
-		current, err := r.View.Entries(cm)
+		current, err := r.View.Targets.Entries(cm)
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func giving(t *testing.T, refused error, objects ...client.Object) (r *classReco
 // claimsIn are the claims on the ports of class public.
 func claimsIn(t *testing.T, r *classReconciler) map[claim.Coordinate]*v1beta1.EdgeClaim {
 	t.Helper()
-	claims, err := r.View.Claims(t.Context(), "public")
+	claims, err := r.View.Claims.OfClass(t.Context(), "public")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 	r.reports.forget(name)
 	r.services.entered.drop(name)
 	forgetClassMetrics(name)
-	claims, err := r.View.Claims(ctx, name)
+	claims, err := r.View.Claims.OfClass(ctx, name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

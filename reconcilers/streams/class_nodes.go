@@ -48,7 +48,7 @@ func (r *classReconciler) claimNodes(
 			delete(wanted, port.Port)
 		}
 		on := claim.NodePort(string(port.Protocol), port.Port)
-		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.View.ReservedNodePorts, on, held.Claim)))
+		report.refuse(port, v1beta1.ReasonPortRefused, takenOnNodes(front.Refused(r.View.LoadBalancers.ReservedNodePorts, on, held.Claim)))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestClaimNodes(t *testing.T) {
 	if diff := cmp.Diff([]int32{1001, 1002, 1005, 9001}, slices.Sorted(maps.Keys(told))); diff != "" || len(report.refused) != len(told) {
 		t.Errorf("what is told: %s", diff)
 	}
-	held, err := r.View.Held(t.Context(), claim.ClassHolder("public"))
+	held, err := r.View.Claims.Held(t.Context(), claim.ClassHolder("public"))
 	if diff := cmp.Diff([]claim.Coordinate{onNodes(1003), onNodes(1004), onNodes(1008), onNodes(9000)}, held,
 		cmp.Comparer(func(a, b claim.Coordinate) bool { return a == b })); err != nil || diff != "" {
 		t.Error("what is claimed:", err, diff)
@@ -104,7 +104,7 @@ func TestPoolsAreKnownWhenClassesAreLookedAt(t *testing.T) {
 	defer q.ShutDown()
 	var known []bool
 	if err := watch.OnPools(b.View, func(context.Context) []reconcile.Request {
-		known = append(known, b.View.GivesNodes())
+		known = append(known, b.View.LoadBalancers.GivesNodes())
 		return []reconcile.Request{watch.ForName("public")}
 	}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)

@@ -37,10 +37,10 @@ func (b base) proxyOf(ctx context.Context, class *v1beta1.StreamIngressClass) (*
 		return p, nil
 	}
 	var err error
-	if p.service, err = b.View.ProxyService(ctx, *class.Spec.Service); err != nil || p.service == nil {
+	if p.service, err = b.View.Targets.ProxyService(ctx, *class.Spec.Service); err != nil || p.service == nil {
 		return p, err
 	}
-	p.front, err = b.View.Ports(p.service)
+	p.front, err = b.View.Targets.Ports(p.service)
 	return p, err
 }
 

@@ -200,6 +200,6 @@ func (r *serviceReconciler) room(ctx context.Context, svc *corev1.Service) (room
 	if !takesNodePorts(svc) {
 		return unlimited, func(*bisect) {}, nil
 	}
-	used, err := r.View.NodePorts(ctx)
+	used, err := r.View.LoadBalancers.NodePorts(ctx)
 	return r.nodePorts.free(used), func(s *bisect) { r.nodePorts.learn(used, s) }, err
 }

@@ -58,7 +58,7 @@ func setupStream(mgr manager.Manager, b base) error {
 
 // Reconcile answers one StreamIngress.
 func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	si, err := r.View.Stream(ctx, req.NamespacedName)
+	si, err := r.View.Streams.Get(ctx, req.NamespacedName)
 	if err != nil || si == nil {
 		return reconcile.Result{}, err
 	}
@@ -158,7 +158,7 @@ func (r *streamReconciler) claim(
 	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
 ) (claim.Coordinate, refusal.Problems, error) {
 	holder := claim.StreamHolder(si.Namespace, si.Name)
-	held, err := r.View.Held(ctx, holder)
+	held, err := r.View.Claims.Held(ctx, holder)
 	if err != nil {
 		return claim.Coordinate{}, nil, err
 	}

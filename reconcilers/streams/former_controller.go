@@ -131,7 +131,7 @@ func (r *formerReconciler) awaitsClass(ctx context.Context, obj client.Object) (
 			return formerRetry, nil
 		}
 	}
-	claims, err := r.View.Claims(ctx, name)
+	claims, err := r.View.Claims.OfClass(ctx, name)
 	here := claim.ConfigMapHolder(obj.GetNamespace(), obj.GetName())
 	for _, c := range claims {
 		if adopted, in, left := claim.Adopted(c); adopted != nil && in == here && (left || adopted.Replaced) {

@@ -39,11 +39,11 @@ func (b base) gather(ctx context.Context, class *v1beta1.StreamIngressClass) (*p
 		}
 		cm := configMap{protocol: protocol, ref: *ref}
 		var err error
-		if cm.object, err = b.View.ConfigMap(ctx, *ref); err != nil {
+		if cm.object, err = b.View.Targets.ConfigMap(ctx, *ref); err != nil {
 			return nil, err
 		}
 		if cm.object != nil {
-			if cm.current, err = b.View.Entries(cm.object); err != nil {
+			if cm.current, err = b.View.Targets.Entries(cm.object); err != nil {
 				return nil, err
 			}
 		}
@@ -53,7 +53,7 @@ func (b base) gather(ctx context.Context, class *v1beta1.StreamIngressClass) (*p
 	if s.proxy, err = b.proxyOf(ctx, class); err != nil {
 		return nil, err
 	}
-	s.claims, err = b.View.Claims(ctx, class.Name)
+	s.claims, err = b.View.Claims.OfClass(ctx, class.Name)
 	return s, err
 }
 

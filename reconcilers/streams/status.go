@@ -97,7 +97,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	if ref == nil {
 		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
 	}
-	cm, err := r.View.ConfigMap(ctx, *ref)
+	cm, err := r.View.Targets.ConfigMap(ctx, *ref)
 	if err != nil {
 		return metav1.Condition{}, err
 	}
@@ -140,7 +140,7 @@ func (r *streamReconciler) opened(
 		}
 		return yes, err
 	}
-	svc, err := r.View.Front(ctx, *ref)
+	svc, err := r.View.Targets.Front(ctx, *ref)
 	if err != nil {
 		return metav1.Condition{}, err
 	}

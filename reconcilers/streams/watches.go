@@ -48,7 +48,7 @@ func (b base) streams(ctx context.Context, index, value string, and ...client.Li
 // streamsAt lists the streams that ask for a port or have it, port 0 for those that wait to be given one; an error is
 // logged, as the next event brings the chance again.
 func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress {
-	streams, err := b.View.StreamsAt(ctx, protocol, port)
+	streams, err := b.View.Streams.At(ctx, protocol, port)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "protocol", protocol, "port", port)
 	}

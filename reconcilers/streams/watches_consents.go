@@ -37,14 +37,14 @@ func whenConsented(
 
 // Start implements source.SyncingSource.
 func (s *consents) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.View.OnConsents(func(changed []kube.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
+	s.View.Consents.OnChange(func(changed []kube.Consent) { watch.Add(q, s.concerned(ctx, s.streamsBy(ctx, changed))) })
 	return nil
 }
 
 // WaitForSync implements source.SyncingSource. It tries again until ctx is done, as the kind may go as it came.
 func (s *consents) WaitForSync(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, watch.LookEvery, true, func(ctx context.Context) (bool, error) {
-		err := s.View.FollowConsents(ctx)
+		err := s.View.Consents.Follow(ctx)
 		if err != nil {
 			log.FromContext(ctx).V(1).Info("could not read ReferenceGrants, trying again", "error", err.Error())
 		}

@@ -18,7 +18,7 @@ import (
 // what it is about, and nothing would look again.
 func OnPools(view *kube.View, find func(context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, q Queue) error {
-		view.OnPoolsChanged(func() { Add(q, find(ctx)) })
+		view.LoadBalancers.OnPoolsChanged(func() { Add(q, find(ctx)) })
 		return nil
 	})
 }
@@ -31,7 +31,7 @@ func OnTarget[kind client.Object, request comparable](
 ) source.TypedSource[request] {
 	concerned := predicate.And(ifAll...)
 	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
-		view.OnTarget(func(before, after client.Object) {
+		view.Targets.OnChange(func(before, after client.Object) {
 			_, was := before.(kind)
 			_, is := after.(kind)
 			switch {
