@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,35 +152,6 @@ func TestIndexes(t *testing.T) {
 	for index := range indexes {
 		if !used[index] {
 			t.Errorf("no row for index %s", index)
-		}
-	}
-}
-
-// TestStreamsAt finds the streams of one port, and none of its neighbors.
-func TestStreamsAt(t *testing.T) {
-	at := func(name string, protocol v1beta1.Protocol, asks *int32, has int32) *v1beta1.StreamIngress {
-		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
-		s.Spec.Protocol, s.Spec.Listen, s.Status.Listen = protocol, asks, has
-		return s
-	}
-	v := viewOf(t,
-		at("asks", v1beta1.TCP, new(int32(80)), 0), at("has", v1beta1.TCP, nil, 80), at("both", v1beta1.TCP, new(int32(80)), 80),
-		at("leaves", v1beta1.TCP, new(int32(81)), 80), at("next", v1beta1.TCP, new(int32(81)), 81), at("udp", v1beta1.UDP, new(int32(80)), 80),
-		at("waits", v1beta1.TCP, nil, 0))
-	for port, want := range map[int32][]string{
-		80: {"asks", "both", "has", "leaves"}, 81: {"leaves", "next"}, 82: nil, 0: {"waits"},
-	} {
-		streams, err := v.Streams.At(t.Context(), v1beta1.TCP, port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for i := range streams {
-			got = append(got, streams[i].Name)
-		}
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("port %d: %s", port, diff)
 		}
 	}
 }

@@ -120,14 +120,3 @@ func TestReadsWhatItWrote(t *testing.T) {
 		t.Errorf("of a class: %v, %v", byPoint, err)
 	}
 }
-
-func TestFronts(t *testing.T) {
-	named := &v1beta1.StreamIngressClass{}
-	named.Name, named.Spec.Service = "public", &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
-	onHosts := &v1beta1.StreamIngressClass{}
-	onHosts.Name = "hosts"
-	fronts, err := viewOf(t, named, onHosts).Fronts(t.Context())
-	if err != nil || len(fronts) != 1 || fronts[0].String() != "edge/proxy" {
-		t.Errorf("got %v, %v", fronts, err)
-	}
-}
