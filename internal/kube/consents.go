@@ -75,7 +75,7 @@ func newConsents(informers cache.Informers) *Consents {
 	}
 }
 
-// Follow makes sure that the cache keeps ReferenceGrants, and that the book has all of them. The kind may be installed later, so
+// Follow makes sure that the cache keeps ReferenceGrants, and that all of them have been read. The kind may be installed later, so
 // that whoever needs it asks; until then the error is one that meta.IsNoMatchError knows.
 func (b *Consents) Follow(ctx context.Context) error {
 	registration, err := b.register(ctx)

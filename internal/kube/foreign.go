@@ -44,7 +44,9 @@ func (t *Targets) ProxyService(ctx context.Context, ref v1beta1.ObjectReference)
 }
 
 // Foreign finds what is at a port on the class's proxy that was not made by Portcullis, ok is false for nothing.
-func (t *Targets) Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error) {
+func (t *Targets) Foreign(
+	ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey,
+) (f stream.Foreign, ok bool, err error) {
 	if ref := class.ConfigMap(port.Protocol); ref != nil {
 		cm, err := t.ConfigMap(ctx, *ref)
 		if err != nil {

@@ -65,7 +65,7 @@ func (r LiveReader) Granted(ctx context.Context, from string, service types.Name
 	return r.grants.granted(ctx, r.live, from, service)
 }
 
-// AddressPool implements Reader: what the cache does not have is looked for live.
+// AddressPool reads a pool, live if the cache has none.
 func (r LiveReader) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
 	pool, err := r.View.AddressPool(ctx, name)
 	if pool != nil || err != nil || !isName(name) {

@@ -49,9 +49,7 @@ type LoadBalancers struct {
 }
 
 // IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
-func (l *LoadBalancers) IsOurs(svc *corev1.Service) bool {
-	return loadbalancer.IsOurs(svc, l.Options.ByDefault)
-}
+func (l *LoadBalancers) IsOurs(svc *corev1.Service) bool { return loadbalancer.IsOurs(svc, l.Options.ByDefault) }
 
 // ListOurs lists the Services of type LoadBalancer that are Portcullis' to serve; with a namespace only those in it.
 func (l *LoadBalancers) ListOurs(ctx context.Context, namespace string) ([]corev1.Service, error) {
@@ -60,8 +58,8 @@ func (l *LoadBalancers) ListOurs(ctx context.Context, namespace string) ([]corev
 	return list.Items, err
 }
 
-// ReservedNodePorts implements Reader. Proxies on the nodes, of classes without a Service, reserve what they open
-// of their own accord.
+// ReservedNodePorts are the ports of the nodes that no Service gets. Proxies on the nodes, of classes without a Service, reserve what
+// they open of their own accord.
 func (l *LoadBalancers) ReservedNodePorts() loadbalancer.PortRanges {
 	reserved := slices.Clone(l.Options.Reserved)
 	classes, err := l.objects.ClassesOnNodes(context.Background())
@@ -79,7 +77,7 @@ func (l *LoadBalancers) GivesNodes() bool {
 	return slices.ContainsFunc(l.Pools().Pools(), func(p *addresspool.Pool) bool { return p.SourceOrDefault() == v1beta1.SourceNodeIP })
 }
 
-// MaxPorts implements Reader.
+// MaxPorts is how many ports one Service gets of what it shares with others, 0 for any number.
 func (l *LoadBalancers) MaxPorts() int { return l.Options.MaxPorts }
 
 // NodePorts counts the node ports that Services have, by the cache.

@@ -59,7 +59,8 @@ func (s *Streams) IsOutside(ctx context.Context, service types.NamespacedName) (
 		return err == nil, err
 	}
 	var list v1beta1.StreamIngressList
-	err = s.objects.Reader.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{IndexOutside: service.Name}, client.Limit(1))
+	of := client.MatchingFields{IndexOutside: service.Name}
+	err = s.objects.Reader.List(ctx, &list, client.InNamespace(service.Namespace), of, client.Limit(1))
 	return len(list.Items) > 0, err
 }
 
