@@ -49,7 +49,9 @@ type LoadBalancers struct {
 }
 
 // IsOurs says whether a Service is a load balancer that is Portcullis' to serve.
-func (l *LoadBalancers) IsOurs(svc *corev1.Service) bool { return loadbalancer.IsOurs(svc, l.Options.ByDefault) }
+func (l *LoadBalancers) IsOurs(svc *corev1.Service) bool {
+	return loadbalancer.IsOurs(svc, l.Options.ByDefault)
+}
 
 // ListOurs lists the Services of type LoadBalancer that are Portcullis' to serve; with a namespace only those in it.
 func (l *LoadBalancers) ListOurs(ctx context.Context, namespace string) ([]corev1.Service, error) {
