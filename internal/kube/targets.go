@@ -43,10 +43,6 @@ type Targets struct {
 	ports   observations[stream.ServicePorts]
 }
 
-func newTargets(o *objects) *Targets {
-	return &Targets{objects: o, named: map[string][]Target{}, watched: map[Target]watchedTarget{}}
-}
-
 type watchedTarget struct {
 	informer toolscache.SharedIndexInformer
 	end      context.CancelFunc

@@ -53,7 +53,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		objects: o, Occupancy: occupancy, Addresses: addresses,
 		Claims:        &Claims{objects: o, addresses: addresses, departures: departures},
 		Streams:       &Streams{objects: o, occupancy: occupancy},
-		Targets:       newTargets(o),
+		Targets:       &Targets{objects: o, named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 		Consents:      newConsents(cached),
 		Ingresses:     &Ingresses{objects: o},
 		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses},
