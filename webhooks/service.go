@@ -160,47 +160,35 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	verdict, err := v.judgeExposure(ctx, before, svc)
-	if err != nil || verdict.request == nil {
-		return decision{problems: verdict.problems}, err
+	request, problems, err := v.readExposure(ctx, svc)
+	if err != nil || request == nil {
+		return decision{problems: problems}, err
 	}
-	if d.warnings, err = v.classMissing(ctx, verdict.request.Class); err != nil {
+	if d.warnings, err = v.classMissing(ctx, request.Class); err != nil {
 		return d, err
 	}
-	d.problems = slices.Concat(verdict.problems, v.conflicts(verdict.conflicts))
-	if len(d.problems) == 0 {
-		d.problems, err = v.promise(ctx, before, svc, verdict.unheld)
-	}
+	d.problems, err = v.promise(ctx, before, svc, request.Points(), problems)
 	return d, err
 }
 
-// exposureVerdict is what the rules say of a request for an Ingress.
-type exposureVerdict struct {
-	// request is nil if it can't be read, or is for more points than one Service gets.
-	request *exposure.Exposure
-	// problems are what is wrong with it, conflicts those of its points that somebody else holds.
-	problems, conflicts refusal.Problems
-	// unheld are the points to claim.
-	unheld []claim.Coordinate
-}
-
-func (v *serviceValidator) judgeExposure(ctx context.Context, before, svc *corev1.Service) (exposureVerdict, error) {
-	return kube.Decide(ctx, v.view, func(facts *kube.Facts) exposureVerdict {
-		request, problems := exposure.RequestOf(svc, facts.Defaults())
+// readExposure reads a request for an Ingress, and says what is wrong with it. request is nil if it can't be read, or is for more
+// points than one Service gets.
+func (v *serviceValidator) readExposure(
+	ctx context.Context, svc *corev1.Service,
+) (request *exposure.Exposure, problems refusal.Problems, err error) {
+	problems, err = kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
+		e, problems := exposure.RequestOf(svc, facts.Defaults())
 		if len(problems) == 0 {
-			problems = exposure.Limit(facts, svc, request)
+			problems = exposure.Limit(facts, svc, e)
 		}
 		if len(problems) > 0 {
-			return exposureVerdict{problems: problems}
+			return problems
 		}
-		points := request.Points()
-		_, problems = exposure.Writable(facts, svc, request)
-		return exposureVerdict{
-			request: &request, problems: problems,
-			conflicts: exposure.Conflicts(facts, svc, points, v.ledger.GraceLeft),
-			unheld:    exposure.Unheld(facts, before, points),
-		}
+		request = &e
+		_, problems = exposure.Writable(facts, svc, e)
+		return problems
 	})
+	return request, problems, err
 }
 
 // ports judges a change of the ports under an annotation that stays: it may not take the port away that the Ingress
@@ -236,10 +224,22 @@ func (v *serviceValidator) classMissing(ctx context.Context, class string) (admi
 	}
 }
 
-// promise claims the points that a Service requests and does not hold yet.
+// promise claims the points that a Service requests and does not hold yet, if nothing is wrong with it. It returns what is.
 func (v *serviceValidator) promise(
-	ctx context.Context, before, svc *corev1.Service, unheld []claim.Coordinate,
+	ctx context.Context, before, svc *corev1.Service, points []claim.Coordinate, problems refusal.Problems,
 ) (refusal.Problems, error) {
+	var unheld []claim.Coordinate
+	conflicts, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
+		conflicts := exposure.Conflicts(facts, svc, points, v.ledger.GraceLeft)
+		if len(problems)+len(conflicts) == 0 {
+			unheld = exposure.Unheld(facts, before, points)
+		}
+		return conflicts
+	})
+	problems = append(problems, v.conflicts(conflicts)...)
+	if err != nil || len(problems) > 0 {
+		return problems, err
+	}
 	if len(unheld) > 0 && svc.DeletionTimestamp != nil {
 		return exposure.BeingDeleted(), nil
 	}
@@ -247,7 +247,7 @@ func (v *serviceValidator) promise(
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.ResourceVersion)
 	}
-	err := reserving(ctx, v.ledger)(ctx, by, exposure.MayTake(svc), unheld...)
+	err = reserving(ctx, v.ledger)(ctx, by, exposure.MayTake(svc), unheld...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		problems, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
 			return exposure.Conflict(facts, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))

@@ -134,36 +134,36 @@ func waits(problems refusal.Problems) admission.Warnings {
 // reserve claims what a Service is to have and does not hold yet. What is auto-assigned is left to the reconciler: any will
 // do.
 func (v *serviceValidator) reserve(ctx context.Context, before *corev1.Service, j *loadBalancerDecision) (refusal.Problems, error) {
+	of := map[claim.Coordinate]allocator.Allocation{} // that each of the points is of
 	var points []claim.Coordinate
-	var of []allocator.Allocation // that each of the points is of
-	stays, err := kube.Decide(ctx, v.view, func(f *kube.Facts) map[claim.Coordinate]bool { return v.staying(f, before, j) })
-	if err != nil {
-		return nil, err
-	}
 	for _, a := range j.allocations {
 		if a.AutoAssigned {
 			continue
 		}
 		for _, at := range a.Points {
-			if !stays[at] {
-				points, of = append(points, at), append(of, a)
-			}
+			points, of[at] = append(points, at), a
 		}
 	}
+	stays, err := kube.Decide(ctx, v.view, func(f *kube.Facts) map[claim.Coordinate]bool { return v.staying(f, before, j, of) })
+	if err != nil {
+		return nil, err
+	}
+	points = slices.DeleteFunc(points, func(at claim.Coordinate) bool { return stays[at] })
 	err = reserving(ctx, v.ledger)(ctx, j.by, nil, points...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
-			a := of[slices.Index(points, held.At)]
-			return allocator.Conflict(f, &j.subject, a, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+			return allocator.Conflict(f, &j.subject, of[held.At], held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
 		return v.conflicts(problems), err
 	}
 	return nil, err
 }
 
-// staying are the points that a stored Service, nil for none, holds and wants, so that nobody releases them. One that is being
-// deleted wants what its status lists.
-func (v *serviceValidator) staying(f *kube.Facts, stored *corev1.Service, j *loadBalancerDecision) map[claim.Coordinate]bool {
+// staying are those of some points that a stored Service, nil for none, holds and wants, so that nobody releases them. One that is
+// being deleted wants what its status lists.
+func (v *serviceValidator) staying(
+	f *kube.Facts, stored *corev1.Service, j *loadBalancerDecision, of map[claim.Coordinate]allocator.Allocation,
+) map[claim.Coordinate]bool {
 	if stored == nil || !v.view.LoadBalancers.IsOurs(stored) {
 		return nil
 	}
@@ -171,6 +171,9 @@ func (v *serviceValidator) staying(f *kube.Facts, stored *corev1.Service, j *loa
 	subject := &allocator.Subject{Service: stored, Request: request, Held: j.subject.Held}
 	stays := map[claim.Coordinate]bool{}
 	for _, at := range subject.Held {
+		if _, asked := of[at]; !asked {
+			continue
+		}
 		if stored.DeletionTimestamp != nil {
 			stays[at] = loadbalancer.Lists(stored, subject.Held, at)
 		} else {

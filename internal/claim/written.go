@@ -32,10 +32,12 @@ type Written struct {
 
 // written is what was written under one name.
 type written struct {
-	// claim is what was written last, nil when nothing was that the cache has not shown, and deleted that it was deleted.
-	claim   *v1beta1.EdgeClaim
-	deleted bool
-	until   time.Time
+	// claim is what was written last, nil when nothing was that the cache has not shown. replaces says that the cache may show
+	// another version, and deleted that it was deleted.
+	claim    *v1beta1.EdgeClaim
+	replaces bool
+	deleted  bool
+	until    time.Time
 	// underway are the claims whose creation or update the API server has not answered, and deletions how many deletions.
 	underway  []*v1beta1.EdgeClaim
 	deletions int
@@ -61,6 +63,7 @@ func (w *Written) Write(c *v1beta1.EdgeClaim, write func() error) error {
 		// Readers may have the slice as it was.
 		e.underway = slices.DeleteFunc(slices.Clone(e.underway), func(other *v1beta1.EdgeClaim) bool { return other == underway })
 		if v := Version(c.ResourceVersion); err == nil && v > e.shown && v > e.version() {
+			e.replaces = e.replaces && e.claim != nil || underway.ResourceVersion != ""
 			e.claim, e.deleted, e.until = c.DeepCopy(), false, w.clock.Now().Add(CacheLag)
 		}
 	})
@@ -74,7 +77,7 @@ func (w *Written) Delete(c *v1beta1.EdgeClaim, remove func() error) error {
 	w.change(c.Name, func(e *written) {
 		e.deletions--
 		if v := Version(c.ResourceVersion); err == nil && v >= e.shown && v >= e.version() {
-			e.claim, e.deleted, e.until = c.DeepCopy(), true, w.clock.Now().Add(CacheLag)
+			e.claim, e.replaces, e.deleted, e.until = c.DeepCopy(), true, true, w.clock.Now().Add(CacheLag)
 		}
 	})
 	return err
@@ -151,7 +154,8 @@ func (w *Written) List(
 	since := map[string]written{}
 	w.mu.Lock()
 	for name := range w.claims {
-		if e := w.current(name); e.claim != nil || underway && len(e.underway) > 0 {
+		e := w.current(name)
+		if e.claim != nil && (e.replaces || match(e.claim)) || underway && slices.ContainsFunc(e.underway, match) {
 			since[name] = e
 		}
 	}

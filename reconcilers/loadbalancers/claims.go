@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -140,13 +141,14 @@ func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subj
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
 	svc, by := o.subject.Service, claimantOf(o.subject)
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
-	isMade := func(at claim.Coordinate) bool {
-		return slices.ContainsFunc(o.made, func(c *v1beta1.EdgeClaim) bool { return c.Name == at.Name() })
+	made := sets.New[string]()
+	for _, c := range o.made {
+		made.Insert(c.Name)
 	}
 	for _, a := range o.allocations {
 		for _, at := range a.Points {
 			isListed := loadbalancer.IsListed(o.subject.Held, at, listed) && loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
-			if isListed || isMade(at) {
+			if isListed || made.Has(at.Name()) {
 				continue
 			}
 			if ok, err := r.Ledger.Confirm(ctx, by, at); err != nil || !ok {
