@@ -81,7 +81,7 @@ func slimService(obj any) (any, error) {
 	}
 	s := &svc.Spec
 	svc.Spec = corev1.ServiceSpec{
-		Type: s.Type, Ports: s.Ports, Selector: oneOf(s.Selector), ExternalName: s.ExternalName,
+		Type: s.Type, Ports: s.Ports, Selector: whether(s.Selector), ExternalName: s.ExternalName,
 		ClusterIP: s.ClusterIP, ClusterIPs: s.ClusterIPs, IPFamilies: s.IPFamilies, IPFamilyPolicy: s.IPFamilyPolicy,
 		LoadBalancerClass: s.LoadBalancerClass, LoadBalancerIP: cut(s.LoadBalancerIP, loadbalancer.MaxLength),
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
@@ -99,12 +99,15 @@ func slimService(obj any) (any, error) {
 	return svc, nil
 }
 
-// oneOf leaves of a selector whether there is one.
-func oneOf(selector map[string]string) map[string]string {
-	for key, value := range selector {
-		return map[string]string{key: value}
+// someSelector stands for any selector in the cache. All Services share it: a map of its own for one key takes 336 bytes.
+var someSelector = map[string]string{"": ""}
+
+// whether leaves of a selector whether there is one.
+func whether(selector map[string]string) map[string]string {
+	if len(selector) == 0 {
+		return nil
 	}
-	return nil
+	return someSelector
 }
 
 // slimStream leaves out what nobody reads of a StreamIngress, and shares what many of them have in common.

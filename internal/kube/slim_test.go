@@ -155,6 +155,16 @@ func TestWhatATenantWritesIsBounded(t *testing.T) {
 	}
 }
 
+// TestSelectorsAreShared: of a selector it is known whether there is one, and no Service has memory of its own for that.
+func TestSelectorsAreShared(t *testing.T) {
+	for _, selector := range []map[string]string{nil, {}, {"app": "web"}, {"app": "web", "tier": "front"}} {
+		kept := slimmed(t, &corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}}).(*corev1.Service).Spec.Selector
+		if (len(kept) > 0) != (len(selector) > 0) || len(kept) > 0 && reflect.ValueOf(kept).Pointer() != reflect.ValueOf(someSelector).Pointer() {
+			t.Errorf("of %v it keeps %v", selector, kept)
+		}
+	}
+}
+
 func asOurs(slice *discoveryv1.EndpointSlice) {
 	slice.Labels[discoveryv1.LabelManagedBy] = EndpointSliceManager
 	for range 1000 {
@@ -175,7 +185,7 @@ func TestSlim(t *testing.T) {
 	service.OwnerReferences = []metav1.OwnerReference{owner}
 	service.Spec = corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web")}},
-		Selector: map[string]string{"app": "web"}, LoadBalancerClass: new("ours"), LoadBalancerIP: "192.0.2.7", ClusterIPs: []string{"10.0.0.7"},
+		Selector: someSelector, LoadBalancerClass: new("ours"), LoadBalancerIP: "192.0.2.7", ClusterIPs: []string{"10.0.0.7"},
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}}
