@@ -13,8 +13,9 @@ const (
 	// garbagePercent is how much garbage may pile up, in percent of the memory in use, before it is collected. Most of what is
 	// in use are caches: Go's own 100 would double them, to save CPU time of which little is used.
 	garbagePercent = 50
-	// settled is how long after the caches are full the first replica has looked at everything, in a cluster that is not huge.
-	settled = 5 * time.Second
+	// settled is how long after the caches are full the first replica has looked at everything. In a full house of 12,000 streams that
+	// takes it some 10 s on two cores that it shares with the control plane: what is returned earlier is taken again, and then kept.
+	settled = 30 * time.Second
 )
 
 // economize makes garbage be collected earlier, unless GOGC in the environment says when.

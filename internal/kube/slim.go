@@ -123,6 +123,8 @@ func slimStream(obj any) (any, error) {
 	intern(&s.Spec.Upstream.Namespace)
 	intern(&s.Spec.Upstream.Service)
 	intern(&s.Status.ClassName)
+	// Decoding leaves room for four of each.
+	s.Status.Addresses, s.Status.Conditions = slices.Clone(s.Status.Addresses), slices.Clone(s.Status.Conditions)
 	for i := range s.Status.Addresses {
 		intern(&s.Status.Addresses[i])
 	}
