@@ -142,9 +142,9 @@ func ClassName(s *v1beta1.StreamIngress) string {
 	return s.Status.ClassName
 }
 
-// neighbors is how many ports have one key in IndexListen: a key of its own for each port takes more memory than the
-// streams there do.
-const neighbors = 16
+// neighbors is how many ports have one key in IndexListen. A key takes some 290 bytes, and controller-runtime makes one more for each
+// namespace that has a stream there: with 16 ports to a key, 10,000 streams of 32 namespaces had 10,000 of them, 3 MB.
+const neighbors = 64
 
 func listenKey(protocol v1beta1.Protocol, port int32) string {
 	if port == 0 {

@@ -165,6 +165,20 @@ func TestSelectorsAreShared(t *testing.T) {
 	}
 }
 
+// TestListsOfStreamsHaveNoRoom: decoding leaves room for four in each list.
+func TestListsOfStreamsHaveNoRoom(t *testing.T) {
+	s := &v1beta1.StreamIngress{Status: v1beta1.StreamIngressStatus{
+		Addresses: append(make([]string, 0, 4), "192.0.2.1"), Conditions: append(make([]metav1.Condition, 0, 4), metav1.Condition{Type: "Accepted"}),
+	}}
+	slim, err := transformOf(s)(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := slim.(*v1beta1.StreamIngress).Status; cap(of.Addresses) != 1 || cap(of.Conditions) != 1 {
+		t.Errorf("it keeps room for %d addresses and %d conditions", cap(of.Addresses), cap(of.Conditions))
+	}
+}
+
 func asOurs(slice *discoveryv1.EndpointSlice) {
 	slice.Labels[discoveryv1.LabelManagedBy] = EndpointSliceManager
 	for range 1000 {

@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -36,9 +37,20 @@ func (s *Streams) OfClass(ctx context.Context, class string) ([]v1beta1.StreamIn
 // At lists the streams of any class that ask for a port or have been given it; port 0 stands for those that wait to
 // be given one.
 func (s *Streams) At(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error) {
+	key := listenKey(protocol, port)
+	isThere := func(one *v1beta1.StreamIngress) bool { return slices.Contains(listens(one), port) }
+	if kept, known := s.objects.stores.under(reflect.TypeFor[*v1beta1.StreamIngress](), IndexListen, key); known {
+		var streams []v1beta1.StreamIngress
+		for _, obj := range kept {
+			if one := obj.(*v1beta1.StreamIngress); isThere(one) {
+				streams = append(streams, *one)
+			}
+		}
+		return streams, nil
+	}
 	var list v1beta1.StreamIngressList
-	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexListen: listenKey(protocol, port)})
-	return slices.DeleteFunc(list.Items, func(one v1beta1.StreamIngress) bool { return !slices.Contains(listens(&one), port) }), err
+	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexListen: key})
+	return slices.DeleteFunc(list.Items, func(one v1beta1.StreamIngress) bool { return !isThere(&one) }), err
 }
 
 // To lists the streams whose upstream is a Service.

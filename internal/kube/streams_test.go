@@ -13,17 +13,27 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// TestStreamsAt finds the streams of one port, and none of its neighbors.
+// TestStreamsAt finds the streams of one port, and none of its neighbors, by way of the client and by way of the store.
 func TestStreamsAt(t *testing.T) {
 	at := func(name string, protocol v1beta1.Protocol, asks *int32, has int32) *v1beta1.StreamIngress {
 		s := &v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 		s.Spec.Protocol, s.Spec.Listen, s.Status.Listen = protocol, asks, has
 		return s
 	}
-	v := viewOf(t,
+	objects := []client.Object{
 		at("asks", v1beta1.TCP, new(int32(80)), 0), at("has", v1beta1.TCP, nil, 80), at("both", v1beta1.TCP, new(int32(80)), 80),
 		at("leaves", v1beta1.TCP, new(int32(81)), 80), at("next", v1beta1.TCP, new(int32(81)), 81), at("udp", v1beta1.UDP, new(int32(80)), 80),
-		at("waits", v1beta1.TCP, nil, 0))
+		at("waits", v1beta1.TCP, nil, 0),
+	}
+	v, fill := storing(t, objects...)
+	fill()
+	for way, v := range map[string]*View{"client": viewOf(t, objects...), "store": v} {
+		t.Run(way, func(t *testing.T) { findStreamsAt(t, v) })
+	}
+}
+
+func findStreamsAt(t *testing.T, v *View) {
+	t.Helper()
 	for port, want := range map[int32][]string{
 		80: {"asks", "both", "has", "leaves"}, 81: {"leaves", "next"}, 82: nil, 0: {"waits"},
 	} {
