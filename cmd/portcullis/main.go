@@ -21,7 +21,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(o.logger())
-	economize()
+	economize(garbagePercentAtFirst)
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		ctrl.Log.Error(err, "portcullis ended")
 		os.Exit(1)
