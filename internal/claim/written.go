@@ -151,15 +151,7 @@ func (w *Written) Get(name string, cached func() (*v1beta1.EdgeClaim, error)) (*
 func (w *Written) List(
 	cached func() ([]*v1beta1.EdgeClaim, error), match func(*v1beta1.EdgeClaim) bool, underway bool,
 ) ([]*v1beta1.EdgeClaim, error) {
-	since := map[string]written{}
-	w.mu.Lock()
-	for name := range w.claims {
-		e := w.current(name)
-		if e.claim != nil && (e.replaces || match(e.claim)) || underway && slices.ContainsFunc(e.underway, match) {
-			since[name] = e
-		}
-	}
-	w.mu.Unlock()
+	since := w.since(match, underway) // before the cache is read, as in Get
 	claims, err := cached()
 	if err != nil || len(since) == 0 {
 		return claims, err
@@ -184,6 +176,20 @@ func (w *Written) List(
 		}
 	}
 	return claims, nil
+}
+
+// since are the entries that may matter to a list of claims that match.
+func (w *Written) since(match func(*v1beta1.EdgeClaim) bool, underway bool) map[string]written {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := map[string]written{}
+	for name := range w.claims {
+		e := w.current(name)
+		if e.claim != nil && (e.replaces || match(e.claim)) || underway && slices.ContainsFunc(e.underway, match) {
+			since[name] = e
+		}
+	}
+	return since
 }
 
 // current is what counts of a name now. The lock must be held.

@@ -65,7 +65,8 @@ func (m *writtenModel) next(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 
 // meanwhile lets other things happen before an answer comes.
 func (m *writtenModel) meanwhile() {
-	if m.depth++; m.depth < 4 {
+	m.depth++
+	if m.depth < 4 {
 		for range m.rng.IntN(4) {
 			m.step()
 		}
