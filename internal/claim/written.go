@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -17,54 +18,61 @@ import (
 //	write   A claim that was created, updated or deleted counts as the API server has answered. A write whose answer was lost
 //	        may have happened or not: nothing is entered, and an event will tell.
 //	event   One of that version or a later one, or that the same claim is gone, ends it: the cache has it now. Versions
-//	        grow over all lives of a name, so that late events of an earlier life change nothing. One that comes before
-//	        the answer is remembered until then. Events may come twice, and in any order.
+//	        grow over all lives of a name, so that late events of an earlier life change nothing. What comes before the
+//	        answer is remembered until then. Events may come twice, and in any order.
 //	read    What is later counts, the cache or the write.
 //
-// What came and went while a watch was broken is never told of: an entry lapses after CacheLag. A restart forgets it all, and
-// by then the cache has it. Claims are shared, and must not be changed.
+// What came and went while a watch was broken is never told of: an entry lapses after CacheLag, and then nobody looks again for that.
+// A restart forgets it all, and by then the cache has it. Claims are shared, and must not be changed.
 type Written struct {
 	clock clock.PassiveClock
+	keys  func(*v1beta1.EdgeClaim) []string
 
 	mu     sync.Mutex
 	claims map[string]*written
+	// ended counts the entries that have ended.
+	ended int
 }
 
 // written is what was written under one name.
 type written struct {
-	// claim is what was written last, nil when nothing was that the cache has not shown. replaces says that the cache may show
-	// another version, and deleted that it was deleted.
-	claim    *v1beta1.EdgeClaim
-	replaces bool
-	deleted  bool
-	until    time.Time
+	// keyed is what was written last; its claim is nil when nothing was that the cache has not shown. deleted: it was deleted.
+	keyed
+	deleted bool
+	until   time.Time
 	// underway are the claims whose creation or update the API server has not answered, and deletions how many deletions.
-	underway  []*v1beta1.EdgeClaim
+	underway  []keyed
 	deletions int
-	// shown is the latest version of which an event has told since the first of all that began.
+	// shown is the latest version of which an event has told since the first of all that began, and gone what was gone last.
 	shown int64
+	gone  types.UID
+}
+
+// keyed is a claim and the keys that it is listed under.
+type keyed struct {
+	claim *v1beta1.EdgeClaim
+	keys  []string
 }
 
 // CacheLag is how long a write counts that no event confirms: longer than a cache lags behind as a rule. If it lags for longer,
 // the store refuses what looked free, and nothing is lost but time.
 const CacheLag = 10 * time.Second
 
-// NewWritten makes one that knows of no write.
-func NewWritten(c clock.PassiveClock) *Written {
-	return &Written{clock: c, claims: map[string]*written{}}
+// NewWritten makes one that knows of no write. keys are those under which a claim is listed.
+func NewWritten(c clock.PassiveClock, keys func(*v1beta1.EdgeClaim) []string) *Written {
+	return &Written{clock: c, keys: keys, claims: map[string]*written{}}
 }
 
 // Write has a claim created or updated; write leaves in it what the API server has answered.
 func (w *Written) Write(c *v1beta1.EdgeClaim, write func() error) error {
-	underway := c.DeepCopy()
+	underway := w.keyed(c)
 	w.change(c.Name, func(e *written) { e.underway = append(e.underway, underway) })
 	err := write()
+	answer := w.keyed(c)
 	w.change(c.Name, func(e *written) {
-		// Readers may have the slice as it was.
-		e.underway = slices.DeleteFunc(slices.Clone(e.underway), func(other *v1beta1.EdgeClaim) bool { return other == underway })
-		if v := Version(c.ResourceVersion); err == nil && v > e.shown && v > e.version() {
-			e.replaces = e.replaces && e.claim != nil || underway.ResourceVersion != ""
-			e.claim, e.deleted, e.until = c.DeepCopy(), false, w.clock.Now().Add(CacheLag)
+		e.underway = slices.DeleteFunc(e.underway, func(other keyed) bool { return other.claim == underway.claim })
+		if v := Version(c.ResourceVersion); err == nil && v > e.shown && v > e.version() && (c.UID == "" || c.UID != e.gone) {
+			e.enter(answer, false, w.clock.Now())
 		}
 	})
 	return err
@@ -76,11 +84,17 @@ func (w *Written) Delete(c *v1beta1.EdgeClaim, remove func() error) error {
 	err := remove()
 	w.change(c.Name, func(e *written) {
 		e.deletions--
-		if v := Version(c.ResourceVersion); err == nil && v >= e.shown && v >= e.version() {
-			e.claim, e.replaces, e.deleted, e.until = c.DeepCopy(), true, true, w.clock.Now().Add(CacheLag)
+		if v := Version(c.ResourceVersion); err == nil && v >= e.shown && v >= e.version() && (c.UID == "" || c.UID != e.gone) {
+			e.enter(w.keyed(c), true, w.clock.Now())
 		}
 	})
 	return err
+}
+
+func (w *Written) keyed(c *v1beta1.EdgeClaim) keyed { return keyed{c.DeepCopy(), w.keys(c)} }
+
+func (e *written) enter(c keyed, deleted bool, now time.Time) {
+	e.keyed, e.deleted, e.until = c, deleted, now.Add(CacheLag)
 }
 
 // Shown enters that the cache shows a claim, or that it is gone, with the last version that is known of it.
@@ -93,14 +107,12 @@ func (w *Written) Shown(c *v1beta1.EdgeClaim, gone bool) {
 	}
 	v := Version(c.ResourceVersion)
 	e.shown = max(e.shown, v)
-	if e.claim == nil {
-		return
+	if gone {
+		e.gone = c.UID
 	}
-	ended := gone && c.UID == e.claim.UID
-	if v > e.version() || v == e.version() && !e.deleted || ended {
-		e.claim = nil
+	if e.claim != nil && (v > e.version() || v == e.version() && !e.deleted || gone && c.UID == e.claim.UID) {
+		w.end(c.Name, e)
 	}
-	w.tidy(c.Name, e)
 }
 
 // change changes the entry of a name, and removes it when it says nothing any longer.
@@ -113,6 +125,13 @@ func (w *Written) change(name string, f func(*written)) {
 		w.claims[name] = e
 	}
 	f(e)
+	w.tidy(name, e)
+}
+
+// end ends what counts of a name. The lock must be held, as for tidy.
+func (w *Written) end(name string, e *written) {
+	e.keyed = keyed{}
+	w.ended++
 	w.tidy(name, e)
 }
 
@@ -130,83 +149,94 @@ func (e *written) version() int64 {
 	return Version(e.claim.ResourceVersion)
 }
 
-// Get is the claim of a name, nil when there is none: the one in the cache, corrected by what was written here since.
-func (w *Written) Get(name string, cached func() (*v1beta1.EdgeClaim, error)) (*v1beta1.EdgeClaim, error) {
-	w.mu.Lock()
-	e := w.current(name) // before the cache is read: what ends meanwhile the cache shows
-	w.mu.Unlock()
-	c, err := cached()
-	switch {
-	case err != nil || e.claim == nil || c != nil && !e.supersedes(c):
-		return c, err
-	case e.deleted:
-		return nil, nil
-	default:
-		return e.claim, nil
-	}
-}
-
-// List lists the claims that match: those that the cache lists, corrected by what was written here since. With underway, those
-// whose creation or update has not been answered are among them.
-func (w *Written) List(
-	cached func() ([]*v1beta1.EdgeClaim, error), match func(*v1beta1.EdgeClaim) bool, underway bool,
-) ([]*v1beta1.EdgeClaim, error) {
-	since := w.since(match, underway) // before the cache is read, as in Get
-	claims, err := cached()
-	if err != nil || len(since) == 0 {
-		return claims, err
-	}
-	claims = slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool {
-		if e, known := since[c.Name]; known && e.supersedes(c) {
-			return true
-		}
-		delete(since, c.Name)
-		return false
-	})
-	for _, e := range since {
-		c := e.claim
-		if e.deleted {
-			c = nil
-		}
-		if c == nil && underway && len(e.underway) > 0 {
-			c = e.underway[0]
-		}
-		if c != nil && match(c) {
-			claims = append(claims, c)
-		}
-	}
-	return claims, nil
-}
-
-// since are the entries that may matter to a list of claims that match.
-func (w *Written) since(match func(*v1beta1.EdgeClaim) bool, underway bool) map[string]written {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	since := map[string]written{}
-	for name := range w.claims {
-		e := w.current(name)
-		if e.claim != nil && (e.replaces || match(e.claim)) || underway && slices.ContainsFunc(e.underway, match) {
-			since[name] = e
-		}
-	}
-	return since
-}
-
-// current is what counts of a name now. The lock must be held.
-func (w *Written) current(name string) written {
-	e := w.claims[name]
-	if e == nil {
-		return written{}
-	}
-	if e.claim != nil && !e.until.After(w.clock.Now()) {
-		e.claim = nil
-		w.tidy(name, e)
-	}
-	return *e
-}
-
 // supersedes says whether a write is later than what the cache shows.
 func (e *written) supersedes(c *v1beta1.EdgeClaim) bool {
 	v := Version(c.ResourceVersion)
 	return e.claim != nil && (v < e.version() || e.deleted && v == e.version())
+}
+
+// Get is the claim of a name, nil when there is none: the one in the cache, corrected by what was written here since.
+func (w *Written) Get(name string, cached func() (*v1beta1.EdgeClaim, error)) (c *v1beta1.EdgeClaim, err error) {
+	w.over(func() bool { c, err = cached(); return err == nil }, func() {
+		switch e := w.claims[name]; {
+		case e == nil || e.claim == nil || c != nil && !e.supersedes(c):
+		case e.deleted:
+			c = nil
+		default:
+			c = e.claim
+		}
+	})
+	return c, err
+}
+
+// List lists the claims under a key: those that the cache lists, corrected by what was written here since. With underway, those
+// whose creation or update has not been answered are among them.
+func (w *Written) List(
+	key string, cached func() ([]*v1beta1.EdgeClaim, error), underway bool,
+) (claims []*v1beta1.EdgeClaim, err error) {
+	w.over(func() bool { claims, err = cached(); return err == nil }, func() {
+		if len(w.claims) > 0 {
+			claims = w.correct(claims, key, underway)
+		}
+	})
+	return claims, err
+}
+
+// correct replaces what a cache lists under a key by what was written later.
+func (w *Written) correct(cached []*v1beta1.EdgeClaim, key string, underway bool) []*v1beta1.EdgeClaim {
+	later := map[string]bool{} // or as late, by name
+	claims := slices.DeleteFunc(cached, func(c *v1beta1.EdgeClaim) bool {
+		e := w.claims[c.Name]
+		if e != nil && e.supersedes(c) {
+			return true
+		}
+		later[c.Name] = e != nil
+		return false
+	})
+	for name, e := range w.claims {
+		if later[name] {
+			continue
+		}
+		if e.claim != nil && !e.deleted {
+			if slices.Contains(e.keys, key) {
+				claims = append(claims, e.claim)
+			}
+			continue
+		}
+		if i := slices.IndexFunc(e.underway, func(k keyed) bool { return slices.Contains(k.keys, key) }); underway && i >= 0 {
+			claims = append(claims, e.underway[i].claim)
+		}
+	}
+	return claims
+}
+
+// over reads the cache, and then corrects what was read, with the lock held. When a write ends meanwhile, the cache may have been
+// read before it showed that write: then it is read again.
+func (w *Written) over(read func() (ok bool), correct func()) {
+	for {
+		w.mu.Lock()
+		w.lapse()
+		ended := w.ended
+		w.mu.Unlock()
+		if !read() {
+			return
+		}
+		w.mu.Lock()
+		if w.ended == ended {
+			correct()
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+	}
+}
+
+// lapse ends what no event has confirmed in time. The lock must be held.
+func (w *Written) lapse() {
+	now := w.clock.Now()
+	for name, e := range w.claims {
+		if e.claim != nil && !e.until.After(now) {
+			w.end(name, e)
+		}
+	}
 }

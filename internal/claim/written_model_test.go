@@ -46,9 +46,11 @@ func newWrittenModel(t *testing.T, seed uint64) *writtenModel {
 		stored: map[string]*v1beta1.EdgeClaim{}, cached: map[string]*v1beta1.EdgeClaim{},
 		handed: map[string]int64{}, promised: map[string]*v1beta1.EdgeClaim{},
 	}
-	m.written = NewWritten(m.clock)
+	m.written = NewWritten(m.clock, byHolder)
 	return m
 }
+
+var holders = []Holder{StreamHolder("shop", "a"), StreamHolder("shop", "b"), StreamHolder("shop", "c")}
 
 func nameAt(port int32) string { return Stream("public", v1beta1.TCP, port).Name() }
 
@@ -76,7 +78,7 @@ func (m *writtenModel) meanwhile() {
 
 // write creates or updates the claim on a port, here or by another replica.
 func (m *writtenModel) write(port int32, here bool) {
-	c := New(Stream("public", v1beta1.TCP, port), Claimant{Holder: StreamHolder("shop", string(rune('a'+m.rng.IntN(3))))})
+	c := New(Stream("public", v1beta1.TCP, port), Claimant{Holder: holders[m.rng.IntN(len(holders))]})
 	if before := m.stored[c.Name]; before != nil {
 		c.UID = before.UID
 	}
@@ -133,11 +135,52 @@ func (m *writtenModel) remove(port int32, here bool) {
 }
 
 func (m *writtenModel) read(name string) *v1beta1.EdgeClaim {
-	c, err := m.written.Get(name, func() (*v1beta1.EdgeClaim, error) { return m.cached[name], nil })
+	c, err := m.written.Get(name, func() (*v1beta1.EdgeClaim, error) {
+		is := m.cached[name]
+		m.between()
+		return is, nil
+	})
 	if err != nil {
 		m.Fatal(err)
 	}
 	return c
+}
+
+// between lets the cache and the handlers go on while somebody reads.
+func (m *writtenModel) between() {
+	for range m.rng.IntN(4) {
+		if m.rng.IntN(2) == 0 {
+			m.show()
+		} else if len(m.told) > 0 {
+			e := m.told[0]
+			m.told = m.told[1:]
+			m.written.Shown(e.claim, e.gone)
+		}
+	}
+}
+
+// list reads the claims of a holder.
+func (m *writtenModel) list(by Holder) map[string]string {
+	claims, err := m.written.List(by.String(), func() (cached []*v1beta1.EdgeClaim, _ error) {
+		for _, c := range m.cached {
+			if HolderOf(c) == by {
+				cached = append(cached, c)
+			}
+		}
+		m.between()
+		return cached, nil
+	}, false)
+	if err != nil {
+		m.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, c := range claims {
+		if _, twice := all[c.Name]; twice || HolderOf(c) != by {
+			m.Fatalf("%v has %v, %v", by, all, c)
+		}
+		all[c.Name] = c.ResourceVersion
+	}
+	return all
 }
 
 // show has the cache take in the next event.
@@ -220,6 +263,17 @@ func (m *writtenModel) check() {
 			delete(m.promised, name)
 		case known == nil || Version(known.ResourceVersion) < Version(promised.ResourceVersion):
 			m.Fatalf("%s was written here at %s, is stored, and is read as %v", name, promised.ResourceVersion, known)
+		}
+	}
+	for _, by := range holders {
+		listed := m.list(by)
+		for name, promised := range m.promised {
+			if m.stored[name] == promised && HolderOf(promised) == by && listed[name] != promised.ResourceVersion {
+				m.Fatalf("%s was written here at %s, is stored, and is listed at %q", name, promised.ResourceVersion, listed[name])
+			}
+			if m.stored[name] == promised && HolderOf(promised) != by && listed[name] != "" {
+				m.Fatalf("%s was written here for %v, is stored, and is listed for %v", name, HolderOf(promised), by)
+			}
 		}
 	}
 }

@@ -21,6 +21,9 @@ func life(uid types.UID, version int64) *v1beta1.EdgeClaim {
 	return c
 }
 
+// byHolder lists claims by their holders.
+func byHolder(c *v1beta1.EdgeClaim) []string { return []string{HolderOf(c).String()} }
+
 // writtenSteps is a Written of one name beside what the cache shows of it.
 type writtenSteps struct {
 	*Written
@@ -30,7 +33,7 @@ type writtenSteps struct {
 
 func newWrittenSteps() *writtenSteps {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	return &writtenSteps{Written: NewWritten(clock), clock: clock}
+	return &writtenSteps{Written: NewWritten(clock, byHolder), clock: clock}
 }
 
 // write has the API server answer with a claim, after something else has happened.
@@ -117,6 +120,15 @@ func TestWrittenOfOneName(t *testing.T) {
 		"a late answer after a deletion": {steps: func(s *writtenSteps) {
 			s.write(life("a", 5), func() { s.remove(life("a", 5)) })
 		}, kept: true},
+		"gone before the answer, seen late": {steps: func(s *writtenSteps) {
+			s.show(life("a", 4))
+			s.write(life("a", 6), func() { s.gone(life("a", 4)) })
+		}},
+		"deleted here, created anew here": {steps: func(s *writtenSteps) {
+			s.show(life("a", 5))
+			s.remove(life("a", 5))
+			s.write(life("b", 7))
+		}, want: "7", kept: true},
 		"never told of":       {steps: func(s *writtenSteps) { s.write(life("a", 5)); s.pass(CacheLag) }},
 		"not told of yet":     {steps: func(s *writtenSteps) { s.write(life("a", 5)); s.pass(CacheLag - 1) }, want: "5", kept: true},
 		"the update lapses":   {steps: func(s *writtenSteps) { s.show(life("a", 5)); s.write(life("a", 6)); s.pass(CacheLag) }, want: "5"},
@@ -156,7 +168,7 @@ func on(port int32, name string, version int64) *v1beta1.EdgeClaim {
 
 // TestWrittenList corrects a list of one holder's claims by what was written, and by what is being written.
 func TestWrittenList(t *testing.T) {
-	w := NewWritten(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	w := NewWritten(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), byHolder)
 	done := func() error { return nil }
 	cached := []*v1beta1.EdgeClaim{on(1, "a", 1), on(2, "a", 2), on(3, "a", 3), on(4, "a", 20)}
 	_ = w.Delete(on(1, "a", 1), done)
@@ -165,8 +177,7 @@ func TestWrittenList(t *testing.T) {
 	_ = w.Write(on(5, "a", 15), done)
 	_ = w.Write(on(6, "b", 16), done)
 	list := func(underway bool) (names []string) {
-		claims, err := w.List(func() ([]*v1beta1.EdgeClaim, error) { return slices.Clone(cached), nil },
-			func(c *v1beta1.EdgeClaim) bool { return HolderOf(c) == StreamHolder("shop", "a") }, underway)
+		claims, err := w.List(StreamHolder("shop", "a").String(), func() ([]*v1beta1.EdgeClaim, error) { return slices.Clone(cached), nil }, underway)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +206,7 @@ func TestWrittenList(t *testing.T) {
 		t.Errorf("after a refusal, got %v, want %v", got, want)
 	}
 	broken := errors.New("broken")
-	if _, err := w.List(func() ([]*v1beta1.EdgeClaim, error) { return nil, broken }, nil, false); !errors.Is(err, broken) {
+	if _, err := w.List("", func() ([]*v1beta1.EdgeClaim, error) { return nil, broken }, false); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }

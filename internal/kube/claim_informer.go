@@ -28,7 +28,7 @@ func newInformer(
 ) toolscache.SharedIndexInformer {
 	informer := toolscache.NewSharedIndexInformer(lw, of, resync, indexers)
 	if _, ok := of.(*v1beta1.EdgeClaim); ok {
-		return &claimInformer{informer, claim.NewWritten(clock.RealClock{})}
+		return &claimInformer{informer, newWritten(clock.RealClock{})}
 	}
 	return informer
 }
@@ -42,7 +42,7 @@ func writtenTo(ctx context.Context, c cache.Informers) (*claim.Written, error) {
 	if ours, ok := informer.(*claimInformer); ok {
 		return ours.written, nil
 	}
-	written := claim.NewWritten(clock.RealClock{}) // the informers of tests are others
+	written := newWritten(clock.RealClock{}) // the informers of tests are others
 	_, err = informer.AddEventHandler(claimHandler{toolscache.ResourceEventHandlerFuncs{}, written})
 	return written, err
 }

@@ -14,7 +14,10 @@ import (
 // told, the write must not count any longer, in whichever way the handler was added.
 func TestHandlersReadWhatAnEventTells(t *testing.T) {
 	source := toolscachetesting.NewFakeControllerSource()
-	informer := newInformer(source, &v1beta1.EdgeClaim{}, 0, nil).(*claimInformer)
+	informer, ok := CacheOptions().NewInformer(source, &v1beta1.EdgeClaim{}, 0, nil).(*claimInformer)
+	if !ok {
+		t.Fatal("the cache has another informer of claims")
+	}
 	c := claimOn("public", v1beta1.TCP, 80, claim.StreamHolder("shop", "a"))
 	c.UID = "a"
 	read := make(chan *v1beta1.EdgeClaim, 100)

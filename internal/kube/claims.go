@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -108,15 +109,28 @@ var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
 	IndexShare:  shareKeys,
 }
 
+// newWritten makes what is written to claims of which the cache has these indexes.
+func newWritten(c clock.PassiveClock) *claim.Written {
+	return claim.NewWritten(c, func(one *v1beta1.EdgeClaim) (keys []string) {
+		for index, of := range claimIndexes {
+			for _, key := range of(one) {
+				keys = append(keys, indexed(index, key))
+			}
+		}
+		return keys
+	})
+}
+
+func indexed(index, key string) string { return index + " " + key }
+
 func (c *Claims) by(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
 	return c.under(ctx, index, key, false)
 }
 
 // under lists the claims under a key of an index, with or without those that are being written.
 func (c *Claims) under(ctx context.Context, index, key string, underway bool) ([]*v1beta1.EdgeClaim, error) {
-	return c.objects.written.List(
-		func() ([]*v1beta1.EdgeClaim, error) { return c.cached(ctx, index, key) },
-		func(one *v1beta1.EdgeClaim) bool { return slices.Contains(claimIndexes[index](one), key) }, underway)
+	cached := func() ([]*v1beta1.EdgeClaim, error) { return c.cached(ctx, index, key) }
+	return c.objects.written.List(indexed(index, key), cached, underway)
 }
 
 func (c *Claims) cached(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {

@@ -28,7 +28,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 		ledger.Clock = clock.RealClock{}
 	}
 	if view == nil {
-		ledger.Store = claimStore{live: live, writer: writer, written: claim.NewWritten(ledger.Clock)}
+		ledger.Store = claimStore{live: live, writer: writer, written: newWritten(ledger.Clock)}
 		return &ledger
 	}
 	ledger.Store = claimStore{live: live, writer: writer, written: view.written}
