@@ -15,9 +15,13 @@ const (
 )
 
 // Pause is how long to wait after a look, by the processor time that it has cost: at least an interval, and else at most ten, or ten
-// minutes. With suspects it is a sixth of an interval at least, and an interval at most.
-func Pause(interval, cost time.Duration, suspects bool) time.Duration {
-	if suspects {
+// minutes. With suspects it is a sixth of an interval at least, and an interval at most. After a look that failed it is an interval:
+// else the second look after one that told anything could come later than the alert.
+func Pause(interval, cost time.Duration, suspects, failed bool) time.Duration {
+	switch {
+	case failed:
+		return interval
+	case suspects:
 		return min(max(interval/suspectLooks, suspectCosts*cost), interval)
 	}
 	return max(interval, min(restCosts*cost, mostIntervals*interval, longest))

@@ -14,9 +14,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule first asks it, and its
-// answer is the same for the rest of the decision. All are answered by one reader, so that nobody mixes what a cache holds
-// with what is stored now.
+// Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule asks it; of those that
+// recur the answer is kept, the first mostAnswers of a kind. All are answered by one reader, so that nobody mixes what a cache
+// holds with what is stored now.
 //
 // A rule asks straight on: the first error of the cluster sticks, every question after it is answered with nothing, and
 // Decide returns the error in place of what the rule made of that.

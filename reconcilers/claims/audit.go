@@ -54,15 +54,17 @@ func (a *auditor) Start(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		began, used := time.Now(), processorTime()
-		if err := a.look(ctx, began); err != nil && ctx.Err() == nil {
+		err := a.look(ctx, began)
+		if err != nil && ctx.Err() == nil {
 			audits.WithLabelValues(auditFailed).Inc()
 			log.FromContext(ctx).Error(err, "the ledger could not be compared with the cluster")
 		}
 		// A look reads everything and keeps next to nothing. Go would hold on to what it took for the next look.
 		debug.FreeOSMemory()
-		// The processor time is that of the whole process. A look is one goroutine, so that it is not much more than the time it took.
+		// The processor time is that of the whole process, with what else it did meanwhile. A look is one goroutine, so that it is
+		// not much more than the time it took.
 		cost := min(time.Since(began), processorTime()-used)
-		wait = audit.Pause(a.interval, cost, a.watch.Suspects() > 0)
+		wait = audit.Pause(a.interval, cost, a.watch.Suspects() > 0, err != nil)
 	}
 }
 

@@ -137,7 +137,7 @@ func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subj
 }
 
 // confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
-// been released, and the cache lag behind. What this very look has claimed needs no second one: the API server has answered.
+// been released, and the cache lag behind. What this very look has claimed, or found claimed already, needs no second one.
 func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
 	svc, by := o.subject.Service, claimantOf(o.subject)
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
