@@ -41,6 +41,9 @@ const (
 // EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices of ours.
 const EndpointSliceManager = "portcullis." + v1beta1.GroupName
 
+// MirrorManager is the value of the label endpointslice.kubernetes.io/managed-by on EndpointSlices that Portcullis mirrors for streams.
+const MirrorManager = "portcullis-mirror." + v1beta1.GroupName
+
 // IsOwnSlice says whether an EndpointSlice is one that Portcullis has made. Tenants can't write its labels.
 func IsOwnSlice(slice client.Object) bool {
 	return slice.GetLabels()[discoveryv1.LabelManagedBy] == EndpointSliceManager

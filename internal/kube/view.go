@@ -28,6 +28,8 @@ type View struct {
 	Ingresses     *Ingresses
 	LoadBalancers *LoadBalancers
 	Pods          *Pods
+	// Endpoints knows where the Services of streams lead to. It is nil where nothing asks for that.
+	Endpoints *Endpoints
 
 	grants grantLooks
 	warm   func() bool
