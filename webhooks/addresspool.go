@@ -10,6 +10,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -86,7 +87,7 @@ func (v *poolValidator) besideProxies(ctx context.Context, pool addresspool.Verd
 	}
 	classes, err := v.view.Classes(ctx)
 	for i := range classes {
-		if classes[i].Spec.Service == nil {
+		if classes[i].OnNodes() {
 			warnings = append(warnings, sharesNodes(&classes[i], []*addresspool.Pool{pool.Pool})...)
 		}
 	}
@@ -133,7 +134,7 @@ func (v *poolValidator) inUse(
 	}
 	var stored []loadbalancer.PoolUser
 	for _, u := range users {
-		there, err := v.view.LoadBalancers.IsStored(ctx, u.NamespacedName)
+		there, err := v.isStored(ctx, u.Holder)
 		if err != nil {
 			return nil, err
 		}
@@ -142,4 +143,13 @@ func (v *poolValidator) inUse(
 		}
 	}
 	return loadbalancer.PoolInUse(stored), nil
+}
+
+// isStored says whether a Service, or a class, that has something of a pool is stored now.
+func (v *poolValidator) isStored(ctx context.Context, user claim.Holder) (bool, error) {
+	if user.IsClass() {
+		class, err := v.view.Class(ctx, user.Name)
+		return class != nil, err
+	}
+	return v.view.LoadBalancers.IsStored(ctx, user.Key())
 }

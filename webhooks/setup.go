@@ -25,7 +25,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngress{}).WithValidator(streams).Complete(); err != nil {
 		return fmt.Errorf("webhook for StreamIngress: %w", err)
 	}
-	classes := &classValidator{view: o.View}
+	classes := &classValidator{view: o.View, ledger: o.Ledger}
 	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngressClass{}).WithValidator(classes).Complete(); err != nil {
 		return fmt.Errorf("webhook for StreamIngressClass: %w", err)
 	}

@@ -49,7 +49,7 @@ func (v *streamValidator) ValidateDelete(context.Context, *v1beta1.StreamIngress
 
 // decide judges a new stream (before is nil) or the change of one. What it is refused for is asked of the live reader, too.
 func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamIngress) (d decision, err error) {
-	if before != nil && !stream.Moves(before, s) && !stream.Redirects(before, s) {
+	if before != nil && !stream.Moves(before, s) && !stream.Redirects(before, s) && !stream.AsksProxyProtocol(before, s) {
 		return d, nil
 	}
 	if err := ready(v.view); err != nil {
@@ -98,6 +98,9 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 	}
 	j.leadsAnew = before == nil || stream.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
 	if !j.leadsAnew {
+		if stream.AsksProxyProtocol(before, s) {
+			j.problems = append(j.problems, stream.ProxyProtocol(s, j.class)...)
+		}
 		return j
 	}
 	j.problems = append(j.problems, stream.Consent(f, s, j.class)...)

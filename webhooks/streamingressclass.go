@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -22,7 +23,8 @@ import (
 
 // classValidator decides on StreamIngressClasses.
 type classValidator struct {
-	view *kube.View
+	view   *kube.View
+	ledger *claim.Ledger
 }
 
 var (
@@ -68,7 +70,7 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 	if d.warnings, err = v.otherDefaults(ctx, class); err != nil || sameSpec {
 		return d, err
 	}
-	if class.Spec.Service == nil && (before == nil || before.Spec.Service != nil) {
+	if class.OnNodes() && (before == nil || !before.OnNodes()) {
 		d.warnings = append(d.warnings, sharesNodes(class, v.view.LoadBalancers.Pools().Pools())...)
 	}
 	var served map[v1beta1.Protocol]int
@@ -83,6 +85,11 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 	}
 	d.problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 		problems := append(stream.CheckClass(class), stream.ClassTargets(f, stream.NewTargets(before, class), nil)...)
+		if len(problems) == 0 && class.Spec.AddressPool != nil {
+			var awaited refusal.Problems
+			awaited, problems = poolOf(f, before, class, v.ledger)
+			d.warnings = append(d.warnings, warn(awaited)...)
+		}
 		if before == nil {
 			return problems
 		}
@@ -90,6 +97,23 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 		return append(problems, stream.ClassConsent(f, before, class, streams)...)
 	})
 	return d, err
+}
+
+// poolOf decides on what a class asks of its pool. What it asks for by name it must be able to have, where it has not asked for that
+// before; that there is no pool, or no free address, may change: of that it is warned.
+func poolOf(f allocator.Facts, before, class *v1beta1.StreamIngressClass, ledger *claim.Ledger) (awaited, problems refusal.Problems) {
+	asksAnew := before == nil || !equality.Semantic.DeepEqual(before.Spec.AddressPool, class.Spec.AddressPool)
+	for _, p := range allocator.ForClass(f, class, ledger.GraceLeft).Problems {
+		switch p.Reason {
+		case v1beta1.ReasonAddressPoolNotFound, v1beta1.ReasonNoFreeAddress:
+			awaited = append(awaited, p)
+		default:
+			if asksAnew {
+				problems = append(problems, p)
+			}
+		}
+	}
+	return awaited, problems
 }
 
 // otherDefaults warns when several classes are the default one.

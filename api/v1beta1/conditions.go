@@ -27,6 +27,10 @@ const (
 	ReasonAutoAssignDisabled = "AutoAssignDisabled"
 	// ReasonProtocolNotSupported: the class has no ConfigMap for this protocol.
 	ReasonProtocolNotSupported = "ProtocolNotSupported"
+	// ReasonProxyProtocolNotSupported: the stream asks for the PROXY protocol, and the class has no proxy that speaks it.
+	ReasonProxyProtocolNotSupported = "ProxyProtocolNotSupported"
+	// ReasonClusterIPsExhausted: each stream of the class takes a cluster IP, and the cluster has none left.
+	ReasonClusterIPsExhausted = "ClusterIPsExhausted"
 	// ReasonClassNotFound: the named class does not exist, or none is named and there is no default class.
 	ReasonClassNotFound = "ClassNotFound"
 	// ReasonClassAmbiguous: no class is named, and several are marked as default.
@@ -39,6 +43,8 @@ const (
 	ReasonBeingDeleted = "BeingDeleted"
 	// ReasonTargetConflict: another class already writes to the ConfigMap or the Service of this class.
 	ReasonTargetConflict = "TargetConflict"
+	// ReasonNoAddress: the class has no address of its addressPool.
+	ReasonNoAddress = "NoAddress"
 )
 
 // Reasons of the condition ResolvedRefs.
@@ -51,6 +57,9 @@ const (
 	ReasonBackendNotFound = "BackendNotFound"
 	// ReasonBackendPortNotFound: the upstream Service has no such port for this protocol.
 	ReasonBackendPortNotFound = "BackendPortNotFound"
+	// ReasonEndpointsLeftOut: of the endpoints of the upstream Service, some are not Pods of its namespace, and the class does not
+	// let streams lead there.
+	ReasonEndpointsLeftOut = "EndpointsLeftOut"
 	// ReasonBackendRefused: the API server refused the Service or EndpointSlice of an outside upstream.
 	ReasonBackendRefused = "BackendRefused"
 	// ReasonBackendNameTaken: an object that this StreamIngress does not own has the name that its outside upstream needs.
@@ -59,7 +68,8 @@ const (
 
 // Reasons of the condition Programmed.
 const (
-	// ReasonProgrammed: the ConfigMap has the entry and the Service has the port.
+	// ReasonProgrammed: the ConfigMap has the entry and the Service has the port; or the Service of the stream, its
+	// EndpointSlices and its status are written.
 	ReasonProgrammed = "Programmed"
 	// ReasonPending: the change is about to be written.
 	ReasonPending = "Pending"
@@ -76,6 +86,10 @@ const (
 	ReasonConfigMapFull = "ConfigMapFull"
 	// ReasonConfigMapRefused: the API server refused the ConfigMap of the class.
 	ReasonConfigMapRefused = "ConfigMapRefused"
+	// ReasonServiceRefused: the API server refused the Service or an EndpointSlice of a stream.
+	ReasonServiceRefused = "ServiceRefused"
+	// ReasonServiceNameTaken: a Service that Portcullis did not make has the name that a stream needs.
+	ReasonServiceNameTaken = "ServiceNameTaken"
 )
 
 const (

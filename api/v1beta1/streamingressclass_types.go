@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StreamIngressClass is one proxy that streams go through: the ConfigMaps that it reads, the Service in front of it,
-// and the policy of its ports.
+// StreamIngressClass is one way that streams go: a proxy, with the ConfigMaps that it reads and the Service in front of it,
+// or no proxy at all, with addresses of an AddressPool whose ports the kernel forwards; and the policy of its ports.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,17 +21,19 @@ type StreamIngressClass struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes the proxy and the policy of its ports.
+	// spec describes what stands behind the class, and the policy of its ports.
 	// +required
 	Spec StreamIngressClassSpec `json:"spec"`
-	// status says whether the proxy could be told.
+	// status says whether what stands behind the class could be told.
 	// +optional
 	Status StreamIngressClassStatus `json:"status,omitempty,omitzero"`
 }
 
-// StreamIngressClassSpec describes a proxy and the policy of its ports.
+// StreamIngressClassSpec describes what stands behind a class, a proxy or an AddressPool, and the policy of its ports.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap)",message="at least one of tcpConfigMap and udpConfigMap must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap) || has(self.addressPool)",message="at least one of tcpConfigMap and udpConfigMap must be set, or addressPool"
+// +kubebuilder:validation:XValidation:rule="!has(self.addressPool) || !has(self.tcpConfigMap) && !has(self.udpConfigMap) && !has(self.service)",message="can't be set beside tcpConfigMap, udpConfigMap or service: a class has a proxy or a pool",fieldPath=".addressPool"
+// +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || has(self.addressPool)",message="can be set only beside addressPool",fieldPath=".externalTrafficPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpConfigMap) || !has(self.udpConfigMap) || self.tcpConfigMap.__namespace__ != self.udpConfigMap.__namespace__ || self.tcpConfigMap.name != self.udpConfigMap.name",message="must be another ConfigMap than tcpConfigMap: both have the port as key",fieldPath=".udpConfigMap"
 type StreamIngressClassSpec struct {
 	// tcpConfigMap is the ConfigMap from which the proxy reads its TCP ports (ingress-nginx: --tcp-services-configmap).
@@ -47,6 +49,18 @@ type StreamIngressClassSpec struct {
 	// service is the Service in front of the proxy, on which ports are opened. Left out for proxies on the host network.
 	// +optional
 	Service *ObjectReference `json:"service,omitempty"`
+
+	// addressPool is where the class has its addresses, instead of a proxy: the kernel of the nodes forwards each port of them,
+	// by a Service of type LoadBalancer for each stream.
+	// +optional
+	AddressPool *ClassAddressPool `json:"addressPool,omitempty"`
+
+	// externalTrafficPolicy is that of the Services of a class with an addressPool. Cluster: every node forwards to every
+	// endpoint, and endpoints see the address of a node. Local: endpoints see the client's address, a node without an endpoint of
+	// a stream drops its traffic, and each stream takes a node port for its health check, so that there are about 2,700 streams
+	// at most. Left out: Cluster.
+	// +optional
+	ExternalTrafficPolicy ExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 
 	// autoAssign is the range from which streams without listen get their port.
 	// +optional
@@ -88,6 +102,46 @@ type StreamIngressClassSpec struct {
 	// +kubebuilder:default=Return
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 }
+
+// ClassAddressPool is where a class without a proxy has its addresses, and its Services.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.addresses) || self.addresses.size() < 2 || self.addresses[0].contains(':') != self.addresses[1].contains(':')",message="must be one address, or one of each IP family",fieldPath=".addresses"
+type ClassAddressPool struct {
+	// name of the AddressPool, whose source must be Addresses. Its selectors are for Services, and do not count.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// addresses that the class is to have: one, or one of each IP family. Left out: the lowest that is free, of each family
+	// that the pool has.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=45
+	Addresses []string `json:"addresses,omitempty"`
+
+	// namespace of the Services and EndpointSlices that are written for streams. It must exist, and should be of that use
+	// alone: Pods there would be told of every stream in their environment, unless enableServiceLinks is false.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+}
+
+// ExternalTrafficPolicy says which endpoints a node forwards to.
+//
+// +kubebuilder:validation:Enum=Cluster;Local
+type ExternalTrafficPolicy string
+
+// The endpoints that a node forwards to.
+const (
+	// ExternalTrafficCluster: all of them.
+	ExternalTrafficCluster ExternalTrafficPolicy = "Cluster"
+	// ExternalTrafficLocal: those on the node itself.
+	ExternalTrafficLocal ExternalTrafficPolicy = "Local"
+)
 
 // UpstreamNamespaces says which namespaces a stream may send its traffic to.
 //
@@ -193,7 +247,7 @@ type PortAllowance struct {
 	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`
 }
 
-// StreamIngressClassStatus says whether the proxy could be told.
+// StreamIngressClassStatus says whether what stands behind the class could be told.
 type StreamIngressClassStatus struct {
 	// observedGeneration is the metadata.generation that this status is about.
 	// +optional
@@ -205,6 +259,12 @@ type StreamIngressClassStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// addresses are those that the class has of its addressPool, one of an IP family.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	Addresses []string `json:"addresses,omitempty"`
 
 	// refused lists ports that hold their claim and could not be programmed, in ascending order, at most 128 of them.
 	// +optional
@@ -243,6 +303,16 @@ type StreamIngressClassList struct {
 // IsDefault says whether the class serves the streams that name none.
 func (c *StreamIngressClass) IsDefault() bool {
 	return c.Annotations[AnnotationDefaultClass] == "true"
+}
+
+// Serves says whether the class has ports of a protocol.
+func (c *StreamIngressClass) Serves(protocol Protocol) bool {
+	return c.Spec.AddressPool != nil || c.ConfigMap(protocol) != nil
+}
+
+// OnNodes says whether the class has a proxy that no Service stands in front of, so that it is on the network of the nodes.
+func (c *StreamIngressClass) OnNodes() bool {
+	return c.Spec.Service == nil && c.Spec.AddressPool == nil
 }
 
 // ConfigMap is the ConfigMap of a protocol, nil where the class does not serve it.

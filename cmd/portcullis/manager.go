@@ -154,6 +154,12 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	view.Ingresses.Expose(exposing)
 	view.LoadBalancers.Options = o.loadBalancers
 	view.Streams.Domain = o.clusterDomain
+	if view.Endpoints, err = kube.NewEndpoints(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(view.Endpoints); err != nil {
+		return fmt.Errorf("reading EndpointSlices: %w", err)
+	}
 	targets, err := kube.TargetInformers(mgr)
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ type Facts interface {
 	MaxPorts() int
 	// ClaimsOfNamespace are the claims in a family of scopes that the objects of a namespace have; see claim.ScopeFamily.
 	ClaimsOfNamespace(namespace, family string) []*v1beta1.EdgeClaim
+	// Held are the points that a holder has claims on, in ascending order.
+	Held(by claim.Holder) []claim.Coordinate
 	// ClaimedPorts are the claims on ports of an address.
 	ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim
 	// Fronts are the Services that classes name.

@@ -71,6 +71,17 @@ func (c *cluster) AddressPool(name string) *v1beta1.AddressPool {
 	return answer(c, found)
 }
 
+func (c *cluster) Held(by claim.Holder) []claim.Coordinate {
+	var held []claim.Coordinate
+	for at, one := range c.claims {
+		if claim.HolderOf(one) == by {
+			held = append(held, at)
+		}
+	}
+	slices.SortFunc(held, claim.Compare)
+	return answer(c, held)
+}
+
 func (c *cluster) Pools() *addresspool.Book {
 	if c.book == nil {
 		c.book = addresspool.NewBook(c.pools)

@@ -29,6 +29,10 @@ func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
 	class := svc.Spec.LoadBalancerClass
 	b := balancer{object: Object{holder, svc.UID}, ours: class != nil && *class == v1beta1.LoadBalancerClass}
+	if class != nil && *class == v1beta1.StreamLoadBalancerClass {
+		f.addForwarded(svc, b.object)
+		return
+	}
 	for _, p := range svc.Spec.Ports {
 		b.nodePorts = append(b.nodePorts, claim.NodePort(string(p.Protocol), p.Port))
 	}

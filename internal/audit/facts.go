@@ -157,7 +157,8 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted)
 	object := Object{claim.ClassHolder(class.Name), class.UID}
 	f.classes[class.Name] = true
-	if class.Spec.Service == nil {
+	f.addAddresses(class)
+	if class.OnNodes() {
 		f.onNodes = append(f.onNodes, class.Name)
 		f.noteOnNodes(targets)
 	}
@@ -174,7 +175,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 			if port, ok := stream.ParseKey(key); ok {
 				at, where := claim.Stream(class.Name, protocol, port), place{object: object, where: target}
 				f.addPoint(at, target, where, serves)
-				if serves && class.Spec.Service == nil {
+				if serves && class.OnNodes() {
 					f.standOnNodes(at, where)
 				}
 			}

@@ -107,7 +107,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
 		}
 	}
-	return nil
+	return addForwardingIndexes(ctx, indexer)
 }
 
 // fill starts to cache everything that decisions are made from, so that the first request finds it there: on replicas

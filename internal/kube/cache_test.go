@@ -135,8 +135,12 @@ func TestIndexes(t *testing.T) {
 			[]string{"TCP/1", "TCP/2"}},
 		"the port it names beside the one it had": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = new(int32(80)), 81 }),
 			[]string{"TCP/1"}},
-		"the UDP port it was given":  {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/0"}},
-		"the port that it waits for": {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
+		"the UDP port it was given":                   {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/0"}},
+		"the class of a Service that forwards a port": {"*v1.Service " + IndexForwarded, forwarding(v1beta1.StreamLoadBalancerClass), []string{"public"}},
+		"no port of a Service of another kind":        {"*v1.Service " + IndexForwarded, forwarding(v1beta1.LoadBalancerClass), nil},
+		"the Service of a mirror":                     {"*v1.EndpointSlice " + IndexMirrored, sliceBy(MirrorManager), []string{"public-tcp-80"}},
+		"no Service of somebody else's slice":         {"*v1.EndpointSlice " + IndexMirrored, sliceBy("somebody"), nil},
+		"the port that it waits for":                  {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used[tc.index] = true
@@ -154,6 +158,21 @@ func TestIndexes(t *testing.T) {
 			t.Errorf("no row for index %s", index)
 		}
 	}
+}
+
+// forwarding is a Service with the label of a class, of a loadBalancerClass.
+func forwarding(by string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelClass: "public"}}}
+	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &by
+	svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
+	return svc
+}
+
+// sliceBy is an EndpointSlice that somebody manages.
+func sliceBy(manager string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		discoveryv1.LabelManagedBy: manager, discoveryv1.LabelServiceName: "public-tcp-80",
+	}}}
 }
 
 func TestCacheOptionsLeaveOutWhatNobodyReads(t *testing.T) {

@@ -60,6 +60,11 @@ func slimEndpointSlice(obj any) (any, error) {
 		slimOwnSlice(slim, slice)
 		return slim, nil
 	}
+	if slice.Labels[discoveryv1.LabelManagedBy] == MirrorManager { // it is compared with what it should say
+		slim.Labels[discoveryv1.LabelManagedBy] = MirrorManager
+		slim.AddressType, slim.Endpoints, slim.Ports = slice.AddressType, slice.Endpoints, slice.Ports
+		return slim, nil
+	}
 	seen := map[string]bool{}
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]

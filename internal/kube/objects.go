@@ -66,7 +66,7 @@ func (o *objects) Classes(ctx context.Context) ([]v1beta1.StreamIngressClass, er
 // ClassesOnNodes lists the classes without a Service, whose proxies are on the network of the nodes.
 func (o *objects) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error) {
 	classes, err := o.Classes(ctx)
-	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return c.Spec.Service != nil }), err
+	return slices.DeleteFunc(classes, func(c v1beta1.StreamIngressClass) bool { return !c.OnNodes() }), err
 }
 
 // Fronts lists the Services that classes name.

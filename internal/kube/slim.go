@@ -79,12 +79,15 @@ func slimService(obj any) (any, error) {
 	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		svc.Labels = someLabels(before.Labels)
 	}
-	s := &svc.Spec
+	s, allocates := &svc.Spec, svc.Spec.AllocateLoadBalancerNodePorts
 	svc.Spec = corev1.ServiceSpec{
 		Type: s.Type, Ports: s.Ports, Selector: whether(s.Selector), ExternalName: s.ExternalName,
 		ClusterIP: s.ClusterIP, ClusterIPs: s.ClusterIPs, IPFamilies: s.IPFamilies, IPFamilyPolicy: s.IPFamilyPolicy,
 		LoadBalancerClass: s.LoadBalancerClass, LoadBalancerIP: cut(s.LoadBalancerIP, loadbalancer.MaxLength),
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
+	}
+	if isStreamService(svc) {
+		s.AllocateLoadBalancerNodePorts = allocates
 	}
 	svc.Status = corev1.ServiceStatus{LoadBalancer: svc.Status.LoadBalancer}
 	intern(&s.Type)

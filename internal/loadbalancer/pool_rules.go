@@ -52,36 +52,42 @@ func NewInAddressPool(before, after addresspool.Verdict) refusal.Problems {
 	})
 }
 
-// PoolUser is a Service that would lose what it has of a pool.
+// PoolUser is a Service, or a class, that would lose what it has of a pool.
 type PoolUser struct {
-	types.NamespacedName
+	claim.Holder
 	// Points are what it would lose.
 	Points []claim.Coordinate
 	// Field is the field of the pool's spec that would take it away.
 	Field string
 }
 
-// PoolUsers finds the Services that would lose addresses if a pool were changed, or, if after is nil, deleted. others are
+// PoolUsers finds the Services and classes that would lose addresses if a pool were changed, or, if after is nil, deleted. others are
 // all pools that are accepted.
 func PoolUsers(facts PoolFacts, before, after *addresspool.Pool, others []*addresspool.Pool) []PoolUser {
 	if after != nil && sameReach(before, after) {
 		return nil
 	}
-	users := map[types.NamespacedName]*PoolUser{}
+	users := map[claim.Holder]*PoolUser{}
 	for _, c := range claimsOf(facts, before) {
 		at, err := claim.Of(c)
 		holder := claim.HolderOf(c)
-		if err != nil || !holder.IsService() {
+		if err != nil {
 			continue
 		}
-		path := loses(facts, holder.Key(), at, before, after, others)
+		path := ""
+		switch {
+		case holder.IsService():
+			path = loses(facts, holder.Key(), at, before, after, others)
+		case holder.IsClass() && at.IsAddress():
+			path = classLoses(at, before, after)
+		}
 		if path == "" {
 			continue
 		}
-		u := users[holder.Key()]
+		u := users[holder]
 		if u == nil {
-			u = &PoolUser{NamespacedName: holder.Key(), Field: path}
-			users[holder.Key()] = u
+			u = &PoolUser{Holder: holder, Field: path}
+			users[holder] = u
 		}
 		u.Points = append(u.Points, at)
 	}
@@ -134,6 +140,20 @@ func loses(
 	return lostBy(svc, at, before, after)
 }
 
+// classLoses does the same for a class, which has its pool by name, whatever that selects.
+func classLoses(at claim.Coordinate, before, after *addresspool.Pool) (path string) {
+	switch {
+	case !before.Set.Contains(at.Address()) || after != nil && after.Set.Contains(at.Address()):
+		return ""
+	case after == nil:
+		return "metadata.name"
+	case slices.Equal(before.Spec.Addresses, after.Spec.Addresses):
+		return specPath.Child("avoidBuggyIPs").String()
+	default:
+		return specPath.Child("addresses").String()
+	}
+}
+
 func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool.Pool) string {
 	switch {
 	case after == nil:
@@ -155,7 +175,7 @@ var specPath = field.NewPath("spec")
 // namedUsers is how many Services a refusal names.
 const namedUsers = 3
 
-// PoolInUse refuses a change of a pool that would take addresses from Services.
+// PoolInUse refuses a change of a pool that would take addresses from Services and classes.
 func PoolInUse(users []PoolUser) refusal.Problems {
 	var problems refusal.Problems
 	for rest := users; len(rest) > 0; {
@@ -179,14 +199,26 @@ func PoolInUse(users []PoolUser) refusal.Problems {
 func inUseText(users []PoolUser) string {
 	var names []string
 	for _, u := range users[:min(len(users), namedUsers)] {
-		names = append(names, fmt.Sprintf("%s (%s)", u.NamespacedName, u.places()))
+		names = append(names, fmt.Sprintf("%s (%s)", u.name(), u.places()))
 	}
 	among := ""
 	if len(users) > namedUsers {
 		among = "among them "
 	}
-	return fmt.Sprintf("%d Service(s) would lose their address, %s%s: move or delete them first",
-		len(users), among, strings.Join(names, ", "))
+	kind := "Service(s)"
+	if slices.ContainsFunc(users, func(u PoolUser) bool { return u.IsClass() }) {
+		kind = "Service(s) or class(es)"
+	}
+	return fmt.Sprintf("%d %s would lose their address, %s%s: move or delete them first",
+		len(users), kind, among, strings.Join(names, ", "))
+}
+
+// name is the name of a user, with its kind where it is no Service.
+func (u PoolUser) name() string {
+	if u.IsClass() {
+		return u.String()
+	}
+	return u.Key().String()
 }
 
 // places are the addresses that a Service would lose, or its ports of the nodes.

@@ -13,7 +13,7 @@ import (
 
 // CheckClass decides what one class alone can get wrong beyond its schema.
 func CheckClass(class *v1beta1.StreamIngressClass) refusal.Problems {
-	var problems refusal.Problems
+	_, problems := RequestedAddresses(class)
 	for i, rule := range class.Spec.Allow {
 		if rule.NamespaceSelector == nil {
 			continue
@@ -87,7 +87,7 @@ func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.P
 	keep("tcpConfigMap", before.Spec.TCPConfigMap, after.Spec.TCPConfigMap, tcp)
 	keep("udpConfigMap", before.Spec.UDPConfigMap, after.Spec.UDPConfigMap, udp)
 	keep("service", before.Spec.Service, after.Spec.Service, tcp+udp)
-	return problems
+	return append(problems, poolChange(before, after, tcp+udp)...)
 }
 
 // target is an object that a class writes to, and the field that names it.

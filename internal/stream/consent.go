@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,44 @@ func Consent(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIng
 	if problems := enters(f, s, class); len(problems) > 0 {
 		return problems
 	}
-	return leaves(f, s, class)
+	if problems := leaves(f, s, class); len(problems) > 0 {
+		return problems
+	}
+	return beyondKernel(f, s, class)
+}
+
+// beyondKernel decides whether a stream of a class without a proxy asks for what only a proxy can do: the kernel forwards packets
+// to addresses, looks up no names, and adds nothing of its own.
+func beyondKernel(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
+	if class.Spec.AddressPool == nil {
+		return nil
+	}
+	if problems := ProxyProtocol(s, class); len(problems) > 0 {
+		return problems
+	}
+	if s.Outside() {
+		if _, err := netip.ParseAddr(s.Spec.Upstream.Host); err == nil {
+			return nil
+		}
+		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), s.Spec.Upstream.Host, fmt.Sprintf(
+			"class %q has no proxy, and the kernel forwards to addresses only: name an IP address, or a class with a proxy", class.Name)))
+	}
+	service := upstreamOf(s)
+	if svc := f.Service(service); svc != nil && svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
+			"Service %s is an alias of a name, as its type is ExternalName; class %q has no proxy, and the kernel forwards to addresses "+
+				"only: name another Service, or a class with a proxy", service, class.Name)))
+	}
+	return nil
+}
+
+// ProxyProtocol decides whether a stream may ask for the PROXY protocol.
+func ProxyProtocol(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
+	if class.Spec.AddressPool == nil || !speaksProxy(s) {
+		return nil
+	}
+	return refusal.One(v1beta1.ReasonProxyProtocolNotSupported, field.Invalid(specPath.Child("proxyProtocol"), true, fmt.Sprintf(
+		"class %q has no proxy that could speak the PROXY protocol: leave it out, or name a class with a proxy", class.Name)))
 }
 
 // enters decides whether a stream may send its traffic to the namespace that it names.

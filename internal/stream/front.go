@@ -18,10 +18,10 @@ import (
 
 // Front is what is in front of the proxy of a class, where it shares its addresses, or the nodes, with Services port by
 // port: what is opened on it is opened there, and must be free there. It is the class's Service; where the class has none, its
-// proxy is on the network of the nodes, and the class itself is the holder.
+// proxy is on the network of the nodes, or it has addresses of a pool, and the class itself is the holder.
 type Front struct {
 	class *v1beta1.StreamIngressClass
-	// Service is nil for a proxy on the network of the nodes. One that does not exist has only its name.
+	// Service is nil where the class is the holder. One that does not exist has only its name.
 	Service *corev1.Service
 	// Addresses are those that it shares.
 	Addresses []netip.Addr
@@ -32,6 +32,9 @@ type Front struct {
 // FrontOf finds the front of a class, nil where it shares nothing. A Service that does not exist while the class names it keeps
 // what it has.
 func FrontOf(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
+	if class.Spec.AddressPool != nil {
+		return ownFront(facts, class)
+	}
 	ref := class.Spec.Service
 	if ref == nil && facts.GivesNodes() {
 		return &Front{class: class, Nodes: true}
@@ -61,6 +64,25 @@ func FrontOf(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 	return f
 }
 
+// ownFront is the front of a class that has addresses of a pool, nil where it shares none. Of an address that it holds whole, it
+// has every port.
+func ownFront(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
+	f := &Front{class: class}
+	for _, text := range class.Status.Addresses {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		if whole := facts.Claim(claim.Address(ip).Name()); whole == nil || claim.HolderOf(whole) != f.Holder() {
+			f.Addresses = append(f.Addresses, ip)
+		}
+	}
+	if len(f.Addresses) == 0 {
+		return nil
+	}
+	return f
+}
+
 // Holder is the Service as holder of claims, or the class.
 func (f *Front) Holder() claim.Holder {
 	if f.Service == nil {
@@ -83,7 +105,7 @@ func (f *Front) Claimant() claim.Claimant {
 // them has there is no reason to refuse it to another.
 func (f *Front) IsOwn(held *v1beta1.EdgeClaim) bool {
 	holder := claim.HolderOf(held)
-	return holder == f.Holder() || f.Service == nil && holder.IsClass()
+	return holder == f.Holder() || f.Service == nil && f.Nodes && holder.IsClass()
 }
 
 // Points are what a port of the proxy takes of the addresses and the nodes.
@@ -132,8 +154,11 @@ func (f *Front) Refused(
 		if held == nil {
 			return nil
 		}
-		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
-			", on the nodes, where the class's proxy listens, too"))
+		where := ", on the nodes, where the class's proxy listens, too"
+		if point.IsAddress() {
+			where = fmt.Sprintf(", on %s, which is also an address of class %q", point.Address(), f.class.Name)
+		}
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+where))
 	}
 	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -113,7 +114,7 @@ type Request struct {
 func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) (Request, refusal.Problems) {
 	protocol := s.ProtocolOrDefault()
 	req := Request{Class: class}
-	if class.ConfigMap(protocol) == nil {
+	if !class.Serves(protocol) {
 		return req, refusal.One(v1beta1.ReasonProtocolNotSupported, field.Invalid(specPath.Child("protocol"), protocol,
 			fmt.Sprintf("class %q has no %s ports: its %sConfigMap is not set", class.Name, protocol, strings.ToLower(string(protocol)))))
 	}
@@ -128,6 +129,9 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 			return req, nil
 		}
 		return automatic(f, s, req)
+	}
+	if problems := roomFor(class); len(problems) > 0 && !slices.Contains(held, req.At) {
+		return req, problems
 	}
 	port := *s.Spec.Listen
 	if Reserved(class, port) {
@@ -151,9 +155,26 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 	return req, problems
 }
 
+// roomFor says whether a class can have one more stream. What it last saw of the cluster is in its status.
+func roomFor(class *v1beta1.StreamIngressClass) refusal.Problems {
+	if class.Spec.AddressPool == nil {
+		return nil
+	}
+	programmed := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionProgrammed)
+	if programmed == nil || programmed.Reason != v1beta1.ReasonClusterIPsExhausted {
+		return nil
+	}
+	return refusal.One(v1beta1.ReasonClusterIPsExhausted, field.Invalid(classPath, class.Name,
+		"each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have the range of cluster IPs "+
+			"extended"))
+}
+
 // automatic finds the ports of which a stream without listen may be assigned one.
 func automatic(f Facts, s *v1beta1.StreamIngress, req Request) (Request, refusal.Problems) {
 	class := req.Class
+	if problems := roomFor(class); len(problems) > 0 {
+		return req, problems
+	}
 	if class.Spec.AutoAssign == nil {
 		return req, refusal.One(v1beta1.ReasonAutoAssignDisabled, field.Required(listenPath,
 			fmt.Sprintf("class %q has no autoAssign range to draw a port from, so the port must be named", class.Name)))
@@ -193,4 +214,15 @@ func Redirects(before, after *v1beta1.StreamIngress) bool {
 		before.Spec.Upstream.Port != after.Spec.Upstream.Port ||
 		before.Outside() != after.Outside() ||
 		after.Outside() && before.Spec.Upstream.Host != after.Spec.Upstream.Host
+}
+
+// AsksProxyProtocol says whether a stream asks for the PROXY protocol otherwise than it did before; before is nil for a new one.
+func AsksProxyProtocol(before, after *v1beta1.StreamIngress) bool {
+	asked := speaksProxy(after)
+	return asked && (before == nil || !speaksProxy(before))
+}
+
+func speaksProxy(s *v1beta1.StreamIngress) bool {
+	pp := s.Spec.ProxyProtocol
+	return pp != nil && (pp.Accept || pp.Send) && s.ProtocolOrDefault() == v1beta1.TCP
 }

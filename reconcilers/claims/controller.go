@@ -77,6 +77,7 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
 		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).
 		Watches(&corev1.Service{}, onHolder(claim.ServiceHolder, predicate.Funcs{})).
+		Watches(&corev1.Service{}, r.onForwarded()).
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).

@@ -15,7 +15,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // holderReading is one look at a holder, for all of its claims.
@@ -68,7 +67,7 @@ func (r *claimReconciler) readHolder(
 		}
 	}
 	if holder.IsClass() {
-		err := s.readClasses(ctx, func(ref *v1beta1.ObjectReference) bool { return ref == nil })
+		err := s.readClasses(ctx, (*v1beta1.StreamIngressClass).OnNodes)
 		return s, err
 	}
 	if !holder.IsService() {
@@ -91,19 +90,20 @@ func (s *holderReading) readService(ctx context.Context) error {
 	if len(loadbalancer.Own(s.held)) == 0 {
 		return nil
 	}
-	return s.readClasses(ctx, func(ref *v1beta1.ObjectReference) bool {
+	return s.readClasses(ctx, func(class *v1beta1.StreamIngressClass) bool {
+		ref := class.Spec.Service
 		return ref != nil && ref.Namespace == s.holder.Namespace && ref.Name == s.holder.Name
 	})
 }
 
-// readClasses finds the classes whose Service is one that is meant, and which others there are. They are read as the holder is: who
+// readClasses finds the classes that are meant, and which others there are. They are read as the holder is: who
 // has admitted a stream may know of a change of its class that a cache does not show, and counts on what that gives the holder.
-func (s *holderReading) readClasses(ctx context.Context, isMeant func(*v1beta1.ObjectReference) bool) error {
+func (s *holderReading) readClasses(ctx context.Context, isMeant func(*v1beta1.StreamIngressClass) bool) error {
 	classes, err := kube.ClassesOf(ctx, s.reader)
 	s.known = sets.New[string]()
 	for i := range classes {
 		s.known.Insert(classes[i].Name)
-		if isMeant(classes[i].Spec.Service) {
+		if isMeant(&classes[i]) {
 			s.classes = append(s.classes, &classes[i])
 		}
 	}
@@ -128,12 +128,7 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 		return s.loadBalancerWants(ctx, c, at)
 	case !s.holder.IsStream():
 		return s.foreignWants(ctx, c, at)
-	case s.stream == nil:
-		return claim.HolderState{}, nil
+	default:
+		return s.streamWants(ctx, at)
 	}
-	seen := claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
-	if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
-		seen.Wants = stream.Wanted(s.stream, at.Class(), s.held) == at
-	}
-	return seen, nil
 }

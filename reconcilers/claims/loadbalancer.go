@@ -22,6 +22,9 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 	if s.holder.IsClass() && at.IsNode() {
 		return s.classWants(ctx, c, at)
 	}
+	if s.holder.IsClass() {
+		return s.classWantsAddress(ctx, at)
+	}
 	if !s.holder.IsService() {
 		return claim.HolderState{Exists: true, Wants: true}, nil // not made by Portcullis
 	}

@@ -55,7 +55,7 @@ func (r *loadBalancerReconciler) allLoadBalancers(ctx context.Context) []reconci
 // waitingForClass finds the Services that wait, when a class changes whose proxy is on the nodes, or no longer is: what it reserves
 // there may be theirs now.
 func (r *loadBalancerReconciler) waitingForClass(_ context.Context, class client.Object) []reconcile.Request {
-	if class.(*v1beta1.StreamIngressClass).Spec.Service != nil {
+	if !class.(*v1beta1.StreamIngressClass).OnNodes() {
 		return nil
 	}
 	keys := r.waiting.wake()

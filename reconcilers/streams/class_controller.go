@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -35,11 +36,14 @@ type classReconciler struct {
 	pacer    *pacer
 	services *serviceReconciler
 	reports  *classReports
+	refused  *refusedDoors
 }
 
-func setupClass(mgr manager.Manager, b base) error {
+func setupClass(mgr manager.Manager, b base, refused *refusedDoors) error {
 	reports := newClassReports()
-	r := &classReconciler{base: b, pacer: newPacer(clock.RealClock{}), services: newServiceReconciler(b, reports), reports: reports}
+	r := &classReconciler{
+		base: b, pacer: newPacer(clock.RealClock{}), services: newServiceReconciler(b, reports), reports: reports, refused: refused,
+	}
 	if err := r.services.setup(mgr); err != nil {
 		return err
 	}
@@ -62,6 +66,7 @@ func setupClass(mgr manager.Manager, b base) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
 			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
+		WatchesRawSource(source.Channel(refused.changed, handler.EnqueueRequestsFromMapFunc(itself))).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
@@ -85,6 +90,9 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	if class == nil {
 		return r.close(ctx, req.Name)
+	}
+	if class.Spec.AddressPool != nil {
+		return r.allocate(ctx, class)
 	}
 	taken, err := r.targetConflict(ctx, class)
 	if err != nil {
@@ -121,6 +129,7 @@ func (r *classReconciler) close(ctx context.Context, name string) (reconcile.Res
 	r.pacer.forget(name)
 	r.reports.forget(name)
 	r.services.entered.drop(name)
+	r.refused.forget(name)
 	forgetClassMetrics(name)
 	claims, err := r.View.Claims.OfClass(ctx, name)
 	if err != nil {

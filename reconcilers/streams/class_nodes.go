@@ -27,7 +27,7 @@ const claimersAtOnce = 8
 func (r *classReconciler) claimNodes(
 	ctx context.Context, s *proxyState, cm configMap, wanted map[int32]stream.Entry, report *classReport,
 ) error {
-	if s.class.Spec.Service != nil {
+	if !s.class.OnNodes() {
 		return nil
 	}
 	front, err := r.frontOf(ctx, s.class)

@@ -104,6 +104,14 @@ func (b base) writeStatus(
 	ctx context.Context, class *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition,
 ) error {
 	next := class.DeepCopy()
+	next.Status.Addresses = nil
+	return b.writeStatusOf(ctx, class, next, refused, conditions...)
+}
+
+// writeStatusOf writes the status that a class is to have, with these conditions, if it changed.
+func (b base) writeStatusOf(
+	ctx context.Context, class, next *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition,
+) error {
 	next.Status.ObservedGeneration = class.Generation
 	next.Status.Refused = refused[:min(len(refused), maxRefused)]
 	var changed []metav1.Condition

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,9 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.WithPredicates(watch.Becomes(isOutside))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
 			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
+		WatchesRawSource(onEndpoints(b.View, r.streamsForwardedTo)).
+		WatchesRawSource(onPods(mgr, b.View, r.streamsToPod)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamOfService), builder.WithPredicates(only(isForwarded))).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
@@ -66,6 +70,9 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		return watch.Later(r.leaving(ctx, si))
 	}
 	v, err := r.judge(ctx, si)
+	if errors.Is(err, errReading) {
+		return reconcile.Result{RequeueAfter: unread}, nil
+	}
 	if err != nil {
 		return watch.Later(err)
 	}
@@ -150,7 +157,10 @@ func (r *streamReconciler) resolve(
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
-	return missing()
+	if problems, err := missing(); err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	return r.leftOut(ctx, si, class)
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.

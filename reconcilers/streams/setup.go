@@ -1,4 +1,5 @@
-// Package streams opens what StreamIngresses ask for: it writes the ConfigMaps and the Service of each class, and reports on both.
+// Package streams opens what StreamIngresses ask for: it writes the ConfigMaps and the Service of each
+// class, or a Service for each stream, and reports on all of them.
 package streams
 
 import (
@@ -14,5 +15,7 @@ import (
 func Setup(mgr manager.Manager, a access.Access) error {
 	registerStreamMetrics(mgr.GetCache())
 	b := base{a, newLeftovers(clock.RealClock{}, a.Ledger.Grace)}
-	return errors.Join(setupClass(mgr, b), setupFormer(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
+	refused := newRefusedDoors()
+	return errors.Join(
+		setupClass(mgr, b, refused), setupForward(mgr, b, refused), setupFormer(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
 }

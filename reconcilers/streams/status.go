@@ -76,9 +76,10 @@ func (v *verdict) patience(si *v1beta1.StreamIngress, now time.Time) time.Durati
 // unusable are the reasons for which nothing is programmed: the upstream may not be used, or is not there and will not
 // be.
 var unusable = map[string]bool{
-	v1beta1.ReasonRefNotPermitted:  true,
-	v1beta1.ReasonBackendNameTaken: true,
-	v1beta1.ReasonBackendRefused:   true,
+	v1beta1.ReasonRefNotPermitted:           true,
+	v1beta1.ReasonProxyProtocolNotSupported: true,
+	v1beta1.ReasonBackendNameTaken:          true,
+	v1beta1.ReasonBackendRefused:            true,
 }
 
 // programmed finds out whether the proxy has been told about a stream that holds its point.
@@ -93,6 +94,9 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	}
 	port := stream.PortKey{Protocol: v.at.Protocol(), Port: v.at.Port()}
 	refused := refusalOf(v.class, port)
+	if v.class.Spec.AddressPool != nil {
+		return r.forwarded(ctx, v, port, refused)
+	}
 	ref := v.class.ConfigMap(port.Protocol)
 	if ref == nil {
 		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))

@@ -1,0 +1,132 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+const (
+	// IndexForwarded finds the Services of streams that the kernel forwards by their class.
+	IndexForwarded = "forwarded"
+	// IndexMirrored finds the EndpointSlices of such Services by the name of the Service, in one namespace.
+	IndexMirrored = "mirrored"
+)
+
+// addForwardingIndexes adds the indexes of what is written for streams that the kernel forwards.
+func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &corev1.Service{}, IndexForwarded, func(obj client.Object) []string {
+		class, _, ok := ForwardedPort(obj.(*corev1.Service))
+		if !ok {
+			return nil
+		}
+		return []string{class}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", IndexForwarded, err)
+	}
+	err = indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, IndexMirrored, func(obj client.Object) []string {
+		if !IsMirror(obj) {
+			return nil
+		}
+		return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing EndpointSlices by %s: %w", IndexMirrored, err)
+	}
+	return nil
+}
+
+// IsMirror says whether an EndpointSlice is one that Portcullis mirrors for a stream.
+func IsMirror(slice client.Object) bool {
+	return slice.GetLabels()[discoveryv1.LabelManagedBy] == MirrorManager
+}
+
+// isStreamService says whether a Service is of the kind that streams have. Its class can't be changed once it is set.
+func isStreamService(svc *corev1.Service) bool {
+	class := svc.Spec.LoadBalancerClass
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && class != nil && *class == v1beta1.StreamLoadBalancerClass
+}
+
+// IsForwarded says whether a Service is one that Portcullis has made for a stream that the kernel forwards, whichever.
+func IsForwarded(svc *corev1.Service) bool { return isStreamService(svc) && Applied(svc) }
+
+// ForwardedPort is the port that a Service of a stream forwards, and its class; ok is false if it is no such Service, or does not say.
+func ForwardedPort(svc *corev1.Service) (class string, port stream.PortKey, ok bool) {
+	class = svc.Labels[v1beta1.LabelClass]
+	if !isStreamService(svc) || class == "" || len(svc.Spec.Ports) != 1 {
+		return "", stream.PortKey{}, false
+	}
+	port = stream.PortKey{Protocol: v1beta1.Protocol(svc.Spec.Ports[0].Protocol), Port: svc.Spec.Ports[0].Port}
+	return class, port, !claim.Stream(class, port.Protocol, port.Port).IsZero()
+}
+
+// ServiceKey is the name of the Service of a port of a class with an addressPool.
+func ServiceKey(class *v1beta1.StreamIngressClass, port stream.PortKey) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: class.Spec.AddressPool.Namespace, Name: v1beta1.StreamServiceName(class.Name, port.Protocol, port.Port),
+	}
+}
+
+// Forwarded lists the Services of the streams of a class that the kernel forwards.
+func (s *Streams) Forwarded(ctx context.Context, class string) ([]corev1.Service, error) {
+	var list corev1.ServiceList
+	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexForwarded: class})
+	return list.Items, err
+}
+
+// Mirrors lists the EndpointSlices that are mirrored for a Service.
+func (s *Streams) Mirrors(ctx context.Context, service types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
+	var list discoveryv1.EndpointSliceList
+	err := s.objects.Reader.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{IndexMirrored: service.Name})
+	return list.Items, err
+}
+
+// Slice reads an EndpointSlice, nil for none.
+func (s *Streams) Slice(ctx context.Context, key types.NamespacedName) (*discoveryv1.EndpointSlice, error) {
+	return read[discoveryv1.EndpointSlice](ctx, s.objects, key)
+}
+
+// Mirror computes what is to be mirrored for a stream of a class. known is false while the EndpointSlices are not all read. A stream
+// whose upstream, or the port of it, is not there has nothing mirrored.
+func (v *View) Mirror(
+	ctx context.Context, class *v1beta1.StreamIngressClass, si *v1beta1.StreamIngress, at claim.Coordinate,
+) (mirrored stream.Mirrored, known bool, err error) {
+	v.Endpoints.Ask()
+	upstream := types.NamespacedName{Namespace: si.UpstreamNamespace(), Name: si.UpstreamService()}
+	svc, err := v.Service(ctx, upstream)
+	if err != nil {
+		return mirrored, false, err
+	}
+	slices, known := v.Endpoints.Of(upstream)
+	if svc == nil || !known || si.Outside() && !metav1.IsControlledBy(svc, si) {
+		return mirrored, known, nil
+	}
+	number, found := stream.UpstreamPort(si, svc)
+	if !found {
+		return mirrored, true, nil
+	}
+	port := stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}
+	source := stream.MirrorSource{
+		Service: svc, Port: number, Slices: slices,
+		Pod: func(key types.NamespacedName) *corev1.Pod {
+			pod, errPod := v.Pods.Get(ctx, key)
+			if errPod != nil && err == nil {
+				err = errPod
+			}
+			return pod
+		},
+		Outside: func(address string) string { return stream.OutsideEndpoint(class, address, v.Streams.ClusterDomain()) },
+	}
+	mirrored = stream.Mirror(v1beta1.StreamServiceName(class.Name, port.Protocol, port.Port), port, source)
+	return mirrored, true, err
+}

@@ -1,0 +1,116 @@
+package claims
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// streamWants says whether the stream that holds a port is there and wants it, or the Service that forwards the port is still there: a
+// port is open until its Service is gone, and nobody else is to have it before.
+func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	if s.stream != nil {
+		seen = claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
+		if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
+			seen.Wants = stream.Wanted(s.stream, at.Class(), s.held) == at
+		}
+	}
+	if seen.Wants {
+		return seen, nil
+	}
+	open, err := s.isForwarded(ctx, at)
+	if err == nil && open {
+		seen.Exists, seen.Wants = true, true
+	}
+	return seen, err
+}
+
+// isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others
+// look like it.
+func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (bool, error) {
+	class, err := s.view.Class(ctx, at.Class())
+	if err != nil || class == nil || class.Spec.AddressPool == nil {
+		return false, err
+	}
+	svc := &corev1.Service{}
+	found, err := s.read(ctx, kube.ServiceKey(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}), svc)
+	return found && kube.IsForwarded(svc), err
+}
+
+// classWantsAddress says whether a class that holds an address, or a port of one, is there and wants it: the class has it, or asks for
+// it, or Services of its streams are still open there. A port is wanted as long as somebody has a claim on it.
+func (s *holderReading) classWantsAddress(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	class := &v1beta1.StreamIngressClass{}
+	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil {
+		return seen, err
+	}
+	seen.UID, seen.Generation = class.UID, class.Generation
+	if at.Port() != 0 {
+		port := claim.Stream(s.holder.Name, at.Protocol(), at.Port())
+		if seen.Wants, err = s.read(ctx, types.NamespacedName{Name: port.Name()}, &v1beta1.EdgeClaim{}); err != nil {
+			return seen, err
+		}
+		seen.Wants = seen.Wants && hasAddress(class, at.Address())
+	} else {
+		seen.Wants = hasAddress(class, at.Address())
+	}
+	if seen.Wants {
+		return seen, nil
+	}
+	open, err := s.view.Streams.Forwarded(ctx, s.holder.Name)
+	for i := range open {
+		if lists(&open[i], at) {
+			seen.Exists, seen.Wants = true, true
+		}
+	}
+	return seen, err
+}
+
+// hasAddress says whether a class has an address, or asks for it.
+func hasAddress(class *v1beta1.StreamIngressClass, ip netip.Addr) bool {
+	if class.Spec.AddressPool == nil {
+		return false
+	}
+	asked, _ := stream.RequestedAddresses(class)
+	return slices.Contains(asked, ip) || slices.Contains(stream.ClassAddresses(class), ip)
+}
+
+// lists says whether a Service is open at an address, or at a port of one. Tenants can't write its status.
+func lists(svc *corev1.Service, at claim.Coordinate) bool {
+	_, port, _ := kube.ForwardedPort(svc)
+	if at.Port() != 0 && (port.Port != at.Port() || port.Protocol != at.Protocol()) {
+		return false
+	}
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(ingress corev1.LoadBalancerIngress) bool {
+		ip, err := netip.ParseAddr(ingress.IP)
+		return err == nil && ip == at.Address()
+	})
+}
+
+// onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone.
+func (r *claimReconciler) onForwarded() handler.TypedEventHandler[client.Object, claimRequest] {
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			class, port, ok := kube.ForwardedPort(e.Object.(*corev1.Service))
+			if !ok {
+				return
+			}
+			q.Add(claimRequest{Holder: claim.ClassHolder(class)})
+			c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+			if err == nil && c != nil {
+				q.Add(claimRequest{Holder: claim.HolderOf(c)})
+			}
+		},
+	}
+}

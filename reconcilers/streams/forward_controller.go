@@ -1,0 +1,192 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// forwardReconciler has the kernel of the nodes forward the ports of classes with an addressPool: each port has a Service of its
+// own. The unit of work is the port, told by the name of the claim on it, so that what one stream costs does not grow with the others;
+// a request with a namespace is for a Service, of which it has yet to be found out whether it is that of a port.
+type forwardReconciler struct {
+	base
+	refused *refusedDoors
+}
+
+// forwarders is how many ports are looked at at once: each takes three writes.
+const forwarders = 8
+
+// unread is how long to wait for EndpointSlices that are being read.
+const unread = time.Second
+
+// door is a port of a class, as it is now.
+type door struct {
+	class *v1beta1.StreamIngressClass
+	at    claim.Coordinate
+	port  stream.PortKey
+	key   types.NamespacedName
+	// service is nil where there is none.
+	service *corev1.Service
+}
+
+// +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+
+// Reconcile forwards one port to where its stream leads, or to nowhere.
+func (r *forwardReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Namespace != "" {
+		return r.find(ctx, req.NamespacedName)
+	}
+	at, err := claim.Parse(req.Name)
+	if err != nil || !at.IsStream() {
+		return reconcile.Result{}, nil //nolint:nilerr // a claim that Portcullis has not written
+	}
+	class, err := r.View.Class(ctx, at.Class())
+	if err != nil || class == nil || class.Spec.AddressPool == nil {
+		return reconcile.Result{}, err
+	}
+	d := &door{class: class, at: at, port: stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}}
+	d.key = kube.ServiceKey(class, d.port)
+	if d.service, err = r.View.Service(ctx, d.key); err != nil {
+		return reconcile.Result{}, err
+	}
+	si, err := r.granted(ctx, d)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if si == nil {
+		r.refused.clear(d)
+		return r.close(ctx, d.key, d.service)
+	}
+	return r.open(ctx, d, si)
+}
+
+// granted is the stream that holds a port, wants it and may lead where it does, nil for none.
+func (r *forwardReconciler) granted(ctx context.Context, d *door) (*v1beta1.StreamIngress, error) {
+	c, err := r.View.Claim(ctx, d.at.Name())
+	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
+		return nil, err
+	}
+	holder := claim.HolderOf(c)
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) *v1beta1.StreamIngress {
+		si := f.Stream(holder.Key())
+		if si == nil {
+			return nil
+		}
+		if name := kube.ClassName(si); name != "" && name != d.class.Name {
+			return nil
+		}
+		if stream.Wanted(si, d.class.Name, f.Held(holder)) != d.at || len(stream.Consent(f, si, d.class)) > 0 {
+			return nil
+		}
+		return si
+	})
+}
+
+// open writes what a port needs: its Service, then the EndpointSlices, then the addresses, which the nodes forward from then on.
+func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.StreamIngress) (reconcile.Result, error) {
+	addresses := stream.ClassAddresses(d.class)
+	if len(addresses) == 0 && d.service == nil {
+		r.refused.clear(d)
+		return reconcile.Result{}, nil // the status of the class says why, and its change brings the port back here
+	}
+	if d.service != nil && !kube.IsForwarded(d.service) {
+		return r.refuse(d, v1beta1.ReasonServiceNameTaken, fmt.Sprintf(
+			"the stream needs a Service %s, and one of that name exists that Portcullis has not made: delete it", d.key))
+	}
+	held, err := r.claimFront(ctx, d)
+	if err != nil {
+		return watch.Later(err)
+	}
+	if len(held) > 0 {
+		r.refused.set(d, v1beta1.ReasonPortRefused, held[0].Err.Detail)
+		return r.close(ctx, d.key, d.service)
+	}
+	mirrored, known, err := r.View.Mirror(ctx, d.class, si, d.at)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !known {
+		return reconcile.Result{RequeueAfter: unread}, nil
+	}
+	switch err := r.write(ctx, d, addresses, mirrored); {
+	case err == nil:
+		r.refused.clear(d)
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
+	default:
+		return r.failed(d, err)
+	}
+}
+
+// claimFront claims what the port takes of the addresses that the class shares. problems say who else has it.
+func (r *forwardReconciler) claimFront(ctx context.Context, d *door) (refusal.Problems, error) {
+	front, err := r.frontOf(ctx, d.class)
+	if err != nil || front == nil {
+		return nil, err
+	}
+	held, err := r.claimFrontPort(ctx, front, d.port)
+	if err != nil || held == nil {
+		return nil, err
+	}
+	return front.Refused(r.View.LoadBalancers.ReservedNodePorts, held.At, held.Claim), nil
+}
+
+// close takes away what forwards a port: the Service first, and with it the door; then the EndpointSlices, which the garbage
+// collector would have, too.
+func (r *forwardReconciler) close(ctx context.Context, key types.NamespacedName, svc *corev1.Service) (reconcile.Result, error) {
+	if svc != nil && !kube.IsForwarded(svc) {
+		return reconcile.Result{}, nil
+	}
+	mirrors, err := r.View.Streams.Mirrors(ctx, key)
+	if err != nil || svc == nil && len(mirrors) == 0 {
+		return reconcile.Result{}, err
+	}
+	if svc == nil {
+		if _, err := r.Kinds.Check(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
+		return watch.Later(r.removeMirrors(ctx, mirrors))
+	}
+	keep, err := r.mayClose(ctx, svc)
+	if err != nil || keep > 0 {
+		return reconcile.Result{RequeueAfter: keep}, err
+	}
+	return watch.Later(r.removeService(ctx, svc))
+}
+
+// find finds the port whose Service this is, or was. One that is none's goes: that of a class that is gone, or writes elsewhere by now.
+func (r *forwardReconciler) find(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	svc, err := r.View.Service(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if svc != nil {
+		name, port, ok := kube.ForwardedPort(svc)
+		if !ok {
+			return reconcile.Result{}, nil
+		}
+		class, err := r.View.Class(ctx, name)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if class != nil && class.Spec.AddressPool != nil && kube.ServiceKey(class, port) == key {
+			return r.Reconcile(ctx, watch.ForName(claim.Stream(name, port.Protocol, port.Port).Name()))
+		}
+	}
+	return r.close(ctx, key, svc)
+}

@@ -1,0 +1,256 @@
+package streams
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
+	r := &forwardReconciler{base: b, refused: refused}
+	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
+		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(itsPort), builder.WithPredicates(only(isForwarded))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOfMirror), builder.WithPredicates(only(kube.IsMirror))).
+		WatchesRawSource(onEndpoints(b.View, r.portsTo)).
+		WatchesRawSource(onPods(mgr, b.View, r.portsToPod)).
+		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
+			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
+		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: forwarders, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(b.View, b.Kinds, r))
+}
+
+// only lets through what an object that is something, or was, concerns.
+func only(is func(client.Object) bool) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return is(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return is(e.Object) },
+	}
+}
+
+func isForwarded(obj client.Object) bool { return kube.IsForwarded(obj.(*corev1.Service)) }
+
+// doorsChanged leaves out changes of a class that concern no port of it.
+func doorsChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta1.StreamIngressClass), e.ObjectNew.(*v1beta1.StreamIngressClass)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			!slices.Equal(before.Status.Addresses, after.Status.Addresses)
+	}}
+}
+
+// endpointChanged leaves out changes of a Pod after which the same addresses are its own.
+func endpointChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := kube.PodOf(e.ObjectOld), kube.PodOf(e.ObjectNew)
+		return before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
+			!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs)
+	}}
+}
+
+// onEndpoints is the source of what is looked at when EndpointSlices of a Service have changed.
+func onEndpoints(view *kube.View, find func(context.Context, types.NamespacedName) []reconcile.Request) source.Source {
+	var add atomic.Pointer[func(types.NamespacedName)] // nil until the queue is there: all is looked at then anyway
+	view.Endpoints.OnChange(func(service types.NamespacedName) {
+		if add := add.Load(); add != nil && service.Name != "" {
+			(*add)(service)
+		}
+	})
+	return source.Func(func(ctx context.Context, q watch.Queue) error {
+		add.Store(new(func(service types.NamespacedName) { watch.Add(q, find(ctx, service)) }))
+		return nil
+	})
+}
+
+// onPods is the source of what is looked at when the addresses of a Pod have changed. Pods are not watched for that before a class has
+// the kernel forward its ports: nothing else may need them, and there are many.
+func onPods(mgr manager.Manager, view *kube.View, find handler.MapFunc) source.Source {
+	pods := source.Kind(mgr.GetCache(), client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(find), endpointChanged())
+	return source.Func(func(ctx context.Context, q watch.Queue) error {
+		go func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-view.Endpoints.Asked():
+			}
+			if err := pods.Start(ctx, q); err != nil {
+				log.FromContext(ctx).Error(err, "could not watch Pods")
+			}
+		}()
+		return nil
+	})
+}
+
+// portOfClaim finds the port that a claim is on.
+func (r *forwardReconciler) portOfClaim(ctx context.Context, c client.Object) []reconcile.Request {
+	at, err := claim.Parse(c.GetName())
+	if err != nil || !at.IsStream() || !r.isForwarding(ctx, at.Class()) {
+		return nil
+	}
+	return []reconcile.Request{watch.ForName(at.Name())}
+}
+
+// isForwarding says whether a class has the kernel forward its ports.
+func (r *forwardReconciler) isForwarding(ctx context.Context, class string) bool {
+	found, err := r.View.Class(ctx, class)
+	return err == nil && found != nil && found.Spec.AddressPool != nil
+}
+
+// portsOfClass finds the ports of a class, and the Services that it has, or had.
+func (r *forwardReconciler) portsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	services, err := r.View.Streams.Forwarded(ctx, class.GetName())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Services of a class", "class", class.GetName())
+	}
+	for i := range services {
+		requests = append(requests, watch.ForObject(&services[i]))
+	}
+	if class.(*v1beta1.StreamIngressClass).Spec.AddressPool == nil {
+		return requests
+	}
+	claims, err := r.View.Claims.OfClass(ctx, class.GetName())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims of a class", "class", class.GetName())
+	}
+	for at := range claims {
+		requests = append(requests, watch.ForName(at.Name()))
+	}
+	for _, refused := range class.(*v1beta1.StreamIngressClass).Status.Refused {
+		requests = append(requests, watch.ForName(claim.Stream(class.GetName(), refused.Protocol, refused.Port).Name()))
+	}
+	return requests
+}
+
+// portsOf finds the ports that streams hold.
+func (r *forwardReconciler) portsOf(ctx context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
+	var requests []reconcile.Request
+	for i := range streams {
+		requests = append(requests, r.portsOfStream(ctx, &streams[i])...)
+	}
+	return requests
+}
+
+func (r *forwardReconciler) portsOfStream(ctx context.Context, si client.Object) []reconcile.Request {
+	held, err := r.View.Claims.Held(ctx, claim.StreamHolder(si.GetNamespace(), si.GetName()))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims of a StreamIngress", "streamIngress", client.ObjectKeyFromObject(si))
+	}
+	var requests []reconcile.Request
+	for _, at := range held {
+		if r.isForwarding(ctx, at.Class()) {
+			requests = append(requests, watch.ForName(at.Name()))
+		}
+	}
+	return requests
+}
+
+// portsTo finds the ports that lead to a Service.
+func (r *forwardReconciler) portsTo(ctx context.Context, service types.NamespacedName) []reconcile.Request {
+	return r.portsOf(ctx, r.streamsTo(ctx, service))
+}
+
+func (r *forwardReconciler) portsToUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.portsTo(ctx, client.ObjectKeyFromObject(obj))
+}
+
+func (r *forwardReconciler) portsThrough(ctx context.Context, si client.Object) []reconcile.Request {
+	return r.portsTo(ctx, outsideServiceOf(si))
+}
+
+// portsToPod finds the ports that lead to a Pod.
+func (r *forwardReconciler) portsToPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, service := range r.View.Endpoints.WithPod(client.ObjectKeyFromObject(pod)) {
+		requests = append(requests, r.portsTo(ctx, service)...)
+	}
+	return requests
+}
+
+// everyPort finds the ports of all classes.
+func (r *forwardReconciler) everyPort(ctx context.Context) []reconcile.Request {
+	classes, err := r.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes")
+	}
+	var requests []reconcile.Request
+	for i := range classes {
+		requests = append(requests, r.portsOfClass(ctx, &classes[i])...)
+	}
+	return requests
+}
+
+// itself asks for a look at an object.
+func itself(_ context.Context, obj client.Object) []reconcile.Request {
+	return []reconcile.Request{watch.ForObject(obj)}
+}
+
+// itsPort asks for a look at the port that a Service forwards, or did, and at the Service.
+func itsPort(_ context.Context, svc client.Object) []reconcile.Request {
+	requests := []reconcile.Request{watch.ForObject(svc)}
+	if class, port, ok := kube.ForwardedPort(svc.(*corev1.Service)); ok {
+		requests = append(requests, watch.ForName(claim.Stream(class, port.Protocol, port.Port).Name()))
+	}
+	return requests
+}
+
+// serviceOfMirror asks for a look at the Service of an EndpointSlice.
+func serviceOfMirror(_ context.Context, slice client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{
+		Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName],
+	}}}
+}
+
+// streamsForwardedTo finds the streams to a Service, those of any class: which endpoints are left out is told by their status.
+func (r *streamReconciler) streamsForwardedTo(ctx context.Context, service types.NamespacedName) []reconcile.Request {
+	return requestsFor(r.streamsTo(ctx, service))
+}
+
+// streamsToPod finds the streams that lead to a Pod, as far as the kernel forwards any.
+func (r *streamReconciler) streamsToPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, service := range r.View.Endpoints.WithPod(client.ObjectKeyFromObject(pod)) {
+		requests = append(requests, r.streamsForwardedTo(ctx, service)...)
+	}
+	return requests
+}
+
+// streamOfService finds the stream whose port a Service forwards.
+func (r *streamReconciler) streamOfService(ctx context.Context, svc client.Object) []reconcile.Request {
+	class, port, ok := kube.ForwardedPort(svc.(*corev1.Service))
+	if !ok {
+		return nil
+	}
+	c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: claim.HolderOf(c).Key()}}
+}

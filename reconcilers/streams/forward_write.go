@@ -1,0 +1,202 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
+)
+
+// write writes what differs. A Service that is made now comes back with an event, as its UID is needed for all else.
+func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []netip.Addr, mirrored stream.Mirrored) error {
+	if d.service == nil {
+		return r.place(ctx, streamService(d, addresses))
+	}
+	next := d.service.DeepCopy()
+	shape(d, next, addresses)
+	if !equality.Semantic.DeepEqual(next, d.service) {
+		return write.Change(ctx, r.Writer, d.service, next)
+	}
+	if err := r.writeMirrors(ctx, d, mirrored); err != nil {
+		return err
+	}
+	ingress := ingressOf(addresses)
+	if equality.Semantic.DeepEqual(d.service.Status.LoadBalancer.Ingress, ingress) {
+		return nil
+	}
+	next.Status.LoadBalancer = corev1.LoadBalancerStatus{Ingress: ingress}
+	_, err := write.ChangeStatus(ctx, r.Writer, d.service, next)
+	return err
+}
+
+// place makes the Service where nothing is. Whoever has another of that name there by now keeps it.
+func (r *forwardReconciler) place(ctx context.Context, apply *corev1ac.ServiceApplyConfiguration) error {
+	return r.Writer.Apply(ctx, apply, write.AsOwner[0])
+}
+
+// streamService is the Service of a port.
+func streamService(d *door, addresses []netip.Addr) *corev1ac.ServiceApplyConfiguration {
+	svc := &corev1.Service{}
+	shape(d, svc, addresses)
+	port := svc.Spec.Ports[0]
+	spec := corev1ac.ServiceSpec().WithType(svc.Spec.Type).WithLoadBalancerClass(*svc.Spec.LoadBalancerClass).
+		WithAllocateLoadBalancerNodePorts(false).WithExternalTrafficPolicy(svc.Spec.ExternalTrafficPolicy).
+		WithIPFamilyPolicy(*svc.Spec.IPFamilyPolicy).WithIPFamilies(svc.Spec.IPFamilies...).
+		WithPorts(corev1ac.ServicePort().WithName(port.Name).WithProtocol(port.Protocol).WithPort(port.Port).WithTargetPort(port.TargetPort))
+	return corev1ac.Service(d.key.Name, d.key.Namespace).WithLabels(svc.Labels).WithSpec(spec)
+}
+
+// shape gives a Service what is ours of it, and leaves all else. It has no selector, so that nobody but Portcullis says which
+// endpoints it has, and no node ports, of which there are few.
+func shape(d *door, svc *corev1.Service, addresses []netip.Addr) {
+	if svc.Labels == nil {
+		svc.Labels = map[string]string{}
+	}
+	svc.Labels[v1beta1.LabelClass] = d.class.Name
+	spec := &svc.Spec
+	spec.Type, spec.LoadBalancerClass, spec.Selector = corev1.ServiceTypeLoadBalancer, ptr.To(v1beta1.StreamLoadBalancerClass), nil
+	spec.AllocateLoadBalancerNodePorts = ptr.To(false)
+	spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	if d.class.Spec.ExternalTrafficPolicy == v1beta1.ExternalTrafficLocal {
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	}
+	port := corev1.ServicePort{
+		Name: d.port.Name(), Protocol: corev1.Protocol(d.port.Protocol), Port: d.port.Port, TargetPort: intstr.FromInt32(d.port.Port),
+	}
+	if len(spec.Ports) == 1 {
+		port.NodePort = spec.Ports[0].NodePort // none, unless there were some before, and the API server gives them back by itself
+	}
+	spec.Ports = []corev1.ServicePort{port}
+	shapeFamilies(spec, addresses)
+}
+
+// shapeFamilies gives a Service the IP families of its addresses, as far as the cluster has them. The first one can't be changed, and
+// while there is no address all stay.
+func shapeFamilies(spec *corev1.ServiceSpec, addresses []netip.Addr) {
+	policy := corev1.IPFamilyPolicySingleStack
+	if len(addresses) > 1 {
+		policy = corev1.IPFamilyPolicyPreferDualStack
+	}
+	if len(spec.IPFamilies) == 0 && len(addresses) == 1 {
+		spec.IPFamilies = []corev1.IPFamily{addresspool.FamilyOf(addresses[0])}
+	}
+	if spec.IPFamilyPolicy == nil || len(addresses) > 1 {
+		spec.IPFamilyPolicy = &policy
+	}
+}
+
+// ingressOf are addresses as the status of a Service lists them.
+func ingressOf(addresses []netip.Addr) []corev1.LoadBalancerIngress {
+	var ingress []corev1.LoadBalancerIngress
+	for _, ip := range addresses {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: ip.String(), IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)})
+	}
+	return ingress
+}
+
+// writeMirrors writes the EndpointSlices of a port that differ, those that come before those that go, so that no endpoint is missing
+// meanwhile.
+func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored stream.Mirrored) error {
+	stored, err := r.View.Streams.Mirrors(ctx, d.key)
+	if err != nil {
+		return err
+	}
+	for i := range mirrored.Slices {
+		wanted := &mirrored.Slices[i]
+		at := slices.IndexFunc(stored, func(s discoveryv1.EndpointSlice) bool { return s.Name == wanted.Name })
+		if at < 0 {
+			err = r.createMirror(ctx, d, wanted)
+		} else {
+			err = r.changeMirror(ctx, &stored[at], wanted)
+		}
+		if err != nil {
+			return fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err)
+		}
+	}
+	isStale := func(s discoveryv1.EndpointSlice) bool {
+		return !slices.ContainsFunc(mirrored.Slices, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
+	}
+	return r.removeMirrors(ctx, slices.DeleteFunc(stored, func(s discoveryv1.EndpointSlice) bool { return !isStale(s) }))
+}
+
+// createMirror makes an EndpointSlice. The garbage collector takes it away with its Service.
+func (r *forwardReconciler) createMirror(ctx context.Context, d *door, wanted *discoveryv1.EndpointSlice) error {
+	slice := wanted.DeepCopy()
+	slice.Namespace = d.key.Namespace
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: d.key.Name, discoveryv1.LabelManagedBy: kube.MirrorManager}
+	slice.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Service", Name: d.service.Name, UID: d.service.UID, Controller: ptr.To(true),
+	}}
+	return write.Create(ctx, r.Writer, slice)
+}
+
+// changeMirror changes an EndpointSlice that differs. Its address type can't be changed.
+func (r *forwardReconciler) changeMirror(ctx context.Context, stored, wanted *discoveryv1.EndpointSlice) error {
+	if stream.SameSlice(stored, wanted) {
+		return nil
+	}
+	if stored.AddressType != wanted.AddressType {
+		return write.Remove(ctx, r.Writer, stored) // its end brings the port back here
+	}
+	next := stored.DeepCopy()
+	next.Endpoints, next.Ports = wanted.Endpoints, wanted.Ports
+	return write.Change(ctx, r.Writer, stored, next)
+}
+
+func (r *forwardReconciler) removeMirrors(ctx context.Context, stale []discoveryv1.EndpointSlice) error {
+	var errs []error
+	for i := range stale {
+		errs = append(errs, write.Remove(ctx, r.Writer, &stale[i]))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *forwardReconciler) removeService(ctx context.Context, svc *corev1.Service) error {
+	if svc.DeletionTimestamp != nil {
+		return nil
+	}
+	return write.Remove(ctx, r.Writer, svc)
+}
+
+// failed reports what the API server has refused to write; all else is tried again.
+func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error) {
+	if !write.IsRefusal(err) {
+		return reconcile.Result{}, err
+	}
+	if outOfClusterIPs(err) {
+		return r.refuse(d, v1beta1.ReasonClusterIPsExhausted, "the cluster has no cluster IP left for the Service of the stream: "+err.Error())
+	}
+	return r.refuse(d, v1beta1.ReasonServiceRefused, fmt.Sprintf("Service %s: %s", d.key, err))
+}
+
+// refuse reports a port that can't be forwarded, and has it tried again later.
+func (r *forwardReconciler) refuse(d *door, reason, message string) (reconcile.Result, error) {
+	r.refused.set(d, reason, message)
+	return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+}
+
+// outOfClusterIPs says whether these are the words of the API server when no cluster IP is left; it has no reason of its own for that
+// (k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go).
+func outOfClusterIPs(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "failed to allocate IP") || strings.Contains(text, "failed to allocate a serviceIP") ||
+		strings.Contains(text, "failed to allocate") && strings.Contains(text, "ClusterIP")
+}
