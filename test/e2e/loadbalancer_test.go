@@ -147,26 +147,34 @@ func balancedAt(t *testing.T, namespace, name string, want ...string) {
 // answered.
 func reached(t *testing.T, address string) []string {
 	t.Helper()
+	names, _ := reachedBy(t, address+":80", "tcp", "udp")
+	return names
+}
+
+// reachedBy does the same for an address with a port, and some protocols. It also returns who asked, as far as the pods saw.
+func reachedBy(t *testing.T, address string, protocols ...string) (names, clients []string) {
+	t.Helper()
 	binary, err := echo()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
 	eventually(t, "the client to be answered at "+address, func() error {
-		names = nil
-		for _, protocol := range []string{"tcp", "udp"} {
+		names, clients = nil, nil
+		for _, protocol := range protocols {
 			for range 8 {
-				out, err := exec.Command(target.script, "client", binary, protocol, address+":80").CombinedOutput()
+				out, err := exec.Command(target.script, "client", binary, protocol, address).CombinedOutput()
 				if err != nil {
 					return fmt.Errorf("%s: %w: %s", protocol, err, out)
 				}
-				names = append(names, strings.TrimSpace(string(out)))
+				name, client, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+				names, clients = append(names, name), append(clients, client)
 			}
 		}
 		return nil
 	})
 	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(clients)
+	return slices.Compact(names), slices.Compact(clients)
 }
 
 // TestPoolAddress sends traffic from outside to a pod, through an address of a pool that a node has.

@@ -1,7 +1,7 @@
 // Command echo is what the end-to-end tests send traffic to, and with what. Without arguments it answers on port 8080, by
-// TCP and UDP, with the name of its host. With a protocol and an address it asks there, and prints the answer. With "visit"
-// before them it asks ten times a second until its standard input ends, prints every attempt that failed, and in the end
-// how many there were.
+// TCP and UDP, with the name of its host and the address of who asks. With a protocol and an address it asks there, and prints
+// the answer. With "visit" before them it asks ten times a second until its standard input ends, prints every attempt that
+// failed, and in the end how many there were.
 package main
 
 import (
@@ -95,7 +95,7 @@ func serve() error {
 	go func() {
 		for question := make([]byte, 300); ; {
 			if _, from, err := packets.ReadFrom(question); err == nil {
-				_, _ = packets.WriteTo([]byte(name+"\n"), from)
+				_, _ = packets.WriteTo([]byte(answerTo(name, from)), from)
 			}
 		}
 	}()
@@ -104,7 +104,13 @@ func serve() error {
 		if err != nil {
 			return err
 		}
-		_, _ = io.WriteString(conn, name+"\n")
+		_, _ = io.WriteString(conn, answerTo(name, conn.RemoteAddr()))
 		_ = conn.Close()
 	}
+}
+
+// answerTo is what a client is answered: who answers, and who asks as far as the host sees.
+func answerTo(name string, client net.Addr) string {
+	host, _, _ := net.SplitHostPort(client.String())
+	return name + " " + host + "\n"
 }
