@@ -36,7 +36,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	services := kube.NewKeyMutex[types.NamespacedName]()
 	return errors.Join(
 		loadbalancers.Setup(mgr, a, services),
-		streams.Setup(mgr, a),
+		streams.Setup(mgr, a, services),
 		ingresses.Setup(mgr, a),
 		claims.Setup(mgr, a, claims.Options{Services: services, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -18,7 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=fail,sideEffects=None,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=create;update,versions=v1beta1,name=streamingressclass.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
+// +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=fail,sideEffects=NoneOnDryRun,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=create;update,versions=v1beta1,name=streamingressclass.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-nginx-stream-jeffthecoder-xyz-v1beta1-streamingressclass,mutating=false,failurePolicy=ignore,sideEffects=None,groups=nginx-stream.jeffthecoder.xyz,resources=streamingressclasses,verbs=delete,versions=v1beta1,name=streamingressclass-delete.nginx-stream.jeffthecoder.xyz,admissionReviewVersions=v1,timeoutSeconds=3,matchPolicy=Equivalent
 
 // classValidator decides on StreamIngressClasses.
@@ -85,35 +86,66 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 	}
 	d.problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 		problems := append(stream.CheckClass(class), stream.ClassTargets(f, stream.NewTargets(before, class), nil)...)
-		if len(problems) == 0 && class.Spec.AddressPool != nil {
-			var awaited refusal.Problems
-			awaited, problems = poolOf(f, before, class, v.ledger)
-			d.warnings = append(d.warnings, warn(awaited)...)
-		}
 		if before == nil {
 			return problems
 		}
 		problems = append(problems, stream.ClassChange(before, class, served)...)
 		return append(problems, stream.ClassConsent(f, before, class, streams)...)
 	})
-	return d, err
+	if err != nil || len(d.problems) > 0 {
+		return d, err
+	}
+	addresses, err := v.addresses(ctx, before, class)
+	return decision{warnings: append(d.warnings, addresses.warnings...), problems: addresses.problems}, err
 }
 
-// poolOf decides on what a class asks of its pool. What it asks for by name it must be able to have, where it has not asked for that
-// before; that there is no pool, or no free address, may change: of that it is warned.
-func poolOf(f allocator.Facts, before, class *v1beta1.StreamIngressClass, ledger *claim.Ledger) (awaited, problems refusal.Problems) {
-	asksAnew := before == nil || !equality.Semantic.DeepEqual(before.Spec.AddressPool, class.Spec.AddressPool)
-	for _, p := range allocator.ForClass(f, class, ledger.GraceLeft).Problems {
+// addresses decides on what a class asks of its pool, and claims the addresses that it asks for by name. Those it must be able to have,
+// where it has not asked for them before; that there is no pool, or no free address, may change: of that it is warned.
+func (v *classValidator) addresses(ctx context.Context, before, class *v1beta1.StreamIngressClass) (d decision, err error) {
+	if class.Spec.AddressPool == nil || before != nil && equality.Semantic.DeepEqual(before.Spec.AddressPool, class.Spec.AddressPool) {
+		return d, nil
+	}
+	// The pool may have been made a moment ago.
+	decided, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) allocator.Decision {
+		return allocator.ForClass(f, class, v.ledger.GraceLeft)
+	})
+	for _, p := range decided.Problems {
 		switch p.Reason {
 		case v1beta1.ReasonAddressPoolNotFound, v1beta1.ReasonNoFreeAddress:
-			awaited = append(awaited, p)
+			d.warnings = append(d.warnings, warn(refusal.Problems{p})...)
 		default:
-			if asksAnew {
-				problems = append(problems, p)
-			}
+			d.problems = append(d.problems, p)
 		}
 	}
-	return awaited, problems
+	if err != nil || len(d.problems) > 0 || len(class.Spec.AddressPool.Addresses) == 0 {
+		return d, err
+	}
+	for _, allocation := range decided.Allocations {
+		if d.problems, err = v.reserve(ctx, class, allocation); err != nil || len(d.problems) > 0 {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// reserve claims an address for a class.
+func (v *classValidator) reserve(
+	ctx context.Context, class *v1beta1.StreamIngressClass, allocation allocator.Allocation,
+) (refusal.Problems, error) {
+	by := claim.Claimant{Holder: claim.ClassHolder(class.Name), UID: class.UID, Generation: class.Generation}
+	for _, at := range allocation.Points {
+		err := reserving(ctx, v.ledger)(ctx, by, nil, at)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
+			kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+			return kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+				return allocator.ClassConflict(f, class, allocation.Address, held.Claim, v.ledger.GraceLeft(held.Claim))
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // otherDefaults warns when several classes are the default one.

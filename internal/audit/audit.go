@@ -100,7 +100,7 @@ func (f *Facts) listens(c *entry, at claim.Coordinate) bool {
 	case c.holder.IsClass() && c.asked:
 		return true
 	case c.holder.IsClass() && at.IsAddress():
-		return at.Port() != 0 && has(c.holder.Name)
+		return f.keeps(c.holder.Name, at)
 	case !c.holder.IsClass():
 		return c.class != "" && !f.classes[c.class] && has(c.class)
 	case slices.ContainsFunc(f.onNodes, has):

@@ -58,3 +58,12 @@ func (f *Facts) addAddresses(class *v1beta1.StreamIngressClass) {
 		}
 	}
 }
+
+// keeps says whether a class that does not have an address, as far as it says, has a use for it, or for a port of it: somebody has that
+// port of the class, or, of a class that may come back, any.
+func (f *Facts) keeps(class string, at claim.Coordinate) bool {
+	if at.Port() != 0 {
+		return f.claims[claim.Stream(class, at.Protocol(), at.Port())] != nil
+	}
+	return !f.classes[class] && f.claimed[class]
+}

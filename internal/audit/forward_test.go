@@ -31,6 +31,8 @@ func TestForwarded(t *testing.T) {
 			want: []string{"claim_without_holder " + whole.String(), "point_without_claim " + shared.String()}},
 		"a stream that is gone, and its Service, too": {closed: true, claims: map[claim.Coordinate]claim.Holder{port: claim.StreamHolder("shop", "gone"), whole: kernel},
 			want: []string{"claim_without_holder " + port.String()}},
+		"a class that may come back": {closed: true, classless: true, claims: map[claim.Coordinate]claim.Holder{
+			port: claim.StreamHolder("shop", "s"), whole: kernel}},
 		"a class that is gone": {closed: true, classless: true, claims: map[claim.Coordinate]claim.Holder{whole: kernel},
 			want: []string{"claim_without_holder " + whole.String()}},
 	} {

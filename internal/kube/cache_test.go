@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // cached is a cache of what is in a client, with informers whose events a test makes.
@@ -163,6 +165,7 @@ func TestIndexes(t *testing.T) {
 // forwarding is a Service with the label of a class, of a loadBalancerClass.
 func forwarding(by string) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelClass: "public"}}}
+	svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: stream.FieldManager, Operation: metav1.ManagedFieldsOperationApply}}
 	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &by
 	svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
 	return svc
@@ -173,6 +176,23 @@ func sliceBy(manager string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		discoveryv1.LabelManagedBy: manager, discoveryv1.LabelServiceName: "public-tcp-80",
 	}}}
+}
+
+// TestMirrorsTakeNoMemory caches what anybody may have labeled as a mirror: a hash of what it says is kept, however much that is.
+func TestMirrorsTakeNoMemory(t *testing.T) {
+	large := sliceBy(MirrorManager)
+	for range 1000 {
+		large.Endpoints = append(large.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}, Zone: new(strings.Repeat("x", 1000))})
+	}
+	want := stream.SliceDigest(large)
+	got, err := slimEndpointSlice(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := got.(*discoveryv1.EndpointSlice)
+	if MirrorDigest(kept) != want || want == "" || len(kept.Endpoints)+len(kept.Ports) > 0 {
+		t.Errorf("it keeps %+v, want the digest %q", kept, want)
+	}
 }
 
 func TestCacheOptionsLeaveOutWhatNobodyReads(t *testing.T) {

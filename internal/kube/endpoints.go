@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -261,6 +262,10 @@ func slimWholeSlice(obj any) (any, error) {
 	}
 	internMeta(&slice.TypeMeta, &slice.ObjectMeta)
 	intern(&slice.AddressType)
+	if service == "" { // nobody's
+		slice.Endpoints, slice.Ports = nil, nil
+		return slice, nil
+	}
 	// Decoding leaves room for more of each.
 	slice.Endpoints, slice.Ports = slices.Clone(slice.Endpoints), slices.Clone(slice.Ports)
 	for i := range slice.Endpoints {
@@ -280,6 +285,12 @@ func slimWholeSlice(obj any) (any, error) {
 // of any length.
 func slimEndpoint(e *discoveryv1.Endpoint) {
 	e.Hostname, e.DeprecatedTopology = nil, nil
+	if len(e.Addresses) > 1 { // the API gives the others no meaning
+		e.Addresses = slices.Clone(e.Addresses[:1])
+	}
+	if e.Zone != nil && len(*e.Zone) > validation.LabelValueMaxLength { // no zone of a node
+		e.Zone = nil
+	}
 	internTo(e.NodeName, e.Zone)
 	for _, condition := range []**bool{&e.Conditions.Ready, &e.Conditions.Serving, &e.Conditions.Terminating} {
 		if *condition != nil {
@@ -297,6 +308,8 @@ func slimEndpoint(e *discoveryv1.Endpoint) {
 	if e.Hints == nil {
 		return
 	}
+	tooLong := func(z discoveryv1.ForZone) bool { return len(z.Name) > validation.LabelValueMaxLength }
+	e.Hints.ForZones = slices.DeleteFunc(e.Hints.ForZones, tooLong)
 	for i := range e.Hints.ForZones {
 		intern(&e.Hints.ForZones[i].Name)
 	}

@@ -352,7 +352,7 @@ func TestSlimWholeSlice(t *testing.T) {
 	ref := want.Endpoints[0].TargetRef
 	ref.UID = "two"
 	want.Endpoints[0] = discoveryv1.Endpoint{
-		Addresses: []string{"10.0.0.1", "10.0.0.2"}, TargetRef: ref, NodeName: new("node-1"), Zone: new("east"),
+		Addresses: []string{"10.0.0.1"}, TargetRef: ref, NodeName: new("node-1"), Zone: new("east"),
 		Conditions: discoveryv1.EndpointConditions{Ready: new(true), Terminating: new(false)},
 		Hints: &discoveryv1.EndpointHints{
 			ForZones: []discoveryv1.ForZone{{Name: "east"}}, ForNodes: []discoveryv1.ForNode{{Name: "node-1"}},
@@ -363,6 +363,8 @@ func TestSlimWholeSlice(t *testing.T) {
 	full.Labels[discoveryv1.LabelServiceName], full.Labels[discoveryv1.LabelManagedBy] = "web", "endpointslice-controller.k8s.io"
 	full.Endpoints[0].Hostname, full.Endpoints[0].DeprecatedTopology = new("a"), map[string]string{"example.com/rack": "1"}
 	full.Endpoints[0].TargetRef.ResourceVersion, full.Endpoints[0].TargetRef.FieldPath = "9", "spec"
+	full.Endpoints[0].Addresses = append(full.Endpoints[0].Addresses, "10.0.0.2")
+	full.Endpoints[0].Hints.ForZones = append(full.Endpoints[0].Hints.ForZones, discoveryv1.ForZone{Name: strings.Repeat("x", 1<<20)})
 	full.Endpoints = append(make([]discoveryv1.Endpoint, 0, 100), full.Endpoints...)
 	for _, how := range []string{"once", "twice"} {
 		got, err := slimWholeSlice(full)
@@ -376,10 +378,15 @@ func TestSlimWholeSlice(t *testing.T) {
 	if cap(full.Endpoints) != 1 {
 		t.Errorf("it keeps room for %d endpoints", cap(full.Endpoints))
 	}
-	long := sliceOf("web-1", "", "shop/"+strings.Repeat("x", 1<<20))
+	long := sliceOf("web-1", "web", "shop/"+strings.Repeat("x", 1<<20))
+	long.Endpoints[0].Zone = new(strings.Repeat("x", 1<<20))
 	_, err := slimWholeSlice(long)
-	if kept := len(long.Endpoints[0].TargetRef.Name); err != nil || kept != maxName+1 || long.Labels != nil {
-		t.Errorf("of the long name of a target it keeps %d bytes, and the labels %v, %v", kept, long.Labels, err)
+	if kept := len(long.Endpoints[0].TargetRef.Name); err != nil || kept != maxName+1 || long.Endpoints[0].Zone != nil {
+		t.Errorf("of the long name of a target it keeps %d bytes, and the zone %v, %v", kept, long.Endpoints[0].Zone, err)
+	}
+	nobodys := sliceOf("web-1", "", "shop/a")
+	if _, err := slimWholeSlice(nobodys); err != nil || len(nobodys.Endpoints) > 0 || nobodys.Labels != nil {
+		t.Errorf("of a slice of no Service it keeps %v, %v", nobodys, err)
 	}
 	if got, err := slimWholeSlice("tombstone"); err != nil || got != "tombstone" {
 		t.Errorf("it made %v, %v of another object", got, err)

@@ -25,8 +25,9 @@ const (
 // addForwardingIndexes adds the indexes of what is written for streams that the kernel forwards.
 func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &corev1.Service{}, IndexForwarded, func(obj client.Object) []string {
-		class, _, ok := ForwardedPort(obj.(*corev1.Service))
-		if !ok {
+		svc := obj.(*corev1.Service)
+		class, _, ok := ForwardedPort(svc)
+		if !ok || !IsForwarded(svc) {
 			return nil
 		}
 		return []string{class}
@@ -45,6 +46,12 @@ func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) erro
 	}
 	return nil
 }
+
+// digestKey is the annotation that a cached mirror has in place of what it says; see MirrorDigest.
+const digestKey = "digest"
+
+// MirrorDigest is the stream.SliceDigest of a mirror that came from the cache.
+func MirrorDigest(cached *discoveryv1.EndpointSlice) string { return cached.Annotations[digestKey] }
 
 // IsMirror says whether an EndpointSlice is one that Portcullis mirrors for a stream.
 func IsMirror(slice client.Object) bool {
@@ -89,11 +96,6 @@ func (s *Streams) Mirrors(ctx context.Context, service types.NamespacedName) ([]
 	var list discoveryv1.EndpointSliceList
 	err := s.objects.Reader.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{IndexMirrored: service.Name})
 	return list.Items, err
-}
-
-// Slice reads an EndpointSlice, nil for none.
-func (s *Streams) Slice(ctx context.Context, key types.NamespacedName) (*discoveryv1.EndpointSlice, error) {
-	return read[discoveryv1.EndpointSlice](ctx, s.objects, key)
 }
 
 // Mirror computes what is to be mirrored for a stream of a class. known is false while the EndpointSlices are not all read. A stream

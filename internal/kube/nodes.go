@@ -15,6 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // IndexService finds EndpointSlices by the namespace/name of their Service.
@@ -60,9 +61,10 @@ func slimEndpointSlice(obj any) (any, error) {
 		slimOwnSlice(slim, slice)
 		return slim, nil
 	}
-	if slice.Labels[discoveryv1.LabelManagedBy] == MirrorManager { // it is compared with what it should say
+	if IsMirror(slice) {
 		slim.Labels[discoveryv1.LabelManagedBy] = MirrorManager
-		slim.AddressType, slim.Endpoints, slim.Ports = slice.AddressType, slice.Endpoints, slice.Ports
+		slim.OwnerReferences, slim.AddressType = controllerOf(&slice.ObjectMeta), slice.AddressType
+		slim.Annotations = map[string]string{digestKey: stream.SliceDigest(slice)}
 		return slim, nil
 	}
 	seen := map[string]bool{}

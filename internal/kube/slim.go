@@ -87,6 +87,7 @@ func slimService(obj any) (any, error) {
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
 	}
 	if isStreamService(svc) {
+		svc.ManagedFields = applied(&before)
 		s.AllocateLoadBalancerNodePorts = allocates
 	}
 	svc.Status = corev1.ServiceStatus{LoadBalancer: svc.Status.LoadBalancer}

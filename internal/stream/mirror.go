@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -25,6 +24,9 @@ const (
 	maxMirrored = 1000
 	// maxMirrorText is how long what Mirrored says is at most, in bytes: it stands in the status of a stream.
 	maxMirrorText = 512
+	// maxSlices is how many EndpointSlices are written for a port: Kubernetes itself makes more for a Service with more than 10,000 Pods
+	// only, and whoever may write them could have any number written for each of their streams.
+	maxSlices = 100
 	// mirrorTexts is how many endpoints it names.
 	mirrorTexts = 3
 )
@@ -46,7 +48,8 @@ type MirrorSource struct {
 type Mirrored struct {
 	// Slices have Name, AddressType, Endpoints and Ports (one), nothing else, and are ordered by name.
 	Slices []discoveryv1.EndpointSlice
-	// LeftOut is how many endpoints were left out: those of which no address may be forwarded to.
+	// LeftOut is how many endpoints were left out: those of which no address may be forwarded to. One that is not ready does not count:
+	// a Pod that ends is gone before it is taken out of its slice.
 	LeftOut int
 
 	// service is the upstream, all is how many endpoints it has for the port, and named says of the first few of those that
@@ -72,13 +75,19 @@ func Mirror(service string, port PortKey, from MirrorSource) Mirrored {
 	}
 	m := Mirrored{service: from.Service.Namespace + "/" + from.Service.Name}
 	var left []string
-	for _, slice := range from.Slices {
+	for _, slice := range inNameOrder(from.Slices) {
 		number := numberIn(slice, portName, protocol)
 		if number == 0 {
 			continue
 		}
-		m.all += len(slice.Endpoints)
 		endpoints, out := from.endpoints(slice)
+		if len(m.Slices) == maxSlices {
+			for _, e := range endpoints {
+				out = append(out, fmt.Sprintf("%s: a port has at most %d EndpointSlices", e.Addresses[0], maxSlices))
+			}
+			endpoints = nil
+		}
+		m.all += len(endpoints) + len(out)
 		left = append(left, out...)
 		if len(endpoints) == 0 {
 			continue
@@ -95,6 +104,13 @@ func Mirror(service string, port PortKey, from MirrorSource) Mirrored {
 	m.LeftOut = len(left)
 	m.named = slices.Clone(left[:min(len(left), mirrorTexts)])
 	return m
+}
+
+// inNameOrder are slices in the order of their names, nil ones left out.
+func inNameOrder(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	all = slices.DeleteFunc(slices.Clone(all), func(s *discoveryv1.EndpointSlice) bool { return s == nil })
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // mirrorName is the name of what is written for a slice of the upstream.
@@ -137,7 +153,9 @@ func (s MirrorSource) endpoints(slice *discoveryv1.EndpointSlice) (kept []discov
 		e := &slice.Endpoints[i]
 		addresses, why := s.addresses(slice.AddressType, e)
 		if len(addresses) == 0 {
-			left = append(left, why)
+			if ptr.Deref(e.Conditions.Ready, true) {
+				left = append(left, why)
+			}
 			continue
 		}
 		// Without targetRef: the object is not in the namespace of what is written, and nothing may take it to be.
@@ -146,12 +164,25 @@ func (s MirrorSource) endpoints(slice *discoveryv1.EndpointSlice) (kept []discov
 		}).DeepCopy())
 	}
 	slices.SortFunc(kept, compareEndpoints)
+	// Of several for one address, which the API allows, one is enough: one that is ready, if any is.
+	slices.SortStableFunc(kept, func(a, b discoveryv1.Endpoint) int {
+		order := strings.Compare(a.Addresses[0], b.Addresses[0])
+		return cmp.Or(order, cmp.Compare(notReady(a), notReady(b)))
+	})
+	kept = slices.CompactFunc(kept, func(a, b discoveryv1.Endpoint) bool { return a.Addresses[0] == b.Addresses[0] })
 	for len(kept) > maxMirrored {
 		last := len(kept) - 1
 		left = append(left, fmt.Sprintf("%s: an EndpointSlice has at most %d endpoints", kept[last].Addresses[0], maxMirrored))
 		kept = kept[:last]
 	}
 	return kept, left
+}
+
+func notReady(e discoveryv1.Endpoint) int {
+	if ptr.Deref(e.Conditions.Ready, true) {
+		return 0
+	}
+	return 1
 }
 
 // addresses are those of an endpoint that may be forwarded to, as netip writes them: the API server wants them so. If there are
@@ -276,15 +307,18 @@ func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:max(limit-len(dots), 0)], "") + dots
 }
 
-// SameSlice says whether a stored slice has the endpoints, the ports and the address type of a wanted one. In which order the
-// endpoints are doesn't matter, and a condition that is not there is what the API says it is then.
-func SameSlice(stored, wanted *discoveryv1.EndpointSlice) bool {
-	if stored == nil || wanted == nil {
-		return stored == wanted
+// SliceDigest is a hash of what a slice says: its endpoints, ports and address type. In which order the endpoints are doesn't matter, and
+// a condition that is not there is what the API says it is then. It is what is kept of a slice to compare it, as anybody may make
+// large ones.
+func SliceDigest(slice *discoveryv1.EndpointSlice) string {
+	said, err := json.Marshal(discoveryv1.EndpointSlice{
+		AddressType: slice.AddressType, Endpoints: inOrder(slice.Endpoints), Ports: slice.Ports,
+	})
+	if err != nil {
+		return "" // it has nothing that JSON has no form for
 	}
-	return stored.AddressType == wanted.AddressType && len(stored.Endpoints) == len(wanted.Endpoints) &&
-		equality.Semantic.DeepEqual(stored.Ports, wanted.Ports) &&
-		equality.Semantic.DeepEqual(inOrder(stored.Endpoints), inOrder(wanted.Endpoints))
+	sum := sha256.Sum256(said)
+	return hex.EncodeToString(sum[:16])
 }
 
 // inOrder are endpoints in order and with all their conditions. The slice is a new one; what the endpoints point to is shared.

@@ -399,8 +399,8 @@ func TestMirrorText(t *testing.T) {
 	}
 }
 
-// TestSameSlice compares what is written with what is stored.
-func TestSameSlice(t *testing.T) {
+// TestSliceDigest compares what is written with what is stored.
+func TestSliceDigest(t *testing.T) {
 	wanted := func() *discoveryv1.EndpointSlice {
 		second := endpointOf("db-1", "10.0.0.8")
 		return &Mirror("sti", tcp5432, sourceOf(sliceOf("db-a", discoveryv1.AddressTypeIPv4, fullEndpoint(), second))).Slices[0]
@@ -446,7 +446,7 @@ func TestSameSlice(t *testing.T) {
 			stored := wanted()
 			tc.change(stored)
 			before, to := stored.DeepCopy(), wanted()
-			if SameSlice(stored, to) != tc.want || SameSlice(to, stored) != tc.want {
+			if (SliceDigest(stored) == SliceDigest(to)) != tc.want {
 				t.Errorf("want %v", tc.want)
 			}
 			if diff := cmp.Diff(before, stored) + cmp.Diff(wanted(), to); diff != "" {
@@ -454,7 +454,32 @@ func TestSameSlice(t *testing.T) {
 			}
 		})
 	}
-	if !SameSlice(nil, nil) || SameSlice(nil, wanted()) || SameSlice(wanted(), nil) {
-		t.Error("nil is only the same as nil")
+}
+
+// TestMirrorBounds has no more written than one port needs, whoever writes the slices, and tells nothing of what is about to be taken out.
+func TestMirrorBounds(t *testing.T) {
+	var all []*discoveryv1.EndpointSlice
+	for i := range maxSlices + 3 {
+		all = append(all, sliceOf(fmt.Sprintf("db-%03d", i), discoveryv1.AddressTypeIPv4, endpointOf("db-0", "10.0.0.7")))
+	}
+	slices.Reverse(all)
+	m := Mirror("sti", tcp5432, sourceOf(all...))
+	if len(m.Slices) != maxSlices || m.LeftOut != 3 || !strings.Contains(m.Text(), "a port has at most 100 EndpointSlices") {
+		t.Errorf("%d slices are written, %d endpoints left out: %s", len(m.Slices), m.LeftOut, m.Text())
+	}
+
+	notYet := endpointOf("db-0", "10.0.0.7")
+	notYet.Conditions.Ready = new(false)
+	same := sliceOf("db-a", discoveryv1.AddressTypeIPv4, notYet, endpointOf("db-0", "10.0.0.7"), notYet)
+	m = Mirror("sti", tcp5432, sourceOf(same))
+	if len(m.Slices) != 1 || len(m.Slices[0].Endpoints) != 1 || m.Slices[0].Endpoints[0].Conditions.Ready != nil || m.LeftOut != 0 {
+		t.Errorf("of one address three times, this is written: %+v", m.Slices)
+	}
+
+	gone := endpointOf("gone", "10.0.0.99")
+	gone.Conditions.Ready = new(false)
+	m = Mirror("sti", tcp5432, sourceOf(sliceOf("db-a", discoveryv1.AddressTypeIPv4, gone)))
+	if len(m.Slices) != 0 || m.LeftOut != 0 {
+		t.Errorf("of a Pod that has ended, this is written: %+v, and %s", m.Slices, m.Text())
 	}
 }

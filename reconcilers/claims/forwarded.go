@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -49,26 +50,36 @@ func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (b
 }
 
 // classWantsAddress says whether a class that holds an address, or a port of one, is there and wants it: the class has it, or asks for
-// it, or Services of its streams are still open there. A port is wanted as long as somebody has a claim on it.
+// it, or Services of its streams are still open there. A port is wanted as long as somebody has a claim on it. What a class that is
+// gone has stays as long as its streams have their ports: it may come back.
 func (s *holderReading) classWantsAddress(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
 	class := &v1beta1.StreamIngressClass{}
 	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil {
 		return seen, err
 	}
 	seen.UID, seen.Generation = class.UID, class.Generation
-	if at.Port() != 0 {
+	gone := !seen.Exists
+	switch {
+	case at.Port() != 0:
 		port := claim.Stream(s.holder.Name, at.Protocol(), at.Port())
 		if seen.Wants, err = s.read(ctx, types.NamespacedName{Name: port.Name()}, &v1beta1.EdgeClaim{}); err != nil {
 			return seen, err
 		}
-		seen.Wants = seen.Wants && hasAddress(class, at.Address())
-	} else {
+		seen.Wants = seen.Wants && (gone || hasAddress(class, at.Address()))
+	case gone:
+		ports, err := s.view.Claims.OfClass(ctx, s.holder.Name)
+		if err != nil {
+			return seen, err
+		}
+		seen.Wants = len(ports) > 0
+	default:
 		seen.Wants = hasAddress(class, at.Address())
 	}
+	seen.Exists = seen.Exists || seen.Wants
 	if seen.Wants {
 		return seen, nil
 	}
-	open, err := s.view.Streams.Forwarded(ctx, s.holder.Name)
+	open, err := s.openAt(ctx, class, at)
 	for i := range open {
 		if lists(&open[i], at) {
 			seen.Exists, seen.Wants = true, true
@@ -77,10 +88,27 @@ func (s *holderReading) classWantsAddress(ctx context.Context, at claim.Coordina
 	return seen, err
 }
 
-// hasAddress says whether a class has an address, or asks for it.
+// openAt lists the Services of a class that may be open at an address, or at a port of one: of a port, there is one.
+func (s *holderReading) openAt(ctx context.Context, class *v1beta1.StreamIngressClass, at claim.Coordinate) ([]corev1.Service, error) {
+	if at.Port() == 0 || class.Spec.AddressPool == nil {
+		return s.view.Streams.Forwarded(ctx, s.holder.Name)
+	}
+	svc := &corev1.Service{}
+	found, err := s.read(ctx, kube.ServiceKey(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}), svc)
+	if err != nil || !found {
+		return nil, err
+	}
+	return []corev1.Service{*svc}, nil
+}
+
+// hasAddress says whether a class has an address, or asks for it. One that is new, or has changed, has what it had until its status says
+// what it is given.
 func hasAddress(class *v1beta1.StreamIngressClass, ip netip.Addr) bool {
 	if class.Spec.AddressPool == nil {
 		return false
+	}
+	if class.Status.ObservedGeneration != class.Generation {
+		return true
 	}
 	asked, _ := stream.RequestedAddresses(class)
 	return slices.Contains(asked, ip) || slices.Contains(stream.ClassAddresses(class), ip)
@@ -98,9 +126,18 @@ func lists(svc *corev1.Service, at claim.Coordinate) bool {
 	})
 }
 
-// onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone.
+// onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone, and at those of the class
+// when one is at other addresses.
 func (r *claimReconciler) onForwarded() handler.TypedEventHandler[client.Object, claimRequest] {
 	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			class, _, ok := kube.ForwardedPort(before)
+			if ok && len(before.Status.LoadBalancer.Ingress) > 0 &&
+				!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
+				q.Add(claimRequest{Holder: claim.ClassHolder(class)})
+			}
+		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			class, port, ok := kube.ForwardedPort(e.Object.(*corev1.Service))
 			if !ok {

@@ -98,6 +98,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		return
 	}
 	if class == nil {
+		q.Add(claimRequest{Holder: claim.ClassHolder(at.Class())})
 		served, err := r.View.Claims.Serving(ctx, at.Name())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims for a port of a class that is gone", "class", at.Class())

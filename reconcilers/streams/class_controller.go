@@ -37,12 +37,15 @@ type classReconciler struct {
 	services *serviceReconciler
 	reports  *classReports
 	refused  *refusedDoors
+	// holders locks each holder of addresses: what a class has claimed is not released before its status says so.
+	holders *kube.KeyMutex[types.NamespacedName]
 }
 
-func setupClass(mgr manager.Manager, b base, refused *refusedDoors) error {
+func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kube.KeyMutex[types.NamespacedName]) error {
 	reports := newClassReports()
 	r := &classReconciler{
 		base: b, pacer: newPacer(clock.RealClock{}), services: newServiceReconciler(b, reports), reports: reports, refused: refused,
+		holders: holders,
 	}
 	if err := r.services.setup(mgr); err != nil {
 		return err
@@ -300,8 +303,12 @@ func (r *classReconciler) classesOnPort(ctx context.Context, obj client.Object) 
 	return requests
 }
 
+// classOfClaim finds the class of a port, or the one that has an address.
 func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	at, err := claim.Parse(obj.GetName())
+	if holder := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); err == nil && at.IsAddress() && at.Port() == 0 && holder.IsClass() {
+		return []reconcile.Request{watch.ForName(holder.Name)}
+	}
 	if err != nil || !at.IsStream() {
 		return nil
 	}

@@ -22,13 +22,18 @@ import (
 // addresses by the status.
 func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIngressClass) (reconcile.Result, error) {
 	r.View.Endpoints.Ask()
+	by := claim.Claimant{Holder: claim.ClassHolder(class.Name), UID: class.UID, Generation: class.Generation}
+	unlock, err := r.holders.Lock(ctx, by.Key())
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer unlock()
 	decided, err := kube.Decide(ctx, r.View, func(f *kube.Facts) allocator.Decision {
 		return allocator.ForClass(f, class, r.Ledger.GraceLeft)
 	})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	by := claim.Claimant{Holder: claim.ClassHolder(class.Name), UID: class.UID, Generation: class.Generation}
 	var addresses []string
 	for _, allocation := range decided.Allocations {
 		held, err := r.claimAddress(ctx, class, by, allocation)

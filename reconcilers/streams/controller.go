@@ -48,6 +48,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		WatchesRawSource(onEndpoints(b.View, r.streamsForwardedTo)).
 		WatchesRawSource(onPods(mgr, b.View, r.streamsToPod)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamOfService), builder.WithPredicates(only(isForwarded))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamOfMirror),
+			builder.WithPredicates(only(kube.IsMirror))).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
@@ -108,9 +110,13 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 	if v.resolved, err = r.resolve(ctx, si, v.class); err != nil {
 		return nil, err
 	}
-	if len(v.refusal) == 0 {
-		v.programmed, err = r.programmed(ctx, si, v)
+	if len(v.refusal) > 0 {
+		return v, nil
 	}
+	if err := r.mirror(ctx, si, v); err != nil {
+		return nil, err
+	}
+	v.programmed, err = r.programmed(ctx, si, v)
 	return v, err
 }
 
@@ -157,10 +163,7 @@ func (r *streamReconciler) resolve(
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
-	if problems, err := missing(); err != nil || len(problems) > 0 {
-		return problems, err
-	}
-	return r.leftOut(ctx, si, class)
+	return missing()
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.

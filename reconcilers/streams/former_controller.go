@@ -66,7 +66,10 @@ func requestForFormer(_ context.Context, obj client.Object) []formerRequest {
 	if obj.GetLabels()[v1beta1.LabelClass] == "" || !kube.Applied(obj) {
 		return nil
 	}
-	_, isService := obj.(*corev1.Service)
+	svc, isService := obj.(*corev1.Service)
+	if isService && kube.IsForwarded(svc) {
+		return nil // it is a stream's, and no class names it
+	}
 	return []formerRequest{{isService, client.ObjectKeyFromObject(obj)}}
 }
 

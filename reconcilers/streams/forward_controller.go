@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -113,7 +114,9 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 	}
 	if len(held) > 0 {
 		r.refused.set(d, v1beta1.ReasonPortRefused, held[0].Err.Detail)
-		return r.close(ctx, d.key, d.service)
+		result, err := r.close(ctx, d.key, d.service)
+		result.RequeueAfter = cmp.Or(result.RequeueAfter, watch.RefusedRetry)
+		return result, err
 	}
 	mirrored, known, err := r.View.Mirror(ctx, d.class, si, d.at)
 	if err != nil {

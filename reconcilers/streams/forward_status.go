@@ -3,13 +3,17 @@ package streams
 import (
 	"context"
 	"errors"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -18,16 +22,21 @@ import (
 // errReading says that EndpointSlices are being read, so that nothing can be said of a stream yet.
 var errReading = errors.New("the EndpointSlices of upstreams are still being read")
 
-// forwarded finds out whether the nodes have been told about a stream that holds its point. The addresses are the last that is written.
+// forwarded finds out whether the nodes have been told about a stream that holds its point.
 func (r *streamReconciler) forwarded(
-	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
+	ctx context.Context, si *v1beta1.StreamIngress, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
 ) (metav1.Condition, error) {
 	svc, err := r.View.Service(ctx, kube.ServiceKey(v.class, port))
 	if err != nil {
 		return metav1.Condition{}, err
 	}
 	if refused == nil && svc != nil && kube.IsForwarded(svc) && svc.DeletionTimestamp == nil {
-		if v.addresses = addressesOf(svc); len(v.addresses) > 0 {
+		written, err := r.isForwarded(ctx, si, v, svc)
+		if err != nil {
+			return metav1.Condition{}, err
+		}
+		if written {
+			v.addresses = addressesOf(svc)
 			return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed, Message: "the port is open"}, nil
 		}
 	}
@@ -43,23 +52,47 @@ func (r *streamReconciler) forwarded(
 	return pending, nil
 }
 
-// leftOut says which endpoints of a stream's upstream are not forwarded to, if its class has the kernel forward its ports.
-func (r *streamReconciler) leftOut(
-	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
-) (refusal.Problems, error) {
-	if class.Spec.AddressPool == nil {
-		return nil, nil
+// mirror finds out what is to be mirrored for a stream that holds its point and whose upstream is there, if its class has the kernel
+// forward its ports, and which endpoints are left out.
+func (r *streamReconciler) mirror(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (err error) {
+	if v.class.Spec.AddressPool == nil || len(v.resolved) > 0 {
+		return nil
 	}
-	at := claim.Stream(class.Name, si.ProtocolOrDefault(), max(si.Status.Listen, 1))
-	mirrored, known, err := r.View.Mirror(ctx, class, si, at)
+	var known bool
+	v.mirrored, known, err = r.View.Mirror(ctx, v.class, si, v.at)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case !known:
-		return nil, errReading
-	case mirrored.LeftOut == 0:
-		return nil, nil
+		return errReading
+	case v.mirrored.LeftOut > 0:
+		upstream := field.NewPath("spec", "upstream")
+		v.resolved = refusal.One(v1beta1.ReasonEndpointsLeftOut, field.Invalid(upstream, si.UpstreamService(), v.mirrored.Text()))
 	}
-	upstream := field.NewPath("spec", "upstream")
-	return refusal.One(v1beta1.ReasonEndpointsLeftOut, field.Invalid(upstream, si.UpstreamService(), mirrored.Text())), nil
+	return nil
+}
+
+// isForwarded says whether all is written that a stream needs. Once it was, endpoints come and go, and that they are written a moment
+// later is not told each time.
+func (r *streamReconciler) isForwarded(
+	ctx context.Context, si *v1beta1.StreamIngress, v *verdict, svc *corev1.Service,
+) (bool, error) {
+	addresses := servedBy(svc, stream.ClassAddresses(v.class))
+	if len(addresses) == 0 || !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, ingressOf(addresses)) {
+		return false, nil
+	}
+	before := meta.FindStatusCondition(si.Status.Conditions, v1beta1.ConditionProgrammed)
+	if before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == si.Generation {
+		return true, nil
+	}
+	stored, err := r.View.Streams.Mirrors(ctx, client.ObjectKeyFromObject(svc))
+	wanted := mirroredFor(svc, v.mirrored)
+	if err != nil || len(stored) != len(wanted) {
+		return false, err
+	}
+	digests := map[string]string{}
+	for i := range stored {
+		digests[stored[i].Name] = kube.MirrorDigest(&stored[i])
+	}
+	return !slices.ContainsFunc(wanted, func(s discoveryv1.EndpointSlice) bool { return digests[s.Name] != stream.SliceDigest(&s) }), nil
 }

@@ -23,6 +23,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -108,13 +109,33 @@ func onPods(mgr manager.Manager, view *kube.View, find handler.MapFunc) source.S
 	})
 }
 
-// portOfClaim finds the port that a claim is on.
+// portOfClaim finds the port that a claim is on, or, of one on a port of an address, those that need it.
 func (r *forwardReconciler) portOfClaim(ctx context.Context, c client.Object) []reconcile.Request {
 	at, err := claim.Parse(c.GetName())
-	if err != nil || !at.IsStream() || !r.isForwarding(ctx, at.Class()) {
+	switch {
+	case err != nil:
+		return nil
+	case at.IsAddress() && at.Port() != 0:
+		return r.portsAt(ctx, at)
+	case !at.IsStream() || !r.isForwarding(ctx, at.Class()):
 		return nil
 	}
 	return []reconcile.Request{watch.ForName(at.Name())}
+}
+
+// portsAt finds the ports of classes that need a port of an address: it may be theirs to have now, or somebody has taken it from them.
+func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate) []reconcile.Request {
+	classes, err := r.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes")
+	}
+	var requests []reconcile.Request
+	for i := range classes {
+		if classes[i].Spec.AddressPool != nil && slices.Contains(stream.ClassAddresses(&classes[i]), at.Address()) {
+			requests = append(requests, watch.ForName(claim.Stream(classes[i].Name, at.Protocol(), at.Port()).Name()))
+		}
+	}
+	return requests
 }
 
 // isForwarding says whether a class has the kernel forward its ports.
@@ -240,6 +261,17 @@ func (r *streamReconciler) streamsToPod(ctx context.Context, pod client.Object) 
 		requests = append(requests, r.streamsForwardedTo(ctx, service)...)
 	}
 	return requests
+}
+
+// streamOfMirror finds the stream whose port an EndpointSlice is for.
+func (r *streamReconciler) streamOfMirror(ctx context.Context, slice client.Object) []reconcile.Request {
+	svc, err := r.View.Service(ctx, types.NamespacedName{
+		Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName],
+	})
+	if err != nil || svc == nil {
+		return nil
+	}
+	return r.streamOfService(ctx, svc)
 }
 
 // streamOfService finds the stream whose port a Service forwards.

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -30,13 +33,17 @@ func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []neti
 	if d.service == nil {
 		return r.place(ctx, streamService(d, addresses))
 	}
-	next := d.service.DeepCopy()
-	shape(d, next, addresses)
-	if !equality.Semantic.DeepEqual(next, d.service) {
-		return write.Change(ctx, r.Writer, d.service, next)
+	if addresses = servedBy(d.service, addresses); len(addresses) == 0 && len(stream.ClassAddresses(d.class)) > 0 {
+		return r.removeService(ctx, d.service) // its first family can't be changed, and it is made again
 	}
+	// The door is open already: that something else can't be changed must not keep it leading where Pods have been.
 	if err := r.writeMirrors(ctx, d, mirrored); err != nil {
 		return err
+	}
+	next := d.service.DeepCopy()
+	shape(d, next, stream.ClassAddresses(d.class))
+	if !equality.Semantic.DeepEqual(next, d.service) {
+		return write.Change(ctx, r.Writer, d.service, next)
 	}
 	ingress := ingressOf(addresses)
 	if equality.Semantic.DeepEqual(d.service.Status.LoadBalancer.Ingress, ingress) {
@@ -103,6 +110,20 @@ func shapeFamilies(spec *corev1.ServiceSpec, addresses []netip.Addr) {
 	}
 }
 
+// servedBy are those of some addresses whose IP family a Service has. A cluster need not have all that a pool has addresses of.
+func servedBy(svc *corev1.Service, addresses []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(ip netip.Addr) bool {
+		return !slices.Contains(svc.Spec.IPFamilies, addresspool.FamilyOf(ip))
+	})
+}
+
+// mirroredFor are the EndpointSlices whose IP family a Service has: no others are forwarded to.
+func mirroredFor(svc *corev1.Service, mirrored stream.Mirrored) []discoveryv1.EndpointSlice {
+	return slices.DeleteFunc(slices.Clone(mirrored.Slices), func(s discoveryv1.EndpointSlice) bool {
+		return !slices.Contains(svc.Spec.IPFamilies, corev1.IPFamily(s.AddressType))
+	})
+}
+
 // ingressOf are addresses as the status of a Service lists them.
 func ingressOf(addresses []netip.Addr) []corev1.LoadBalancerIngress {
 	var ingress []corev1.LoadBalancerIngress
@@ -119,20 +140,21 @@ func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored 
 	if err != nil {
 		return err
 	}
-	for i := range mirrored.Slices {
-		wanted := &mirrored.Slices[i]
+	all := mirroredFor(d.service, mirrored)
+	for i := range all {
+		wanted := &all[i]
 		at := slices.IndexFunc(stored, func(s discoveryv1.EndpointSlice) bool { return s.Name == wanted.Name })
 		if at < 0 {
 			err = r.createMirror(ctx, d, wanted)
 		} else {
-			err = r.changeMirror(ctx, &stored[at], wanted)
+			err = r.changeMirror(ctx, d, &stored[at], wanted)
 		}
 		if err != nil {
 			return fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err)
 		}
 	}
 	isStale := func(s discoveryv1.EndpointSlice) bool {
-		return !slices.ContainsFunc(mirrored.Slices, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
+		return !slices.ContainsFunc(all, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
 	}
 	return r.removeMirrors(ctx, slices.DeleteFunc(stored, func(s discoveryv1.EndpointSlice) bool { return !isStale(s) }))
 }
@@ -142,22 +164,50 @@ func (r *forwardReconciler) createMirror(ctx context.Context, d *door, wanted *d
 	slice := wanted.DeepCopy()
 	slice.Namespace = d.key.Namespace
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: d.key.Name, discoveryv1.LabelManagedBy: kube.MirrorManager}
-	slice.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "v1", Kind: "Service", Name: d.service.Name, UID: d.service.UID, Controller: ptr.To(true),
-	}}
-	return write.Create(ctx, r.Writer, slice)
+	slice.OwnerReferences = ofService(d)
+	err := write.Create(ctx, r.Writer, slice)
+	if apierrors.IsAlreadyExists(err) {
+		return r.replaceMirror(ctx, d, client.ObjectKeyFromObject(slice), err)
+	}
+	return err
 }
 
-// changeMirror changes an EndpointSlice that differs. Its address type can't be changed.
-func (r *forwardReconciler) changeMirror(ctx context.Context, stored, wanted *discoveryv1.EndpointSlice) error {
-	if stream.SameSlice(stored, wanted) {
+// replaceMirror takes away an EndpointSlice of ours that somebody has taken the label off. It returns taken, the error that says that it
+// is there, and upon which the port is looked at again, as when the cache only does not show it yet; errTaken if it is somebody else's.
+func (r *forwardReconciler) replaceMirror(ctx context.Context, d *door, key client.ObjectKey, taken error) error {
+	var list discoveryv1.EndpointSliceList
+	named := client.MatchingFields{metav1.ObjectNameField: key.Name}
+	if err := r.Live.List(ctx, &list, client.InNamespace(key.Namespace), named); err != nil || len(list.Items) == 0 {
+		return cmp.Or(err, taken)
+	}
+	found := &list.Items[0]
+	switch {
+	case kube.IsMirror(found):
+		return taken
+	case metav1.IsControlledBy(found, d.service):
+		return cmp.Or(write.Remove(ctx, r.Writer, found), taken)
+	default:
+		return fmt.Errorf("%w %s", errTaken, key)
+	}
+}
+
+// ofService is the owner of what is written for a port.
+func ofService(d *door) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Service", Name: d.service.Name, UID: d.service.UID, Controller: ptr.To(true),
+	}}
+}
+
+// changeMirror changes an EndpointSlice that differs, or is of a Service of that name that is gone. Its address type can't be changed.
+func (r *forwardReconciler) changeMirror(ctx context.Context, d *door, stored, wanted *discoveryv1.EndpointSlice) error {
+	if kube.MirrorDigest(stored) == stream.SliceDigest(wanted) && metav1.IsControlledBy(stored, d.service) {
 		return nil
 	}
 	if stored.AddressType != wanted.AddressType {
 		return write.Remove(ctx, r.Writer, stored) // its end brings the port back here
 	}
 	next := stored.DeepCopy()
-	next.Endpoints, next.Ports = wanted.Endpoints, wanted.Ports
+	next.Endpoints, next.Ports, next.OwnerReferences = wanted.Endpoints, wanted.Ports, ofService(d)
 	return write.Change(ctx, r.Writer, stored, next)
 }
 
@@ -178,6 +228,9 @@ func (r *forwardReconciler) removeService(ctx context.Context, svc *corev1.Servi
 
 // failed reports what the API server has refused to write; all else is tried again.
 func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error) {
+	if errors.Is(err, errTaken) {
+		return r.refuse(d, v1beta1.ReasonServiceNameTaken, "the stream needs an EndpointSlice of a name that somebody else's has: "+err.Error())
+	}
 	if !write.IsRefusal(err) {
 		return reconcile.Result{}, err
 	}

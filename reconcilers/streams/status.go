@@ -32,6 +32,8 @@ type verdict struct {
 	// programmed is the condition of that type, unless the stream is refused.
 	programmed metav1.Condition
 	addresses  []string
+	// mirrored is what is to be mirrored, if the class has the kernel forward its ports.
+	mirrored stream.Mirrored
 }
 
 // again is when to look again without being told, 0 for never.
@@ -95,7 +97,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	port := stream.PortKey{Protocol: v.at.Protocol(), Port: v.at.Port()}
 	refused := refusalOf(v.class, port)
 	if v.class.Spec.AddressPool != nil {
-		return r.forwarded(ctx, v, port, refused)
+		return r.forwarded(ctx, si, v, port, refused)
 	}
 	ref := v.class.ConfigMap(port.Protocol)
 	if ref == nil {

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -103,6 +104,27 @@ func (w *fixture) forwarded(class string, protocol v1beta1.Protocol, port int32)
 	return strings.Join(addresses, ",") + " -> " + strings.Join(to, ","), nil
 }
 
+// versions are those of a stream, of its class and of what is in the namespace of the class.
+func (w *fixture) versions(namespace string, class *v1beta1.StreamIngressClass, s *v1beta1.StreamIngress) string {
+	w.t.Helper()
+	var services corev1.ServiceList
+	var mirrors discoveryv1.EndpointSliceList
+	for _, list := range []client.ObjectList{&services, &mirrors} {
+		if err := w.Client.List(w.t.Context(), list, client.InNamespace(namespace)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.get(class, s)
+	versions := []string{class.ResourceVersion, s.ResourceVersion}
+	for i := range services.Items {
+		versions = append(versions, services.Items[i].ResourceVersion)
+	}
+	for i := range mirrors.Items {
+		versions = append(versions, mirrors.Items[i].ResourceVersion)
+	}
+	return strings.Join(versions, " ")
+}
+
 // TestForwardedByTheKernel opens streams of a class without a proxy, and follows their upstream.
 func TestForwardedByTheKernel(t *testing.T) {
 	w := shared(t)
@@ -175,6 +197,13 @@ func TestForwardedByTheKernel(t *testing.T) {
 	w.create(headless)
 	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
 
+	t.Log("who looks like the Service of a stream keeps nothing, and goes")
+	fake := service("kernel-a/kernel-tcp-5432", port("tcp-5432", 5432))
+	fake.Labels = map[string]string{v1beta1.LabelClass: "kernel"}
+	fake.Spec.Type, fake.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.StreamLoadBalancerClass)
+	w.create(fake)
+	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
+
 	t.Log("what is changed or deleted by hand is set right")
 	door := service("kernel/" + v1beta1.StreamServiceName("kernel", TCP, 5432))
 	edit(w, door, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
@@ -182,11 +211,41 @@ func TestForwardedByTheKernel(t *testing.T) {
 	w.delete(door)
 	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
 	var mirrors discoveryv1.EndpointSliceList
-	if err := w.Client.List(t.Context(), &mirrors, client.InNamespace("kernel")); err != nil || len(mirrors.Items) != 1 {
-		t.Fatalf("%d EndpointSlices (%v)", len(mirrors.Items), err)
-	}
+	w.eventually("one EndpointSlice, of the Service that there is", func() error { // that of the one that was deleted may be about to go
+		w.get(door)
+		if err := w.Client.List(t.Context(), &mirrors, client.InNamespace("kernel")); err != nil || len(mirrors.Items) != 1 {
+			return fmt.Errorf("there are %d: %w", len(mirrors.Items), err)
+		}
+		return is(metav1.IsControlledBy(&mirrors.Items[0], door), true)
+	})
+	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
 	edit(w, &mirrors.Items[0], func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.96.0.1" })
 	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
+	edit(w, &mirrors.Items[0], func(s *discoveryv1.EndpointSlice) {
+		delete(s.Labels, discoveryv1.LabelManagedBy)
+		s.Endpoints[0].Addresses[0] = "10.96.0.1"
+	})
+	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081")
+	edit(w, door, func(s *corev1.Service) {
+		delete(s.Labels, v1beta1.LabelClass)
+		s.Spec.Ports[0].TargetPort = intstr.FromInt32(1)
+	})
+	w.eventually("the label of the class to be back", func() error {
+		w.get(door)
+		return is(door.Labels[v1beta1.LabelClass]+" "+door.Spec.Ports[0].TargetPort.String(), "kernel 5432")
+	})
+	w.delete(&v1beta1.EdgeClaim{ObjectMeta: metav1.ObjectMeta{Name: "addr.198-18-64-0"}})
+	w.pointHeldBy("addr.198-18-64-0", "StreamIngressClass kernel")
+
+	t.Log("when nothing happens, nothing is written")
+	w.programmed(s)
+	before := w.versions("kernel", class, s)
+	fence := sti("kernel-a/fence", of("kernel"), tcp(5999))
+	w.create(fence)
+	w.programmed(fence)
+	w.delete(fence)
+	w.forwards("kernel", TCP, 5999, "closed")
+	w.eventually("what was there to be as it was", func() error { return is(w.versions("kernel", class, s), before) })
 
 	t.Log("a stream that moves, and one that goes, close their door before anybody else has the port")
 	edit(w, s, tcp(5433))
@@ -264,6 +323,39 @@ func TestClassOnASharedAddress(t *testing.T) {
 	w.balances(second, "198.18.64.16 VIP TCP/81")
 }
 
+// TestPortThatIsHeldOnASharedAddress has a stream whose port another has there: it is open when that one goes.
+func TestPortThatIsHeldOnASharedAddress(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("late", "late")
+	s := sti("late-a/s", of("late"), tcp(80))
+	w.create(namespace("late"), namespace("late-a"), service("late-a/web", port("http", 80)), class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "False NoAddress")
+	w.create(s)
+	w.has(s, v1beta1.ConditionProgrammed, "False NoAddress")
+	door := claim.AddressPort(netip.MustParseAddr("198.18.64.20"), "TCP", 80)
+	other := service("late-a/other", port("a", 80)) // somebody else serves it, at the address of which it has kept the claim
+	other.Spec.Type, other.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new("example.com/other")
+	w.create(other)
+	other.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.18.64.20"}}
+	if err := w.Client.Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	w.create(claim.New(door, claim.Claimant{Holder: claim.ServiceHolder("late-a", "other"), UID: other.UID}))
+	w.create(addressPool("late", []string{"198.18.64.20"}, onRequest, sharesPorts))
+	w.has(s, v1beta1.ConditionProgrammed, "False PortRefused")
+	w.forwards("late", TCP, 80, "closed")
+	w.delete(other)
+	w.programmed(s)
+	w.forwards("late", TCP, 80, "198.18.64.20 -> ")
+
+	t.Log("while the class is away, what its streams have is nobody else's")
+	w.delete(class)
+	w.forwards("late", TCP, 80, "closed")
+	w.pointHeldBy(door.Name(), "StreamIngressClass late")
+	w.delete(s)
+	w.pointHeldBy(door.Name(), "")
+}
+
 // TestPoolOfAClass asks for addresses for classes, and takes them away.
 func TestPoolOfAClass(t *testing.T) {
 	w := shared(t)
@@ -304,13 +396,18 @@ func TestPoolOfAClass(t *testing.T) {
 	})
 	w.forwards("asked", TCP, 443, "198.18.64.26 -> ")
 
-	t.Log("a class that is gone closes its doors and gives its address back; its streams have their ports when it returns")
+	t.Log("a class that is gone closes its doors; its address and its ports are its streams', and back with it")
 	w.delete(class)
 	w.forwards("asked", TCP, 443, "closed")
-	w.pointHeldBy("addr.198-18-64-26", "")
 	w.heldBy("asked", TCP, 443, "StreamIngress asked-a/s")
-	back := kernelClass("asked", "asked")
-	w.create(back)
-	w.forwards("asked", TCP, 443, "198.18.64.24 -> ")
+	w.pointHeldBy("addr.198-18-64-26", "StreamIngressClass asked")
+	w.create(kernelClass("asked", "asked"))
+	w.forwards("asked", TCP, 443, "198.18.64.26 -> ")
 	w.programmed(s)
+
+	t.Log("and when its last stream is gone, too, the address is free")
+	w.delete(kernelClass("asked", "asked"))
+	w.forwards("asked", TCP, 443, "closed")
+	w.delete(s)
+	w.pointHeldBy("addr.198-18-64-26", "")
 }
