@@ -165,8 +165,7 @@ func roomFor(class *v1beta1.StreamIngressClass) refusal.Problems {
 		return nil
 	}
 	return refusal.One(v1beta1.ReasonClusterIPsExhausted, field.Invalid(classPath, class.Name,
-		"each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have the range of cluster IPs "+
-			"extended"))
+		"each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have a ServiceCIDR added"))
 }
 
 // automatic finds the ports of which a stream without listen may be assigned one.
