@@ -134,13 +134,14 @@ func ingressOf(addresses []netip.Addr) []corev1.LoadBalancerIngress {
 }
 
 // writeMirrors writes the EndpointSlices of a port that differ, those that come before those that go, so that no endpoint is missing
-// meanwhile.
+// meanwhile. One that can't be written keeps no other from following the upstream.
 func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored stream.Mirrored) error {
 	stored, err := r.View.Streams.Mirrors(ctx, d.key)
 	if err != nil {
 		return err
 	}
 	all := mirroredFor(d.service, mirrored)
+	var errs []error
 	for i := range all {
 		wanted := &all[i]
 		at := slices.IndexFunc(stored, func(s discoveryv1.EndpointSlice) bool { return s.Name == wanted.Name })
@@ -150,13 +151,14 @@ func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored 
 			err = r.changeMirror(ctx, d, &stored[at], wanted)
 		}
 		if err != nil {
-			return fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err)
+			errs = append(errs, fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err))
 		}
 	}
 	isStale := func(s discoveryv1.EndpointSlice) bool {
 		return !slices.ContainsFunc(all, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
 	}
-	return r.removeMirrors(ctx, slices.DeleteFunc(stored, func(s discoveryv1.EndpointSlice) bool { return !isStale(s) }))
+	stale := slices.DeleteFunc(stored, func(s discoveryv1.EndpointSlice) bool { return !isStale(s) })
+	return errors.Join(append(errs, r.removeMirrors(ctx, stale))...)
 }
 
 // createMirror makes an EndpointSlice. The garbage collector takes it away with its Service.
