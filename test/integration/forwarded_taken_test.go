@@ -1,0 +1,241 @@
+package integration
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// untouched fails the test if an object is not of the version that it had.
+func (w *fixture) untouched(object client.Object) {
+	w.t.Helper()
+	before := object.GetResourceVersion()
+	w.get(object)
+	if err := is(object.GetResourceVersion(), before); err != nil {
+		w.t.Errorf("%T %s was written: %v", object, client.ObjectKeyFromObject(object), err)
+	}
+}
+
+// TestForwardedUnderATakenName has somebody else's objects bear the names that a stream needs.
+func TestForwardedUnderATakenName(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("named", "named")
+	foreign := service("named/"+v1beta1.StreamServiceName("named", TCP, 80), port("tcp-80", 80))
+	own, another := pod("named-a/web-0"), pod("named-a/web-1")
+	w.create(namespace("named"), namespace("named-a"), service("named-a/web", port("http", 80)), own, another, foreign,
+		addressPool("named", []string{"198.18.64.32/30"}, onRequest), class)
+	w.runs(own, "10.9.1.1")
+	w.runs(another, "10.9.1.2")
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	first, second := sliceOf("named-a/web-x", "web", "http", 8080, endpoint("10.9.1.1", own)), sliceOf("named-a/web-y", "web", "http", 8080)
+	s, other := sti("named-a/s", of("named"), tcp(80)), sti("named-a/other", of("named"), tcp(81))
+	w.create(first, s, other)
+
+	t.Log("a Service of that name stays as it is, and keeps no other stream from being open")
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "named/"+foreign.Name, "delete it")
+	w.classHas(class, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
+	w.forwards("named", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080")
+	w.programmed(other)
+	w.untouched(foreign)
+	w.delete(foreign)
+	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
+	w.programmed(s)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+
+	t.Log("an EndpointSlice of that name does, too, and the others still follow the upstream")
+	squatter := w.squat("named", v1beta1.StreamServiceName("named", TCP, 80))
+	edit(w, first, func(s *discoveryv1.EndpointSlice) {
+		s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.1.2", another)}
+	})
+	w.eventually("the door to lead elsewhere", func() error {
+		got, err := w.forwarded("named", TCP, 81)
+		return firstOf(err, is(got, "198.18.64.32 -> 10.9.1.2:8080"))
+	})
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "EndpointSlice", squatter.Name)
+	w.create(second)
+	edit(w, second, func(s *discoveryv1.EndpointSlice) { s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.1.1", own)} })
+	w.forwards("named", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
+	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
+	w.untouched(squatter)
+	w.delete(squatter)
+	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
+	w.programmed(s)
+}
+
+// firstOf is the first of some errors.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// squat puts an EndpointSlice of nobody's in the place of the one that a Service of a stream has.
+func (w *fixture) squat(namespace, service string) *discoveryv1.EndpointSlice {
+	w.t.Helper()
+	squatter := &discoveryv1.EndpointSlice{}
+	w.eventually("the place of an EndpointSlice to be taken", func() error {
+		var list discoveryv1.EndpointSliceList
+		labels := client.MatchingLabels{discoveryv1.LabelServiceName: service}
+		if err := w.Client.List(w.t.Context(), &list, client.InNamespace(namespace), labels); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			*squatter = discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
+			squatter.Namespace, squatter.Name = namespace, list.Items[i].Name
+			squatter.Endpoints = []discoveryv1.Endpoint{}
+			w.delete(&list.Items[i])
+		}
+		return w.Client.Create(w.t.Context(), squatter) // Portcullis may have been faster
+	})
+	return squatter
+}
+
+// TestForwardedWithoutANamespace has the namespace of a class be made later, and go and come back.
+func TestForwardedWithoutANamespace(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("nowhere", "nowhere")
+	w.create(namespace("nowhere-a"), service("nowhere-a/web", port("http", 80)),
+		addressPool("nowhere", []string{"198.18.64.36/30"}, onRequest), class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	s := sti("nowhere-a/s", of("nowhere"), tcp(80))
+	w.create(s)
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceRefused")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), `namespaces "nowhere" not found`)
+	w.classHas(class, v1beta1.ConditionProgrammed, "False ServiceRefused")
+	w.heldBy("nowhere", TCP, 80, "StreamIngress nowhere-a/s")
+	w.create(namespace("nowhere"))
+	w.forwards("nowhere", TCP, 80, "198.18.64.36 -> ")
+	w.programmed(s)
+
+	t.Log("the namespace is deleted: nothing can be made there, and the port stays the stream's")
+	w.delete(namespace("nowhere"))
+	w.delete(service("nowhere/" + v1beta1.StreamServiceName("nowhere", TCP, 80)))
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceRefused")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "being terminated")
+	w.forwards("nowhere", TCP, 80, "closed")
+	w.gone("nowhere")
+	w.heldBy("nowhere", TCP, 80, "StreamIngress nowhere-a/s")
+	w.create(namespace("nowhere"))
+	w.forwards("nowhere", TCP, 80, "198.18.64.36 -> ")
+	w.programmed(s)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+}
+
+// gone ends the deletion of a namespace that is empty, as its controller would.
+func (w *fixture) gone(name string) {
+	w.t.Helper()
+	c, err := kubernetes.NewForConfig(w.Config())
+	must(w, err)
+	w.eventually("the namespace to be gone", func() error {
+		ns, err := c.CoreV1().Namespaces().Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		ns.Spec.Finalizers = nil
+		if _, err = c.CoreV1().Namespaces().Finalize(w.t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return is("there", "gone")
+	})
+}
+
+// TestForwardedInTwoFamilies gives a class an address of each IP family, and an upstream endpoints of one, and then of both.
+func TestForwardedInTwoFamilies(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("both", "both")
+	four, six := pod("both-a/four"), pod("both-a/six")
+	w.create(namespace("both"), namespace("both-a"), service("both-a/web", port("http", 80)), four, six,
+		addressPool("both", []string{"198.18.64.40/30", "2001:db8:64::40/126"}, onRequest), class)
+	w.runs(four, "10.9.2.1")
+	w.runs(six, "fd00:9::1")
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	s := sti("both-a/s", of("both"), tcp(80))
+	slice := sliceOf("both-a/web-6", "web", "http", 8080, endpoint("fd00:9::1", six))
+	w.create(slice, s)
+	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> fd00:9::1:8080")
+	w.programmed(s)
+	if err := is(len(s.Status.Addresses), 2); err != nil {
+		t.Error("the addresses of the stream: ", err)
+	}
+	w.has(s, v1beta1.ConditionResolvedRefs, "True ResolvedRefs")
+
+	t.Log("endpoints of the other family come, and those of the first go")
+	w.create(sliceOf("both-a/web-4", "web", "http", 8080, endpoint("10.9.2.1", four)))
+	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080,fd00:9::1:8080")
+	w.delete(slice)
+	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080")
+	door := service("both/" + v1beta1.StreamServiceName("both", TCP, 80))
+	w.get(door)
+	if err := is(*door.Spec.IPFamilyPolicy, corev1.IPFamilyPolicyPreferDualStack); err != nil || len(door.Spec.ClusterIPs) != 2 {
+		t.Errorf("got the cluster IPs %v: %v", door.Spec.ClusterIPs, err)
+	}
+}
+
+// TestForwardedBesideAPolicy has a policy refuse changes of Services: their endpoints follow the upstream all the same.
+func TestForwardedBesideAPolicy(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("fixed", "fixed")
+	own, another := pod("fixed-a/web-0"), pod("fixed-a/web-1")
+	w.create(namespace("fixed"), namespace("fixed-a"), service("fixed-a/web", port("http", 80)), own, another,
+		addressPool("fixed", []string{"198.18.64.44/30"}, onRequest), class)
+	w.runs(own, "10.9.3.1")
+	w.runs(another, "10.9.3.2")
+	slice := sliceOf("fixed-a/web-x", "web", "http", 8080, endpoint("10.9.3.1", own))
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	s := sti("fixed-a/s", of("fixed"), tcp(80))
+	w.create(slice, s)
+	w.forwards("fixed", TCP, 80, "198.18.64.44 -> 10.9.3.1:8080")
+	w.programmed(s)
+	w.mustKubectl(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: services-are-fixed}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: fixed}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [services]}]
+  validations: [{expression: "false", message: no Service is changed here}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: services-are-fixed}
+spec: {policyName: services-are-fixed, validationActions: [Deny]}
+`, "apply", "-f", "-")
+	door := service("fixed/" + v1beta1.StreamServiceName("fixed", TCP, 80))
+	w.eventually("the policy to hold", func() error {
+		w.get(door)
+		door.Labels["probe"] = "1"
+		return is(w.Client.Update(t.Context(), door, client.DryRunAll) != nil, true)
+	})
+	edit(w, class, func(c *v1beta1.StreamIngressClass) { c.Spec.ExternalTrafficPolicy = v1beta1.ExternalTrafficLocal })
+	w.has(s, v1beta1.ConditionProgrammed, "False ServiceRefused")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "no Service is changed here")
+	edit(w, slice, func(s *discoveryv1.EndpointSlice) {
+		s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.3.2", another)}
+	})
+	w.forwards("fixed", TCP, 80, "198.18.64.44 -> 10.9.3.2:8080")
+	w.kill(another)
+	w.forwards("fixed", TCP, 80, "198.18.64.44 -> ")
+	w.classHas(class, v1beta1.ConditionProgrammed, "False ServiceRefused")
+
+	t.Log("without the policy, the change is made")
+	w.mustKubectl("", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "services-are-fixed")
+	w.eventually("Local", func() error {
+		w.get(door)
+		return is(door.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyLocal)
+	})
+	w.programmed(s)
+}
