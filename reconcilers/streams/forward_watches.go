@@ -34,8 +34,8 @@ func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(itsPort), builder.WithPredicates(only(isForwarded))).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOfMirror), builder.WithPredicates(only(kube.IsMirror))).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.itsPort), builder.WithPredicates(only(isForwarded))).
+		Watches(&discoveryv1.EndpointSlice{}, afterLag(r.portOfMirror), builder.WithPredicates(only(kube.IsMirror))).
 		WatchesRawSource(onEndpoints(b.View, r.portsTo)).
 		WatchesRawSource(onPods(mgr, b.View, r.portsToPod)).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
@@ -152,7 +152,7 @@ func (r *forwardReconciler) portsOfClass(ctx context.Context, class client.Objec
 		log.FromContext(ctx).Error(err, "could not list the Services of a class", "class", class.GetName())
 	}
 	for i := range services {
-		requests = append(requests, watch.ForObject(&services[i]))
+		requests = append(requests, r.itsPort(ctx, &services[i])...)
 	}
 	if class.(*v1beta1.StreamIngressClass).Spec.AddressPool == nil {
 		return requests
@@ -233,20 +233,46 @@ func itself(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{watch.ForObject(obj)}
 }
 
-// itsPort asks for a look at the port that a Service forwards, or did, and at the Service.
-func itsPort(_ context.Context, svc client.Object) []reconcile.Request {
-	requests := []reconcile.Request{watch.ForObject(svc)}
-	if class, port, ok := kube.ForwardedPort(svc.(*corev1.Service)); ok {
-		requests = append(requests, watch.ForName(claim.Stream(class, port.Protocol, port.Port).Name()))
+// itsPort finds the port that a Service forwards; of one that is none's, it asks for a look at the Service. It is never both: two looks at
+// one port at once would write the same twice.
+func (r *forwardReconciler) itsPort(ctx context.Context, svc client.Object) []reconcile.Request {
+	class, port, ok := kube.ForwardedPort(svc.(*corev1.Service))
+	if !ok {
+		return itself(ctx, svc)
 	}
-	return requests
+	found, err := r.View.Class(ctx, class)
+	if err != nil || found == nil || found.Spec.AddressPool == nil || kube.ServiceKey(found, port) != client.ObjectKeyFromObject(svc) {
+		return itself(ctx, svc) // an error is met again by that look
+	}
+	return []reconcile.Request{watch.ForName(claim.Stream(class, port.Protocol, port.Port).Name())}
 }
 
-// serviceOfMirror asks for a look at the Service of an EndpointSlice.
-func serviceOfMirror(_ context.Context, slice client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{
-		Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName],
-	}}}
+// afterLag asks for a look a moment after an event. Most that happens to EndpointSlices of ours is written in one look with the status of
+// their Service: one more look before the cache shows both would write it again, and meet a conflict.
+func afterLag(find handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, obj client.Object, q watch.Queue) {
+		for _, request := range find(ctx, obj) {
+			q.AddAfter(request, watch.CacheLag)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { add(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			add(ctx, e.ObjectOld, q)
+			add(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { add(ctx, e.Object, q) },
+	}
+}
+
+// portOfMirror finds the port of the Service of an EndpointSlice.
+func (r *forwardReconciler) portOfMirror(ctx context.Context, slice client.Object) []reconcile.Request {
+	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
+	svc, err := r.View.Service(ctx, key)
+	if err != nil || svc == nil {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	return r.itsPort(ctx, svc)
 }
 
 // streamsForwardedTo finds the streams to a Service, those of any class: which endpoints are left out is told by their status.
