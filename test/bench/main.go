@@ -81,6 +81,7 @@ var parts = []struct {
 	{"release", (*bench).release},
 	{"tutorial", (*bench).tutorial},
 	{"house", (*bench).house},
+	{"kernel", (*bench).kernel},
 	{"nodeports", (*bench).nodePorts},
 	{"ingress", (*bench).ingress},
 	{"balancers", (*bench).balancers},
