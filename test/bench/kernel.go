@@ -47,8 +47,8 @@ type kernelHouse struct {
 func (b *bench) kernel() error {
 	section := report.Section{
 		Title: "Streams without a proxy",
-		About: fmt.Sprintf("A class with an addressPool is filled by %d clients, which together create %d streams a second. Each stream leads to "+
-			"a Service with one Pod, and needs a Service and an EndpointSlice of its own. Written is when the status of its Service has "+
+		About: fmt.Sprintf("A class with an addressPool is filled by %d clients, which together create %d streams a second. Each stream leads "+
+			"to a Service with one Pod, and needs a Service and an EndpointSlice of its own. Written is when the status of its Service has "+
 			"the address, which comes last. In between, streams are created one after the other, and, to compare with, a client makes "+
 			"such a Service, EndpointSlice and status by itself. Writes are those of Portcullis, counted at the API server.", crowd, steady),
 	}
@@ -217,8 +217,8 @@ func kernelWrites(name func(string) string, n int, writes tally) []report.Figure
 }
 
 // whyLateInKernel explains what comes after the last create.
-const whyLateInKernel = "for each Service with a cluster IP, the API server lists all cluster IPs that it has given, and it, etcd and the clients " +
-	"share the machine"
+const whyLateInKernel = "for each Service with a cluster IP, the API server lists all cluster IPs that it has given, and it, etcd and " +
+	"the clients share the machine"
 
 // single creates streams one after the other, and Services by hand beside them. Before are the streams of a house with fewer, nil for none.
 func (h *kernelHouse) single(before *sample.Sample) ([]report.Figure, *sample.Sample, error) {

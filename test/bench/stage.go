@@ -130,7 +130,7 @@ func (s *stage) until(check func() (bool, error)) error {
 
 // untilEvery waits until check says so, which is asked no more often than every interval.
 func (s *stage) untilEvery(interval time.Duration, check func() (bool, error)) error {
-	return wait.PollUntilContextTimeout(s.b.ctx, interval, 15*time.Minute, true,
+	return wait.PollUntilContextTimeout(s.b.ctx, interval, time.Hour, true,
 		func(context.Context) (bool, error) { return check() })
 }
 
