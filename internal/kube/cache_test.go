@@ -195,6 +195,25 @@ func TestMirrorsTakeNoMemory(t *testing.T) {
 	}
 }
 
+// TestMirrorsAreSlimmedTwice has the digest of a mirror stay what it is when an informer slims it again, and be nobody else's word.
+func TestMirrorsAreSlimmedTwice(t *testing.T) {
+	mirror := sliceBy(MirrorManager)
+	mirror.CreationTimestamp = metav1.Now()
+	mirror.Annotations = map[string]string{digestKey: "what somebody has written there"}
+	mirror.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
+	want := stream.SliceDigest(mirror)
+	var slim any = mirror
+	for i := range 3 {
+		var err error
+		if slim, err = slimEndpointSlice(slim); err != nil {
+			t.Fatal(err)
+		}
+		if got := MirrorDigest(slim.(*discoveryv1.EndpointSlice)); got != want {
+			t.Errorf("slimmed %d times, the digest is %q, want %q", i+1, got, want)
+		}
+	}
+}
+
 func TestCacheOptionsLeaveOutWhatNobodyReads(t *testing.T) {
 	options := CacheOptions()
 	if options.DefaultUnsafeDisableDeepCopy == nil || !*options.DefaultUnsafeDisableDeepCopy {

@@ -64,7 +64,7 @@ func slimEndpointSlice(obj any) (any, error) {
 	if IsMirror(slice) {
 		slim.Labels[discoveryv1.LabelManagedBy] = MirrorManager
 		slim.OwnerReferences, slim.AddressType = controllerOf(&slice.ObjectMeta), slice.AddressType
-		slim.Annotations = map[string]string{digestKey: stream.SliceDigest(slice)}
+		slim.Annotations = map[string]string{digestKey: digestOf(slice)}
 		return slim, nil
 	}
 	seen := map[string]bool{}
@@ -78,6 +78,16 @@ func slimEndpointSlice(obj any) (any, error) {
 		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
 	}
 	return slim, nil
+}
+
+// digestOf is the digest of a mirror that may be slim already. An informer that streams its first list slims what is in it twice: the
+// second time nothing is left to compute the digest from. An annotation of that name from the API server counts for nothing: anybody
+// who may write the slice can set it, but no object from there is without a creation time.
+func digestOf(slice *discoveryv1.EndpointSlice) string {
+	if kept := MirrorDigest(slice); kept != "" && slice.CreationTimestamp.IsZero() {
+		return kept
+	}
+	return stream.SliceDigest(slice)
 }
 
 // slimOwnSlice keeps of an EndpointSlice with the label of ours what is compared with what it should say: one endpoint with one
