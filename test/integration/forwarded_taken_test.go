@@ -26,48 +26,48 @@ func (w *fixture) untouched(object client.Object) {
 // TestForwardedUnderATakenName has somebody else's objects bear the names that a stream needs.
 func TestForwardedUnderATakenName(t *testing.T) {
 	w := shared(t)
-	class := kernelClass("named", "named")
-	foreign := service("named/"+v1beta1.StreamServiceName("named", TCP, 80), port("tcp-80", 80))
-	own, another := pod("named-a/web-0"), pod("named-a/web-1")
-	w.create(namespace("named"), namespace("named-a"), service("named-a/web", port("http", 80)), own, another, foreign,
-		addressPool("named", []string{"198.18.64.32/30"}, onRequest), class)
+	class := kernelClass("squatted", "squatted")
+	foreign := service("squatted/"+v1beta1.StreamServiceName("squatted", TCP, 80), port("tcp-80", 80))
+	own, another := pod("squatted-a/web-0"), pod("squatted-a/web-1")
+	w.create(namespace("squatted"), namespace("squatted-a"), service("squatted-a/web", port("http", 80)), own, another, foreign,
+		addressPool("squatted", []string{"198.18.64.32/30"}, onRequest), class)
 	w.runs(own, "10.9.1.1")
 	w.runs(another, "10.9.1.2")
 	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
-	first, second := sliceOf("named-a/web-x", "web", "http", 8080, endpoint("10.9.1.1", own)), sliceOf("named-a/web-y", "web", "http", 8080)
-	s, other := sti("named-a/s", of("named"), tcp(80)), sti("named-a/other", of("named"), tcp(81))
+	first, second := sliceOf("squatted-a/web-x", "web", "http", 8080, endpoint("10.9.1.1", own)), sliceOf("squatted-a/web-y", "web", "http", 8080)
+	s, other := sti("squatted-a/s", of("squatted"), tcp(80)), sti("squatted-a/other", of("squatted"), tcp(81))
 	w.create(first, s, other)
 
 	t.Log("a Service of that name stays as it is, and keeps no other stream from being open")
 	w.has(s, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
-	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "named/"+foreign.Name, "delete it")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "squatted/"+foreign.Name, "delete it")
 	w.classHas(class, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
-	w.forwards("named", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080")
+	w.forwards("squatted", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080")
 	w.programmed(other)
 	w.untouched(foreign)
 	w.delete(foreign)
-	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
+	w.forwards("squatted", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
 	w.programmed(s)
 	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
 
 	t.Log("an EndpointSlice of that name does, too, and the others still follow the upstream")
-	squatter := w.squat("named", v1beta1.StreamServiceName("named", TCP, 80))
+	squatter := w.squat("squatted", v1beta1.StreamServiceName("squatted", TCP, 80))
 	edit(w, first, func(s *discoveryv1.EndpointSlice) {
 		s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.1.2", another)}
 	})
 	w.eventually("the door to lead elsewhere", func() error {
-		got, err := w.forwarded("named", TCP, 81)
+		got, err := w.forwarded("squatted", TCP, 81)
 		return firstOf(err, is(got, "198.18.64.32 -> 10.9.1.2:8080"))
 	})
 	w.has(s, v1beta1.ConditionProgrammed, "False ServiceNameTaken")
 	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "EndpointSlice", squatter.Name)
 	w.create(second)
 	edit(w, second, func(s *discoveryv1.EndpointSlice) { s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.1.1", own)} })
-	w.forwards("named", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
-	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
+	w.forwards("squatted", TCP, 81, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
+	w.forwards("squatted", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080")
 	w.untouched(squatter)
 	w.delete(squatter)
-	w.forwards("named", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
+	w.forwards("squatted", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
 	w.programmed(s)
 }
 
@@ -154,17 +154,17 @@ func (w *fixture) gone(name string) {
 // TestForwardedInTwoFamilies gives a class an address of each IP family, and an upstream endpoints of one, and then of both.
 func TestForwardedInTwoFamilies(t *testing.T) {
 	w := shared(t)
-	class := kernelClass("both", "both")
-	four, six := pod("both-a/four"), pod("both-a/six")
-	w.create(namespace("both"), namespace("both-a"), service("both-a/web", port("http", 80)), four, six,
-		addressPool("both", []string{"198.18.64.40/30", "2001:db8:64::40/126"}, onRequest), class)
+	class := kernelClass("twostack", "twostack")
+	four, six := pod("twostack-a/four"), pod("twostack-a/six")
+	w.create(namespace("twostack"), namespace("twostack-a"), service("twostack-a/web", port("http", 80)), four, six,
+		addressPool("twostack", []string{"198.18.64.40/30", "2001:db8:64::40/126"}, onRequest), class)
 	w.runs(four, "10.9.2.1")
 	w.runs(six, "fd00:9::1")
 	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
-	s := sti("both-a/s", of("both"), tcp(80))
-	slice := sliceOf("both-a/web-6", "web", "http", 8080, endpoint("fd00:9::1", six))
+	s := sti("twostack-a/s", of("twostack"), tcp(80))
+	slice := sliceOf("twostack-a/web-6", "web", "http", 8080, endpoint("fd00:9::1", six))
 	w.create(slice, s)
-	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> fd00:9::1:8080")
+	w.forwards("twostack", TCP, 80, "198.18.64.40,2001:db8:64::40 -> fd00:9::1:8080")
 	w.programmed(s)
 	if err := is(len(s.Status.Addresses), 2); err != nil {
 		t.Error("the addresses of the stream: ", err)
@@ -172,11 +172,11 @@ func TestForwardedInTwoFamilies(t *testing.T) {
 	w.has(s, v1beta1.ConditionResolvedRefs, "True ResolvedRefs")
 
 	t.Log("endpoints of the other family come, and those of the first go")
-	w.create(sliceOf("both-a/web-4", "web", "http", 8080, endpoint("10.9.2.1", four)))
-	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080,fd00:9::1:8080")
+	w.create(sliceOf("twostack-a/web-4", "web", "http", 8080, endpoint("10.9.2.1", four)))
+	w.forwards("twostack", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080,fd00:9::1:8080")
 	w.delete(slice)
-	w.forwards("both", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080")
-	door := service("both/" + v1beta1.StreamServiceName("both", TCP, 80))
+	w.forwards("twostack", TCP, 80, "198.18.64.40,2001:db8:64::40 -> 10.9.2.1:8080")
+	door := service("twostack/" + v1beta1.StreamServiceName("twostack", TCP, 80))
 	w.get(door)
 	if err := is(*door.Spec.IPFamilyPolicy, corev1.IPFamilyPolicyPreferDualStack); err != nil || len(door.Spec.ClusterIPs) != 2 {
 		t.Errorf("got the cluster IPs %v: %v", door.Spec.ClusterIPs, err)
