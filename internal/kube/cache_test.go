@@ -178,39 +178,19 @@ func sliceBy(manager string) *discoveryv1.EndpointSlice {
 	}}}
 }
 
-// TestMirrorsTakeNoMemory caches what anybody may have labeled as a mirror: a hash of what it says is kept, however much that is.
+// TestMirrorsTakeNoMemory caches what anybody may have labeled as a mirror: a hash of what it says is kept, however much that is, and in
+// no case what somebody has written in its place.
 func TestMirrorsTakeNoMemory(t *testing.T) {
 	large := sliceBy(MirrorManager)
+	large.CreationTimestamp = metav1.Now()
+	large.Annotations = map[string]string{digestKey: "what somebody has written there"}
 	for range 1000 {
 		large.Endpoints = append(large.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}, Zone: new(strings.Repeat("x", 1000))})
 	}
 	want := stream.SliceDigest(large)
-	got, err := slimEndpointSlice(large)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := got.(*discoveryv1.EndpointSlice)
+	kept := slimmed(t, large).(*discoveryv1.EndpointSlice)
 	if MirrorDigest(kept) != want || want == "" || len(kept.Endpoints)+len(kept.Ports) > 0 {
 		t.Errorf("it keeps %+v, want the digest %q", kept, want)
-	}
-}
-
-// TestMirrorsAreSlimmedTwice has the digest of a mirror stay what it is when an informer slims it again, and be nobody else's word.
-func TestMirrorsAreSlimmedTwice(t *testing.T) {
-	mirror := sliceBy(MirrorManager)
-	mirror.CreationTimestamp = metav1.Now()
-	mirror.Annotations = map[string]string{digestKey: "what somebody has written there"}
-	mirror.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
-	want := stream.SliceDigest(mirror)
-	var slim any = mirror
-	for i := range 3 {
-		var err error
-		if slim, err = slimEndpointSlice(slim); err != nil {
-			t.Fatal(err)
-		}
-		if got := MirrorDigest(slim.(*discoveryv1.EndpointSlice)); got != want {
-			t.Errorf("slimmed %d times, the digest is %q, want %q", i+1, got, want)
-		}
 	}
 }
 

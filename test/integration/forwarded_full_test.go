@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -99,21 +100,10 @@ func TestForwardedOnASmallCluster(t *testing.T) {
 // sortedOut waits until each of some streams of a class is open, or waits for a cluster IP, and returns both.
 func (w *fixture) sortedOut(class *v1beta1.StreamIngressClass, streams []*v1beta1.StreamIngress) (open, waiting []*v1beta1.StreamIngress) {
 	w.t.Helper()
-	w.eventually("all streams to be open or to wait", func() error {
-		open, waiting = nil, nil
-		for _, s := range streams {
-			w.get(s)
-			switch got := condition(s.Status.Conditions, v1beta1.ConditionProgrammed); got {
-			case "True Programmed":
-				open = append(open, s)
-			case "False ClusterIPsExhausted":
-				waiting = append(waiting, s)
-			default:
-				return fmt.Errorf("%s is %s", s.Name, got)
-			}
-		}
+	w.eventually("all streams to be open or to wait", func() (err error) {
+		open, waiting, err = w.apart(streams, v1beta1.ReasonClusterIPsExhausted)
 		w.get(class)
-		return is(len(class.Status.Refused), len(waiting))
+		return cmp.Or(err, is(len(class.Status.Refused), len(waiting)))
 	})
 	return open, waiting
 }

@@ -198,22 +198,10 @@ func TestForwardedBesideAPolicy(t *testing.T) {
 	w.create(slice, s)
 	w.forwards("fixed", TCP, 80, "198.18.64.44 -> 10.9.3.1:8080")
 	w.programmed(s)
-	w.mustKubectl(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: services-are-fixed}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
+	lift := w.forbids("services-are-fixed", `
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: fixed}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [services]}]
-  validations: [{expression: "false", message: no Service is changed here}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: services-are-fixed}
-spec: {policyName: services-are-fixed, validationActions: [Deny]}
-`, "apply", "-f", "-")
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [services]}]`,
+		"false", "no Service is changed here")
 	door := service("fixed/" + v1beta1.StreamServiceName("fixed", TCP, 80))
 	w.eventually("the policy to hold", func() error {
 		w.get(door)
@@ -232,7 +220,7 @@ spec: {policyName: services-are-fixed, validationActions: [Deny]}
 	w.classHas(class, v1beta1.ConditionProgrammed, "False ServiceRefused")
 
 	t.Log("without the policy, the change is made")
-	w.mustKubectl("", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "services-are-fixed")
+	lift()
 	w.eventually("Local", func() error {
 		w.get(door)
 		return is(door.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyLocal)

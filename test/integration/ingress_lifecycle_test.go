@@ -290,21 +290,9 @@ func TestUnrelatedChangesPass(t *testing.T) {
 func TestRefusedIngress(t *testing.T) {
 	w := shared(t)
 	w.create(namespace("http-policy"))
-	w.mustKubectl(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-forbidden-hosts}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{apiGroups: [networking.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [ingresses]}]
-  validations: [{expression: "!object.spec.rules.exists(r, r.host.startsWith('forbidden'))", message: that host is forbidden}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-forbidden-hosts}
-spec: {policyName: no-forbidden-hosts, validationActions: [Deny]}
-`, "apply", "-f", "-")
+	w.forbids("no-forbidden-hosts", `
+    resourceRules: [{apiGroups: [networking.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [ingresses]}]`,
+		"!object.spec.rules.exists(r, r.host.startsWith('forbidden'))", "that host is forbidden")
 	w.eventually("the policy to hold", func() error {
 		err := w.Client.Create(t.Context(), foreignIngress("http-policy/probe", "forbidden-probe.example.com", "/"), client.DryRunAll)
 		return is(err != nil, true)

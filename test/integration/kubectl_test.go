@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -134,5 +135,30 @@ func explains(t *testing.T, w *fixture) {
 	} {
 		out := w.mustKubectl("", "explain", path)
 		mustContain(t, strings.Join(strings.Fields(out), " "), text)
+	}
+}
+
+// forbids adds a ValidatingAdmissionPolicy of an administrator's, and its binding: what matches, in YAML, is refused with a message unless
+// an expression holds. lift takes it away. When the API server has learned of either, it does not say.
+func (w *fixture) forbids(name, matching, unless, message string) (lift func()) {
+	w.t.Helper()
+	policy := fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:%[2]s
+  validations: [{expression: %[3]q, message: %[4]q}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`, name, matching, unless, message)
+	w.mustKubectl(policy, "apply", "-f", "-")
+	return func() {
+		w.t.Helper()
+		w.mustKubectl(policy, "delete", "-f", "-")
 	}
 }

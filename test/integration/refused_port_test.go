@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,22 +64,28 @@ func TestNodePortsRunOut(t *testing.T) {
 // sorted waits until so many streams are programmed and the others refused, and returns both.
 func (e *edge) sorted(streams []*v1beta1.StreamIngress, want int) (programmed, refused []*v1beta1.StreamIngress) {
 	e.t.Helper()
-	e.eventually(fmt.Sprintf("%d streams to be programmed, and %d refused", want, len(streams)-want), func() error {
-		programmed, refused = nil, nil
-		for _, s := range streams {
-			e.get(s)
-			switch got := condition(s.Status.Conditions, v1beta1.ConditionProgrammed); got {
-			case "True Programmed":
-				programmed = append(programmed, s)
-			case "False PortRefused":
-				refused = append(refused, s)
-			default:
-				return fmt.Errorf("%s is %s", s.Name, got)
-			}
-		}
-		return is(len(programmed), want)
+	e.eventually(fmt.Sprintf("%d streams to be programmed, and %d refused", want, len(streams)-want), func() (err error) {
+		programmed, refused, err = e.apart(streams, v1beta1.ReasonPortRefused)
+		return cmp.Or(err, is(len(programmed), want))
 	})
 	return programmed, refused
+}
+
+// apart reads streams, and tells those that are programmed from those that are not for a reason. One that is neither is an error.
+func (w *fixture) apart(streams []*v1beta1.StreamIngress, reason string) (programmed, refused []*v1beta1.StreamIngress, err error) {
+	w.t.Helper()
+	for _, s := range streams {
+		w.get(s)
+		switch got := condition(s.Status.Conditions, v1beta1.ConditionProgrammed); got {
+		case "True " + v1beta1.ReasonProgrammed:
+			programmed = append(programmed, s)
+		case "False " + reason:
+			refused = append(refused, s)
+		default:
+			return nil, nil, fmt.Errorf("%s is %s", s.Name, got)
+		}
+	}
+	return programmed, refused, nil
 }
 
 // TestUnnamedPort: beside an unnamed port no other is possible, which its owner can change.
