@@ -3,6 +3,9 @@ package kube
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -82,6 +85,33 @@ func ServiceKey(class *v1beta1.StreamIngressClass, port stream.PortKey) types.Na
 	return types.NamespacedName{
 		Namespace: class.Spec.AddressPool.Namespace, Name: v1beta1.StreamServiceName(class.Name, port.Protocol, port.Port),
 	}
+}
+
+// nameOfPort matches the names of v1beta1.StreamServiceName.
+var nameOfPort = regexp.MustCompile(`-(tcp|udp)-([1-9]\d{0,4})$`)
+
+// PortAt is the port of which a Service, or an EndpointSlice's Service, has the name, and its class, nil if it is that of none. What the
+// Service says of itself counts for nothing: by hand it can be made to say anything.
+func (v *View) PortAt(ctx context.Context, key types.NamespacedName) (class *v1beta1.StreamIngressClass, port stream.PortKey, err error) {
+	found := nameOfPort.FindStringSubmatch(key.Name)
+	if found == nil {
+		return nil, port, nil
+	}
+	number, err := strconv.ParseInt(found[2], 10, 32)
+	if err != nil {
+		return nil, port, nil //nolint:nilerr // no port has such a number
+	}
+	port = stream.PortKey{Protocol: v1beta1.Protocol(strings.ToUpper(found[1])), Port: int32(number)}
+	classes, err := v.Classes(ctx)
+	if err != nil {
+		return nil, port, err
+	}
+	for i := range classes {
+		if classes[i].Spec.AddressPool != nil && ServiceKey(&classes[i], port) == key {
+			return &classes[i], port, nil
+		}
+	}
+	return nil, port, nil
 }
 
 // Forwarded lists the Services of the streams of a class that the kernel forwards.

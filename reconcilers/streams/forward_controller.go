@@ -174,22 +174,16 @@ func (r *forwardReconciler) close(ctx context.Context, key types.NamespacedName,
 
 // find finds the port whose Service this is, or was. One that is none's goes: that of a class that is gone, or writes elsewhere by now.
 func (r *forwardReconciler) find(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	svc, err := r.View.Service(ctx, key)
+	class, port, err := r.View.PortAt(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if svc != nil {
-		name, port, ok := kube.ForwardedPort(svc)
-		if !ok {
-			return reconcile.Result{}, nil
-		}
-		class, err := r.View.Class(ctx, name)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		if class != nil && class.Spec.AddressPool != nil && kube.ServiceKey(class, port) == key {
-			return r.Reconcile(ctx, watch.ForName(claim.Stream(name, port.Protocol, port.Port).Name()))
-		}
+	if class != nil {
+		return r.Reconcile(ctx, watch.ForName(claim.Stream(class.Name, port.Protocol, port.Port).Name()))
+	}
+	svc, err := r.View.Service(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	return r.close(ctx, key, svc)
 }

@@ -233,18 +233,19 @@ func itself(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{watch.ForObject(obj)}
 }
 
-// itsPort finds the port that a Service forwards; of one that is none's, it asks for a look at the Service. It is never both: two looks at
-// one port at once would write the same twice.
+// itsPort finds the port that a Service forwards.
 func (r *forwardReconciler) itsPort(ctx context.Context, svc client.Object) []reconcile.Request {
-	class, port, ok := kube.ForwardedPort(svc.(*corev1.Service))
-	if !ok {
-		return itself(ctx, svc)
+	return []reconcile.Request{r.portAt(ctx, client.ObjectKeyFromObject(svc))}
+}
+
+// portAt asks for a look at the port whose Service has a name; where that is none's, for one at the Service. It is never both: two looks
+// at one port at once would write the same twice.
+func (r *forwardReconciler) portAt(ctx context.Context, service types.NamespacedName) reconcile.Request {
+	class, port, err := r.View.PortAt(ctx, service)
+	if err != nil || class == nil {
+		return reconcile.Request{NamespacedName: service} // an error is met again by that look
 	}
-	found, err := r.View.Class(ctx, class)
-	if err != nil || found == nil || found.Spec.AddressPool == nil || kube.ServiceKey(found, port) != client.ObjectKeyFromObject(svc) {
-		return itself(ctx, svc) // an error is met again by that look
-	}
-	return []reconcile.Request{watch.ForName(claim.Stream(class, port.Protocol, port.Port).Name())}
+	return watch.ForName(claim.Stream(class.Name, port.Protocol, port.Port).Name())
 }
 
 // afterLag asks for a look a moment after an event. Most that happens to EndpointSlices of ours is written in one look with the status of
@@ -267,12 +268,9 @@ func afterLag(find handler.MapFunc) handler.EventHandler {
 
 // portOfMirror finds the port of the Service of an EndpointSlice.
 func (r *forwardReconciler) portOfMirror(ctx context.Context, slice client.Object) []reconcile.Request {
-	key := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
-	svc, err := r.View.Service(ctx, key)
-	if err != nil || svc == nil {
-		return []reconcile.Request{{NamespacedName: key}}
+	return []reconcile.Request{
+		r.portAt(ctx, types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}),
 	}
-	return r.itsPort(ctx, svc)
 }
 
 // streamsForwardedTo finds the streams to a Service, those of any class: which endpoints are left out is told by their status.

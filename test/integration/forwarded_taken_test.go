@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -226,4 +227,38 @@ func TestForwardedBesideAPolicy(t *testing.T) {
 		return is(door.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyLocal)
 	})
 	w.programmed(s)
+}
+
+// TestForwardedThatSaysAnother has the Service of a stream say by hand that it is of another class, or another port: it is set right, and
+// never taken away, as its door would be closed meanwhile.
+func TestForwardedThatSaysAnother(t *testing.T) {
+	w := shared(t)
+	class, other := kernelClass("says", "says"), kernelClass("says-other", "says")
+	own := pod("says-a/web-0")
+	w.create(namespace("says"), namespace("says-other"), namespace("says-a"), service("says-a/web", port("http", 80)), own,
+		addressPool("says", []string{"198.18.64.48/30"}, onRequest), class, other)
+	w.runs(own, "10.9.4.1")
+	s := sti("says-a/s", of("says"), tcp(80))
+	w.create(sliceOf("says-a/web-x", "web", "http", 8080, endpoint("10.9.4.1", own)), s)
+	w.programmed(s)
+	door := service("says/" + v1beta1.StreamServiceName("says", TCP, 80))
+	w.get(door)
+	for range 5 {
+		for _, change := range []func(*corev1.Service){
+			func(svc *corev1.Service) { svc.Labels[v1beta1.LabelClass] = other.Name },
+			func(svc *corev1.Service) { svc.Labels[v1beta1.LabelClass] = "nobody" },
+			func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 81 },
+		} {
+			uid := door.UID
+			edit(w, door, change)
+			w.eventually("the Service to say what it is", func() error {
+				w.get(door)
+				return is(fmt.Sprint(door.Labels[v1beta1.LabelClass], " ", door.Spec.Ports[0].Port), "says 80")
+			})
+			if err := is(door.UID, uid); err != nil {
+				t.Fatal("the Service was made again: ", err)
+			}
+		}
+	}
+	w.forwards("says", TCP, 80, "198.18.64.48 -> 10.9.4.1:8080")
 }
