@@ -333,16 +333,13 @@ func TestPortThatIsHeldOnASharedAddress(t *testing.T) {
 	w.create(s)
 	w.has(s, v1beta1.ConditionProgrammed, "False NoAddress")
 	door := claim.AddressPort(netip.MustParseAddr("198.18.64.20"), "TCP", 80)
-	other := service("late-a/other", port("a", 80)) // somebody else serves it, at the address of which it has kept the claim
-	other.Spec.Type, other.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new("example.com/other")
+	// Somebody has it there who is no Service: of one that is not Portcullis' to serve, claims go as soon as they are seen.
+	gateway := claim.Holder{Group: "gateway.networking.k8s.io", Kind: "Gateway", Namespace: "late-a", Name: "other"}
+	other := claim.New(door, claim.Claimant{Holder: gateway})
 	w.create(other)
-	other.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.18.64.20"}}
-	if err := w.Client.Status().Update(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	w.create(claim.New(door, claim.Claimant{Holder: claim.ServiceHolder("late-a", "other"), UID: other.UID}))
 	w.create(addressPool("late", []string{"198.18.64.20"}, onRequest, sharesPorts))
 	w.has(s, v1beta1.ConditionProgrammed, "False PortRefused")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "held by Gateway late-a/other")
 	w.forwards("late", TCP, 80, "closed")
 	w.delete(other)
 	w.programmed(s)
