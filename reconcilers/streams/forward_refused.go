@@ -6,10 +6,13 @@ import (
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // refusedDoors are the ports of classes with an addressPool that could not be opened. Each is found out by a look at the port, and told
@@ -70,6 +73,24 @@ func (r *refusedDoors) list(class *v1beta1.StreamIngressClass) []v1beta1.Refused
 	return slices.SortedFunc(maps.Values(r.of(class)), func(a, b v1beta1.RefusedPort) int {
 		return stream.ComparePorts(portOf(a), portOf(b))
 	})
+}
+
+// waiting asks for another look at ports that were refused and are meant, at most so many of them, and whichever.
+func (r *refusedDoors) waiting(most int, isMeant func(class string, p v1beta1.RefusedPort) bool) []reconcile.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var requests []reconcile.Request
+	for class, ports := range r.known {
+		for at, refused := range ports {
+			if len(requests) == most {
+				return requests
+			}
+			if isMeant(class, refused) {
+				requests = append(requests, watch.ForName(claim.Stream(class, at.Protocol, at.Port).Name()))
+			}
+		}
+	}
+	return requests
 }
 
 // forget drops what is known of a class.

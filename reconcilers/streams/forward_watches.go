@@ -29,7 +29,7 @@ import (
 
 func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 	r := &forwardReconciler{base: b, refused: refused}
-	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
+	return r.wake(builder.ControllerManagedBy(mgr).Named("streamingressclass-forward")).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).

@@ -141,7 +141,7 @@ func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored 
 		return err
 	}
 	all := mirroredFor(d.service, mirrored)
-	var errs []error
+	var failed, refused []error
 	for i := range all {
 		wanted := &all[i]
 		at := slices.IndexFunc(stored, func(s discoveryv1.EndpointSlice) bool { return s.Name == wanted.Name })
@@ -150,15 +150,22 @@ func (r *forwardReconciler) writeMirrors(ctx context.Context, d *door, mirrored 
 		} else {
 			err = r.changeMirror(ctx, d, &stored[at], wanted)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err))
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("writing EndpointSlice %s/%s: %w", d.key.Namespace, wanted.Name, err)
+		if errors.Is(err, errTaken) || write.IsRefusal(err) {
+			refused = append(refused, err)
+		} else {
+			failed = append(failed, err)
 		}
 	}
 	isStale := func(s discoveryv1.EndpointSlice) bool {
 		return !slices.ContainsFunc(all, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
 	}
 	stale := slices.DeleteFunc(stored, func(s discoveryv1.EndpointSlice) bool { return !isStale(s) })
-	return errors.Join(append(errs, r.removeMirrors(ctx, stale))...)
+	failed = append(failed, r.removeMirrors(ctx, stale))
+	return cmp.Or(errors.Join(failed...), errors.Join(refused...)) // what may succeed next time is not left alone for what was refused
 }
 
 // createMirror makes an EndpointSlice. The garbage collector takes it away with its Service.
