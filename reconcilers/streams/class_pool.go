@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -34,7 +36,7 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var addresses []string
+	var addresses []netip.Addr
 	for _, allocation := range decided.Allocations {
 		held, err := r.claimAddress(ctx, class, by, allocation)
 		if err != nil {
@@ -44,12 +46,15 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 			decided.Problems = append(decided.Problems, held...)
 			continue
 		}
-		addresses = append(addresses, allocation.Address.String())
+		addresses = append(addresses, allocation.Address)
 	}
 	refused := slices.DeleteFunc(r.refused.list(class), func(p v1beta1.RefusedPort) bool {
 		c, err := r.View.Claim(ctx, claim.Stream(class.Name, p.Protocol, p.Port).Name())
 		return err == nil && c == nil
 	})
+	if err := r.mayLose(ctx, stream.ClassAddresses(class), addresses); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := r.reportForwarding(ctx, class, addresses, decided.Problems, refused); err != nil {
 		return watch.Later(err)
 	}
@@ -86,7 +91,7 @@ func (r *classReconciler) claimAddress(
 
 // reportForwarding writes the status of a class with an addressPool, if it changed.
 func (r *classReconciler) reportForwarding(
-	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []string, problems refusal.Problems, refused []v1beta1.RefusedPort,
+	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []netip.Addr, problems refusal.Problems, refused []v1beta1.RefusedPort,
 ) error {
 	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
@@ -104,6 +109,9 @@ func (r *classReconciler) reportForwarding(
 			len(refused), first.Protocol, first.Port, first.Message)
 	}
 	next := class.DeepCopy()
-	next.Status.Addresses = addresses
+	next.Status.Addresses = nil
+	for _, ip := range addresses {
+		next.Status.Addresses = append(next.Status.Addresses, ip.String())
+	}
 	return r.writeStatusOf(ctx, class, next, refused, accepted, programmed)
 }

@@ -34,6 +34,9 @@ type installation struct {
 	pool, nodes   *v1beta1.AddressPool
 	// inPool and byNodes are served by the two pools.
 	inPool, byNodes *corev1.Service
+	// noProxy is a class without a proxy, with streams of which passed is asked for again, and closing is not.
+	noProxy         *v1beta1.StreamIngressClass
+	passed, closing *v1beta1.StreamIngress
 }
 
 // uninstalling starts a Portcullis that opens one door of each sort, and records what is asked of the API server. What a
@@ -50,21 +53,29 @@ func uninstalling(t *testing.T, replicas int) *installation {
 		dropped: sti("uninstall/dropped", of("uninstall"), udp(443)),
 		pool:    addressPool("uninstall", []string{"192.0.2.0/24"}, forAll),
 		nodes:   source("uninstall-nodes", v1beta1.SourceNodeIP),
+		noProxy: kernelClass("uninstall-direct", "uninstall"),
+		passed:  sti("uninstall/passed", of("uninstall-direct"), tcp(5432)),
+		closing: sti("uninstall/closing", of("uninstall-direct"), udp(443)),
 	}
+	i.noProxy.Spec.AddressPool.Addresses = []string{"192.0.2.8"}
 	w.node("n", "198.51.100.1")
 	w.eventually("the class to be seen", func() error { return w.try(i.kept) })
 	out := sti("uninstall/out", of("uninstall"), tcp(636), outside("192.0.2.1", 636))
 	i.inPool = balancer("uninstall/balanced", wants("192.0.2.7"))
 	i.byNodes = balancer("uninstall/nodes", from(i.nodes.Name), inPool(i.nodes.Name))
 	web := asking("uninstall/web", "host=uninstall.example.com")
-	w.create(i.dropped, out, i.pool, i.nodes)
+	w.create(i.dropped, out, i.pool, i.nodes, namespace(i.noProxy.Name), i.noProxy)
 	w.eventually("the pools to be seen", func() error { return w.try(i.inPool) })
 	w.eventually("the pools to be seen", func() error { return w.try(i.byNodes) })
 	w.create(web)
 	i.leads(TCP, 5432, "uninstall/web:80")
 	i.leads(UDP, 443, "uninstall/web:80")
 	i.reaches(out, "TCP 192.0.2.1:636")
-	w.programmed(i.kept, i.dropped, out)
+	w.eventually("the class without a proxy to be seen", func() error { return w.try(i.passed) })
+	w.create(i.closing)
+	w.programmed(i.kept, i.dropped, out, i.passed, i.closing)
+	i.passes(TCP, 5432)
+	i.passes(UDP, 443)
 	i.balanced()
 	w.serves(web, "Prefix uninstall.example.com/ -> web:80")
 	return i
@@ -77,6 +88,12 @@ func (i *installation) balanced() {
 	i.balances(i.byNodes, "198.51.100.1 VIP TCP/80")
 }
 
+// passes waits until a port of the class without a proxy is forwarded at its address.
+func (i *installation) passes(protocol v1beta1.Protocol, port int32) {
+	i.t.Helper()
+	i.forwards(i.noProxy.Name, protocol, port, "192.0.2.8 -> ")
+}
+
 // doors are all objects, as they are stored, by which traffic gets in.
 func (i *installation) doors() map[string]string {
 	i.t.Helper()
@@ -84,7 +101,7 @@ func (i *installation) doors() map[string]string {
 	for _, list := range []client.ObjectList{
 		&corev1.ConfigMapList{}, &corev1.ServiceList{}, &networkingv1.IngressList{}, &discoveryv1.EndpointSliceList{},
 	} {
-		for _, namespace := range []string{"uninstall", i.namespace} {
+		for _, namespace := range []string{"uninstall", i.namespace, i.noProxy.Name} {
 			must(i.fixture, i.Client.List(i.t.Context(), list, client.InNamespace(namespace)))
 			content, err := json.Marshal(list)
 			must(i.fixture, err)
@@ -183,7 +200,7 @@ func (i *installation) reinstall(flags ...string) *harness.Replica {
 	i.eventually("the leader to look for what no class names", func() error {
 		return is(strings.Contains(next.LogTail(1<<24), `"msg":"Starting workers","controller":"formertarget"`), true)
 	})
-	i.again(i.class, i.pool, i.nodes, i.kept)
+	i.again(i.class, i.pool, i.nodes, i.noProxy, i.kept, i.passed)
 	return next
 }
 
@@ -232,9 +249,14 @@ func TestUninstallation(t *testing.T) {
 			t.Errorf("the entries were written while they were adopted: %v", entries.Data)
 		}
 		i.leads(UDP, 443, "uninstall/web:80")
+		i.programmed(i.passed)
+		i.passes(TCP, 5432)
+		i.passes(UDP, 443)
 	}
 	i.reinstall("--claim-grace=1s")
 	i.leads(UDP, 443, "closed")
+	i.forwards(i.noProxy.Name, UDP, 443, "closed")
+	i.passes(TCP, 5432)
 	i.leads(TCP, 636, "closed")
 	i.leads(TCP, 5432, "uninstall/web:80")
 	i.intact()
