@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -15,7 +15,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -36,7 +35,7 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var addresses []netip.Addr
+	var addresses []string
 	for _, allocation := range decided.Allocations {
 		held, err := r.claimAddress(ctx, class, by, allocation)
 		if err != nil {
@@ -46,14 +45,17 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 			decided.Problems = append(decided.Problems, held...)
 			continue
 		}
-		addresses = append(addresses, allocation.Address)
+		addresses = append(addresses, allocation.Address.String())
 	}
 	refused := slices.DeleteFunc(r.refused.list(class), func(p v1beta1.RefusedPort) bool {
 		c, err := r.View.Claim(ctx, claim.Stream(class.Name, p.Protocol, p.Port).Name())
 		return err == nil && c == nil
 	})
-	if err := r.mayLose(ctx, stream.ClassAddresses(class), addresses); err != nil {
-		return reconcile.Result{}, err
+	// A pool is not there, too, when it has vanished with its kind, and then all that is open stays so.
+	if !sets.New(addresses...).HasAll(class.Status.Addresses...) {
+		if _, err := r.Kinds.Check(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := r.reportForwarding(ctx, class, addresses, decided.Problems, refused); err != nil {
 		return watch.Later(err)
@@ -91,7 +93,7 @@ func (r *classReconciler) claimAddress(
 
 // reportForwarding writes the status of a class with an addressPool, if it changed.
 func (r *classReconciler) reportForwarding(
-	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []netip.Addr, problems refusal.Problems, refused []v1beta1.RefusedPort,
+	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []string, problems refusal.Problems, refused []v1beta1.RefusedPort,
 ) error {
 	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
@@ -109,9 +111,6 @@ func (r *classReconciler) reportForwarding(
 			len(refused), first.Protocol, first.Port, first.Message)
 	}
 	next := class.DeepCopy()
-	next.Status.Addresses = nil
-	for _, ip := range addresses {
-		next.Status.Addresses = append(next.Status.Addresses, ip.String())
-	}
+	next.Status.Addresses = addresses
 	return r.writeStatusOf(ctx, class, next, refused, accepted, programmed)
 }

@@ -13,9 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // doorOf is a port of a class that writes to a namespace of its own name.
@@ -61,8 +59,14 @@ func TestRoomWakesThoseThatWait(t *testing.T) {
 		Manager: stream.FieldManager, Operation: metav1.ManagedFieldsOperationApply,
 	}}}}
 	made.Spec.Type, made.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.StreamLoadBalancerClass)
+	forged := made.DeepCopy()
+	forged.Namespace = "shop"
 	another := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	another.Spec.ClusterIP = "10.96.0.1"
+	headless := another.DeepCopy()
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	taken := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "b-tcp-11"}}
+	taken.Spec.ClusterIP = "10.96.0.2"
 	for name, tc := range map[string]struct {
 		create, remove *corev1.Service
 		listed         bool
@@ -72,6 +76,8 @@ func TestRoomWakesThoseThatWait(t *testing.T) {
 	}{
 		"a port got its Service":                 {create: made, waiting: 2},
 		"it had it before this process began":    {create: made, listed: true},
+		"a tenant made one that says it is one":  {create: forged},
+		"one without a cluster IP goes":          {remove: headless},
 		"somebody else made one":                 {create: another},
 		"one goes":                               {remove: another, waiting: 1},
 		"one goes that has the name of a port's": {remove: taken, waiting: 1, others: []string{"stream.b.tcp.11"}},
@@ -102,19 +108,21 @@ func TestRoomWakesThoseThatWait(t *testing.T) {
 	}
 }
 
-// TestNamespaceWakesThoseThatWait has a namespace come, and an EndpointSlice in it go.
-func TestNamespaceWakesThoseThatWait(t *testing.T) {
-	r, ns, slice := waitingPorts(t), kube.NamespaceObject(), accesstest.PoolOf("any")
-	ns.SetName("a")
-	slice.Namespace = "b"
-	if diff := cmp.Diff([]string{"stream.a.tcp.21", "stream.a.tcp.22"}, portsIn(r.waitingForNamespace(t.Context(), ns))); diff != "" {
-		t.Errorf("for a namespace (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"stream.b.tcp.11", "stream.b.tcp.12"}, portsIn(r.waitingForName(t.Context(), slice))); diff != "" {
-		t.Errorf("for a name (-want +got):\n%s", diff)
-	}
-	slice.Namespace, slice.Name = "shop", "shop"
-	if got := r.waitingForName(t.Context(), slice); len(got) > 0 {
-		t.Errorf("an EndpointSlice elsewhere woke %v", got)
+// TestPlaceWakesThoseThatWait has a namespace come, and an EndpointSlice go: in a namespace that a class writes to, and elsewhere.
+func TestPlaceWakesThoseThatWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace, reason string
+		want              []string
+	}{
+		"a namespace":                {"a", v1beta1.ReasonServiceRefused, []string{"stream.a.tcp.21", "stream.a.tcp.22"}},
+		"a name":                     {"b", v1beta1.ReasonServiceNameTaken, []string{"stream.b.tcp.11", "stream.b.tcp.12"}},
+		"where no class writes to":   {"shop", v1beta1.ReasonServiceNameTaken, nil},
+		"what nobody is waiting for": {"b", v1beta1.ReasonClusterIPsExhausted, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, portsIn(waitingPorts(t).waitingIn(t.Context(), tc.namespace, tc.reason))); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

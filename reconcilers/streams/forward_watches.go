@@ -29,13 +29,16 @@ import (
 
 func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 	r := &forwardReconciler{base: b, refused: refused}
-	return r.wake(builder.ControllerManagedBy(mgr).Named("streamingressclass-forward")).
+	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.itsPort), builder.WithPredicates(only(isForwarded))).
 		Watches(&discoveryv1.EndpointSlice{}, afterLag(r.portOfMirror), builder.WithPredicates(only(kube.IsMirror))).
+		Watches(&corev1.Service{}, r.onRoom()).
+		Watches(kube.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata).
+		Watches(&discoveryv1.EndpointSlice{}, r.onFreeName()).
 		WatchesRawSource(onEndpoints(b.View, r.portsTo)).
 		WatchesRawSource(onPods(mgr, b.View, r.portsToPod)).
 		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.

@@ -23,7 +23,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/kube"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
@@ -49,9 +48,6 @@ func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []neti
 	ingress := ingressOf(addresses)
 	if equality.Semantic.DeepEqual(d.service.Status.LoadBalancer.Ingress, ingress) {
 		return nil
-	}
-	if err := r.mayLose(ctx, loadbalancer.Listed(d.service.Status.LoadBalancer.Ingress), addresses); err != nil {
-		return err
 	}
 	next.Status.LoadBalancer = corev1.LoadBalancerStatus{Ingress: ingress}
 	_, err := write.ChangeStatus(ctx, r.Writer, d.service, next)

@@ -2,13 +2,11 @@ package streams
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -39,16 +37,6 @@ func (b base) mayClose(ctx context.Context, obj metav1.Object) (keep time.Durati
 		return 0, err
 	}
 	return b.leftovers.keep(obj, since), nil
-}
-
-// mayLose says with an error that addresses which are not among those that are to be had now are to stay as they are. For an address there
-// is no grace: to who begins anew, it is nobody's, and may be given to others.
-func (b base) mayLose(ctx context.Context, had, has []netip.Addr) error {
-	if sets.New(has...).HasAll(had...) {
-		return nil
-	}
-	_, err := b.Kinds.Check(ctx)
-	return err
 }
 
 // mayCloseIn does the same within a pass. What is kept once is kept to the end of the pass, and looked at again: where an entry
