@@ -38,11 +38,21 @@ func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (s
 }
 
 // isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others
-// look like it.
+// look like it. Which that was nobody knows when the class is gone; then it is the one that is listed at an address, as no tenant can write.
 func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (bool, error) {
 	class, err := s.view.Class(ctx, at.Class())
-	if err != nil || class == nil || class.Spec.AddressPool == nil {
+	if err != nil {
 		return false, err
+	}
+	if class == nil {
+		services, err := s.view.Streams.Forwarded(ctx, at.Class())
+		name := v1beta1.StreamServiceName(at.Class(), at.Protocol(), at.Port())
+		return slices.ContainsFunc(services, func(svc corev1.Service) bool {
+			return svc.Name == name && len(svc.Status.LoadBalancer.Ingress) > 0
+		}), err
+	}
+	if class.Spec.AddressPool == nil {
+		return false, nil
 	}
 	svc := &corev1.Service{}
 	found, err := s.read(ctx, kube.ServiceKey(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}), svc)

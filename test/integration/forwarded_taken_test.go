@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // untouched fails the test if an object is not of the version that it had.
@@ -150,6 +152,37 @@ func (w *fixture) gone(name string) {
 		}
 		return is("there", "gone")
 	})
+}
+
+// TestForwardedWhileItsClassGoes deletes a class, and a stream of it whose Service can't go yet: its door is open, and its port stays its
+// own. A tenant makes a Service that looks as that of another stream, which keeps nothing.
+func TestForwardedWhileItsClassGoes(t *testing.T) {
+	w := shared(t)
+	class := kernelClass("parting", "parting")
+	lingers, goes := sti("parting-a/lingers", of("parting"), tcp(80)), sti("parting-a/goes", of("parting"), tcp(81))
+	w.create(namespace("parting"), namespace("parting-a"), service("parting-a/web", port("http", 80)),
+		addressPool("parting", []string{"198.18.64.52"}, onRequest, sharesPorts), class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	w.create(lingers, goes)
+	w.forwards("parting", TCP, 80, "198.18.64.52 -> ")
+	w.forwards("parting", TCP, 81, "198.18.64.52 -> ")
+	door := service("parting/parting-tcp-80")
+	edit(w, door, func(svc *corev1.Service) { svc.Finalizers = []string{"test.example.com/hold"} })
+	forged := service("parting-a/parting-tcp-81", port("x", 81))
+	forged.Labels, forged.Finalizers = map[string]string{v1beta1.LabelClass: "parting"}, []string{"test.example.com/hold"}
+	forged.Spec.Type, forged.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.StreamLoadBalancerClass)
+	w.create(forged)
+
+	w.delete(class, lingers, goes)
+	w.forwards("parting", TCP, 81, "closed")
+	w.heldBy("parting", TCP, 81, "")
+	w.heldBy("parting", TCP, 80, "StreamIngress parting-a/lingers")
+	w.pointHeldBy(claim.AddressPort(netip.MustParseAddr("198.18.64.52"), "TCP", 80).Name(), "StreamIngressClass parting")
+	for _, svc := range []*corev1.Service{door, forged} {
+		edit(w, svc, func(svc *corev1.Service) { svc.Finalizers = nil })
+	}
+	w.forwards("parting", TCP, 80, "closed")
+	w.heldBy("parting", TCP, 80, "")
 }
 
 // TestForwardedInTwoFamilies gives a class an address of each IP family, and an upstream endpoints of one, and then of both.
