@@ -18,7 +18,9 @@ import (
 // all the same.
 var ofAdministrator = []kind{
 	{"patch class", 6, func(u *user, rng *rand.Rand) act { return merges(u, class(), classText(rng)) }},
-	{"recreate class", 2, func(u *user, rng *rand.Rand) act { return recreates(u, rng, pick(rng, class(), hostClass())) }},
+	{"recreate class", 2, func(u *user, rng *rand.Rand) act {
+		return recreates(u, rng, pick(rng, class(), hostClass(), directClass()))
+	}},
 	{"patch pool", 4, func(u *user, rng *rand.Rand) act { return merges(u, pool("whole"), poolText(rng)) }},
 	{"recreate pool", 2, func(u *user, rng *rand.Rand) act { return recreates(u, rng, pool("whole")) }},
 	{"recreate ConfigMap", 1, func(u *user, rng *rand.Rand) act {
@@ -61,7 +63,7 @@ func recreates(u *user, rng *rand.Rand, obj client.Object) act {
 // restore makes what the administrator has deleted and could not make anew: nobody was there to allow it, or a tenant has a port of
 // the proxy by now.
 func (s *stage) restore() {
-	for _, obj := range []client.Object{class(), hostClass(), pool("whole"), proxy()} {
+	for _, obj := range []client.Object{class(), hostClass(), directClass(), pool("whole"), proxy()} {
 		s.eventually(fmt.Sprintf("%T %s to be there", obj, keyOf(obj)), func() error {
 			err := s.Client.Create(s.t.Context(), obj.DeepCopyObject().(client.Object))
 			if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {

@@ -71,7 +71,7 @@ func isHeld(now *moment, c change, before client.Object) error {
 }
 
 func holdsAll(now *moment, svc *corev1.Service) error {
-	if svc == nil {
+	if svc == nil || isForwarded(svc) { // what those of streams list is held by their class
 		return nil
 	}
 	self := claim.ServiceHolder(svc.Namespace, svc.Name)
@@ -111,7 +111,7 @@ func notReleased(now *moment, c change, before client.Object) error {
 func notLost(now *moment, c change, before client.Object) error {
 	svc, ok := c.object.(*corev1.Service)
 	was, known := before.(*corev1.Service)
-	if !ok || !known || c.gone || was.UID != svc.UID {
+	if !ok || !known || c.gone || was.UID != svc.UID || isForwarded(svc) {
 		return nil
 	}
 	for _, ip := range listed(was) {

@@ -59,6 +59,14 @@ func hostClass() *v1beta1.StreamIngressClass {
 	return c
 }
 
+// directClass is one without a proxy.
+func directClass() *v1beta1.StreamIngressClass {
+	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: directClassName}}
+	c.Spec.AddressPool = &v1beta1.ClassAddressPool{Name: "shared", Namespace: directNamespace}
+	c.Spec.AutoAssign = &v1beta1.PortRange{From: 7002, To: 7006}
+	return c
+}
+
 // hostEntries is the ConfigMap of that proxy, in which the platform has nothing.
 func hostEntries() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: platform, Name: "host-services"}}

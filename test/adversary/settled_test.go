@@ -32,7 +32,7 @@ func (m *moment) settled() error {
 			return err
 		}
 	}
-	return nil
+	return m.forwardedSettled()
 }
 
 // needs says whether the holder of a claim lists or serves its point, or asks for it.
@@ -42,8 +42,9 @@ func (m *moment) needs(holder claim.Holder, at claim.Coordinate) bool {
 	case at.IsHTTP():
 		return ing != nil && slices.Contains(exposure.PointsOf(ing), at) || holder.IsService() && svc != nil && slices.Contains(pathsOf(svc), at)
 	case at.IsStream():
-		return at.Class() != className && at.Class() != hostClassName || !holder.IsStream() || m.streamNeeds(m.streams[holder.Key()], at)
-	case holder.IsClass(): // its proxy listens there for a stream
+		ours := []string{className, hostClassName, directClassName}
+		return !slices.Contains(ours, at.Class()) || !holder.IsStream() || m.streamNeeds(m.streams[holder.Key()], at)
+	case holder.IsClass(): // its proxy listens there for a stream, or it is forwarded from there
 		return m.holder(claim.Stream(holder.Name, at.Protocol(), at.Port())) != claim.Holder{}
 	case holder.Namespace == platform:
 		return true

@@ -3,6 +3,7 @@ package adversary
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -26,14 +27,18 @@ const (
 	platform      = "platform"
 	className     = "public"
 	hostClassName = "hosts"
-	// sharedAddress is that of the pool "shared", of which Services have ports. The proxy is one of them.
+	// directClassName is the class without a proxy, whose streams have their Services in directNamespace.
+	directClassName, directNamespace = "direct", "direct"
+	// sharedAddress is that of the pool "shared", of which Services have ports. The proxy is one of them, and the class without one has
+	// its address there.
 	sharedAddress = "198.51.100.1"
 	// nodeAddress is that of the one node, whose ports the pool "nodes" gives.
 	nodeAddress = "10.0.0.1"
 )
 
 var (
-	tenants = []string{"tenant-a", "tenant-b", "tenant-c"}
+	tenants  = []string{"tenant-a", "tenant-b", "tenant-c"}
+	sharedIP = netip.MustParseAddr(sharedAddress)
 	// wholeAddresses are those of the pool "whole", of which a Service has all.
 	wholeAddresses = []string{"198.51.100.16", "198.51.100.17", "198.51.100.18"}
 )
@@ -157,7 +162,8 @@ func (s *stage) makePools() {
 func (s *stage) makeProxy() {
 	s.t.Helper()
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platform}}, proxy(), entries())
-	for _, c := range []*v1beta1.StreamIngressClass{class(), hostClass()} {
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: directNamespace}})
+	for _, c := range []*v1beta1.StreamIngressClass{class(), hostClass(), directClass()} {
 		s.create(c)
 		s.eventually("the class "+c.Name, func() error {
 			if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {

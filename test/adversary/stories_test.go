@@ -2,7 +2,6 @@ package adversary
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -112,7 +111,9 @@ func TestEveryLawFinds(t *testing.T) {
 	webA, webB := claim.ServiceHolder("tenant-a", "web"), claim.ServiceHolder("tenant-b", "web")
 	node80, path, port := claim.NodePort("TCP", 80), claim.HTTP(host, "/"), claim.Stream(className, v1beta1.TCP, 7002)
 	streamA, proxyHolder := claim.StreamHolder("tenant-a", "s"), claim.ServiceHolder(platform, "proxy")
-	https := claim.AddressPort(netip.MustParseAddr(sharedAddress), "TCP", 443)
+	https := claim.AddressPort(sharedIP, "TCP", 443)
+	direct, shared := claim.Stream(directClassName, v1beta1.TCP, 7002), claim.AddressPort(sharedIP, "TCP", 7002)
+	directHolder, door := claim.ClassHolder(directClassName), balancer(directNamespace, sharedAddress, 7002)
 	stories := map[string][]client.Object{
 		"no two Services have one address, or one port of it":             {balancer("tenant-a", nodeAddress, 80), balancer("tenant-b", nodeAddress, 81), balancer("tenant-b", nodeAddress, 81, 80)},
 		"no Service has a port that the nodes need":                       {balancer("tenant-a", "", 10250), balancer("tenant-a", nodeAddress, 10250)},
@@ -132,6 +133,12 @@ func TestEveryLawFinds(t *testing.T) {
 		"a port of the proxy is somebody's":                               {opened(), held(port, streamA), opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002}), gone{held(port, streamA)}, later{opened(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 7002})}},
 		"a proxy keeps its ports of an address while its Service or its class is made anew": {
 			later{class()}, proxy(), held(https, proxyHolder), gone{proxy()}, gone{held(https, proxyHolder)},
+		},
+		"a port without a proxy is open for who holds it": {
+			held(direct, streamA), held(shared, directHolder), door, gone{held(direct, streamA)},
+		},
+		"a class without a proxy holds what its streams have of its address": {
+			held(direct, streamA), held(shared, directHolder), door, held(shared, lbB),
 		},
 		"no Service has a port of the nodes on which a proxy listens": {
 			entriesOfHost("8080"), balancer("tenant-a", nodeAddress, 8081), balancer("tenant-b", nodeAddress, 8080),

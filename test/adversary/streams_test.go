@@ -12,7 +12,7 @@ import (
 
 // ofStreams are what a tenant does to StreamIngresses.
 var ofStreams = []kind{
-	{"create StreamIngress", 10, createStream},
+	{"create StreamIngress", 12, createStream},
 	{"patch StreamIngress port", 6, func(u *user, rng *rand.Rand) act {
 		return merges(u, aStream(u, rng), fmt.Sprintf(`{"spec":{"listen":%s,"protocol":%q}}`, listenText(rng), someProtocol(rng)))
 	}},
@@ -67,6 +67,8 @@ func createStream(u *user, rng *rand.Rand) act {
 		si.Spec.Upstream = v1beta1.StreamUpstream{Namespace: platform, Service: "web", Port: intstr.FromInt(80)}
 	case 2, 3: // on the nodes, where Services want to be as well
 		si.Spec.ClassName, si.Spec.Protocol, si.Spec.Listen = hostClassName, v1beta1.TCP, new(pick[int32](rng, 8080, 8081, 8082))
+	case 4, 5: // without a proxy, on the address of which Services, and the proxy's, have ports
+		si.Spec.ClassName = directClassName
 	}
 	if rng.IntN(3) == 0 {
 		si.Finalizers = []string{mine}
