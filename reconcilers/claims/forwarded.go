@@ -38,7 +38,8 @@ func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (s
 }
 
 // isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others
-// look like it. Which that was nobody knows when the class is gone; then it is the one that is listed at an address, as no tenant can write.
+// look like it. Which that was nobody knows when the class is gone; then it is the one that is listed at an address, which no tenant can
+// write.
 func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (bool, error) {
 	class, err := s.view.Class(ctx, at.Class())
 	if err != nil {
