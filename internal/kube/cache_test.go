@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -140,9 +141,12 @@ func TestIndexes(t *testing.T) {
 		"the UDP port it was given":                   {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Protocol, s.Status.Listen = v1beta1.UDP, 53 }), []string{"UDP/0"}},
 		"the class of a Service that forwards a port": {"*v1.Service " + IndexForwarded, forwarding(v1beta1.StreamLoadBalancerClass), []string{"public"}},
 		"no port of a Service of another kind":        {"*v1.Service " + IndexForwarded, forwarding(v1beta1.LoadBalancerClass), nil},
-		"the Service of a mirror":                     {"*v1.EndpointSlice " + IndexMirrored, sliceBy(MirrorManager), []string{"public-tcp-80"}},
-		"no Service of somebody else's slice":         {"*v1.EndpointSlice " + IndexMirrored, sliceBy("somebody"), nil},
-		"the port that it waits for":                  {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
+		"where that is open": {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.StreamLoadBalancerClass, "192.0.2.1"),
+			[]string{claim.Address(netip.MustParseAddr("192.0.2.1")).Name(), portAt("192.0.2.1", tcp80).Name()}},
+		"no address of a Service of another kind": {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.LoadBalancerClass, "192.0.2.1"), nil},
+		"the Service of a mirror":                 {"*v1.EndpointSlice " + IndexMirrored, sliceBy(MirrorManager), []string{"public-tcp-80"}},
+		"no Service of somebody else's slice":     {"*v1.EndpointSlice " + IndexMirrored, sliceBy("somebody"), nil},
+		"the port that it waits for":              {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used[tc.index] = true
@@ -162,12 +166,15 @@ func TestIndexes(t *testing.T) {
 	}
 }
 
-// forwarding is a Service with the label of a class, of a loadBalancerClass.
-func forwarding(by string) *corev1.Service {
+// forwarding is a Service with the label of a class, of a loadBalancerClass, open at addresses.
+func forwarding(by string, addresses ...string) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelClass: "public"}}}
 	svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: stream.FieldManager, Operation: metav1.ManagedFieldsOperationApply}}
 	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &by
 	svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
+	for _, ip := range addresses {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+	}
 	return svc
 }
 

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ import (
 const (
 	// IndexForwarded finds the Services of streams that the kernel forwards by their class.
 	IndexForwarded = "forwarded"
+	// IndexOpenAt finds such Services by the addresses, and by the ports of addresses, at which they are open.
+	IndexOpenAt = "openAt"
 	// IndexMirrored finds the EndpointSlices of such Services by the name of the Service, in one namespace.
 	IndexMirrored = "mirrored"
 )
@@ -37,6 +40,15 @@ func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) erro
 	})
 	if err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexForwarded, err)
+	}
+	err = indexer.IndexField(ctx, &corev1.Service{}, IndexOpenAt, func(obj client.Object) (names []string) {
+		for _, at := range OpenAt(obj.(*corev1.Service)) {
+			names = append(names, at.Name())
+		}
+		return names
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", IndexOpenAt, err)
 	}
 	err = indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, IndexMirrored, func(obj client.Object) []string {
 		if !IsMirror(obj) {
@@ -80,6 +92,21 @@ func ForwardedPort(svc *corev1.Service) (class string, port stream.PortKey, ok b
 	return class, port, !claim.Stream(class, port.Protocol, port.Port).IsZero()
 }
 
+// OpenAt are the addresses, and the ports of them, at which the Service of a stream is open: a claim on any of them is one on the door.
+// Tenants can't write the status that says so.
+func OpenAt(svc *corev1.Service) (points []claim.Coordinate) {
+	_, port, ok := ForwardedPort(svc)
+	if !ok || !IsForwarded(svc) {
+		return nil
+	}
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		if ip, err := netip.ParseAddr(ingress.IP); err == nil {
+			points = append(points, claim.Address(ip), claim.AddressPort(ip, string(port.Protocol), port.Port))
+		}
+	}
+	return points
+}
+
 // ServiceKey is the name of the Service of a port of a class with an addressPool.
 func ServiceKey(class *v1beta1.StreamIngressClass, port stream.PortKey) types.NamespacedName {
 	return types.NamespacedName{
@@ -118,6 +145,13 @@ func (v *View) PortAt(ctx context.Context, key types.NamespacedName) (class *v1b
 func (s *Streams) Forwarded(ctx context.Context, class string) ([]corev1.Service, error) {
 	var list corev1.ServiceList
 	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexForwarded: class})
+	return list.Items, err
+}
+
+// OpenAt lists the Services of streams that are open at an address, or at a port of one.
+func (s *Streams) OpenAt(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
+	var list corev1.ServiceList
+	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexOpenAt: at.Name()})
 	return list.Items, err
 }
 

@@ -92,7 +92,7 @@ func (s *holderReading) classWantsAddress(ctx context.Context, at claim.Coordina
 	}
 	open, err := s.openAt(ctx, class, at)
 	for i := range open {
-		if lists(&open[i], at) {
+		if slices.Contains(kube.OpenAt(&open[i]), at) {
 			seen.Exists, seen.Wants = true, true
 		}
 	}
@@ -123,18 +123,6 @@ func hasAddress(class *v1beta1.StreamIngressClass, ip netip.Addr) bool {
 	}
 	asked, _ := stream.RequestedAddresses(class)
 	return slices.Contains(asked, ip) || slices.Contains(stream.ClassAddresses(class), ip)
-}
-
-// lists says whether a Service is open at an address, or at a port of one. Tenants can't write its status.
-func lists(svc *corev1.Service, at claim.Coordinate) bool {
-	_, port, _ := kube.ForwardedPort(svc)
-	if at.Port() != 0 && (port.Port != at.Port() || port.Protocol != at.Protocol()) {
-		return false
-	}
-	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(ingress corev1.LoadBalancerIngress) bool {
-		ip, err := netip.ParseAddr(ingress.IP)
-		return err == nil && ip == at.Address()
-	})
 }
 
 // onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone, and at those of the class

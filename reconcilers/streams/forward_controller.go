@@ -166,10 +166,32 @@ func (r *forwardReconciler) close(ctx context.Context, key types.NamespacedName,
 		return watch.Later(r.removeMirrors(ctx, mirrors))
 	}
 	keep, err := r.mayClose(ctx, svc)
+	if err == nil && keep > 0 {
+		var taken bool
+		if taken, err = r.isTaken(ctx, svc); taken {
+			keep = 0
+		}
+	}
 	if err != nil || keep > 0 {
 		return reconcile.Result{RequeueAfter: keep}, err
 	}
 	return watch.Later(r.removeService(ctx, svc))
+}
+
+// isTaken says whether somebody else than its class has claimed where a Service is open: what a former installation has left is kept
+// open for a while, and its claims are gone.
+func (r *forwardReconciler) isTaken(ctx context.Context, svc *corev1.Service) (bool, error) {
+	class, _, _ := kube.ForwardedPort(svc)
+	for _, at := range kube.OpenAt(svc) {
+		c, err := r.View.Claim(ctx, at.Name())
+		if err != nil {
+			return false, err
+		}
+		if c != nil && claim.HolderOf(c) != claim.ClassHolder(class) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // find finds the port whose Service this is, or was. One that is none's goes: that of a class that is gone, or writes elsewhere by now.

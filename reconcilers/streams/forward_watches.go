@@ -118,25 +118,38 @@ func (r *forwardReconciler) portOfClaim(ctx context.Context, c client.Object) []
 	switch {
 	case err != nil:
 		return nil
-	case at.IsAddress() && at.Port() != 0:
-		return r.portsAt(ctx, at)
+	case at.IsAddress():
+		return r.portsAt(ctx, at, claim.HolderOf(c.(*v1beta1.EdgeClaim)))
 	case !at.IsStream() || !r.isForwarding(ctx, at.Class()):
 		return nil
 	}
 	return []reconcile.Request{watch.ForName(at.Name())}
 }
 
-// portsAt finds the ports of classes that need a port of an address: it may be theirs to have now, or somebody has taken it from them.
-func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate) []reconcile.Request {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the classes")
-	}
+// portsAt finds the ports of classes that need a port of an address: it may be theirs to have now, or somebody has taken it from them;
+// and the Services that are open at what is not their class's.
+func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate, holder claim.Holder) []reconcile.Request {
 	var requests []reconcile.Request
-	for i := range classes {
-		if classes[i].Spec.AddressPool != nil && slices.Contains(stream.ClassAddresses(&classes[i]), at.Address()) {
-			requests = append(requests, watch.ForName(claim.Stream(classes[i].Name, at.Protocol(), at.Port()).Name()))
+	if at.Port() != 0 {
+		classes, err := r.View.Classes(ctx)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the classes")
 		}
+		for i := range classes {
+			if classes[i].Spec.AddressPool != nil && slices.Contains(stream.ClassAddresses(&classes[i]), at.Address()) {
+				requests = append(requests, watch.ForName(claim.Stream(classes[i].Name, at.Protocol(), at.Port()).Name()))
+			}
+		}
+	}
+	if holder.IsClass() {
+		return requests
+	}
+	open, err := r.View.Streams.OpenAt(ctx, at)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Services of streams", "at", at)
+	}
+	for i := range open {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&open[i])})
 	}
 	return requests
 }

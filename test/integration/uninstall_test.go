@@ -188,6 +188,14 @@ func (i *installation) calm(r *harness.Replica) {
 // reinstall ends the leader, installs the kinds and a replica again, and asks for a part of what was there.
 func (i *installation) reinstall(flags ...string) *harness.Replica {
 	i.t.Helper()
+	next := i.reinstallEmpty(flags...)
+	i.again(i.class, i.pool, i.nodes, i.noProxy, i.kept, i.passed)
+	return next
+}
+
+// reinstallEmpty ends the leader, and installs the kinds and a replica again.
+func (i *installation) reinstallEmpty(flags ...string) *harness.Replica {
+	i.t.Helper()
 	for _, r := range i.Replicas {
 		must(i.fixture, r.Terminate())
 	}
@@ -200,7 +208,6 @@ func (i *installation) reinstall(flags ...string) *harness.Replica {
 	i.eventually("the leader to look for what no class names", func() error {
 		return is(strings.Contains(next.LogTail(1<<24), `"msg":"Starting workers","controller":"formertarget"`), true)
 	})
-	i.again(i.class, i.pool, i.nodes, i.noProxy, i.kept, i.passed)
 	return next
 }
 
@@ -259,6 +266,31 @@ func TestUninstallation(t *testing.T) {
 	i.passes(TCP, 5432)
 	i.leads(TCP, 636, "closed")
 	i.leads(TCP, 5432, "uninstall/web:80")
+	i.intact()
+}
+
+// TestUninstallationGivesWay installs the kinds again, and nobody asks for the class without a proxy. What its streams have left stays
+// open, until the address is somebody else's.
+func TestUninstallationGivesWay(t *testing.T) {
+	t.Parallel()
+	i := uninstalling(t, 1)
+	args := []string{"delete", "crd", "--timeout=" + patience.String()}
+	for _, kind := range kinds {
+		args = append(args, definition(kind))
+	}
+	i.mustKubectl("", args...)
+	i.says(i.Replicas[0], leaves, 1)
+	i.reinstallEmpty()
+	taker := balancer("uninstall/taker", wants("192.0.2.8"))
+	i.again(i.pool, i.nodes)
+	i.balanced()
+	i.passes(TCP, 5432)
+	i.passes(UDP, 443)
+
+	i.eventually("the address to be given to a Service", func() error { return i.try(taker) })
+	i.balances(taker, "192.0.2.8 VIP TCP/80")
+	i.forwards(i.noProxy.Name, TCP, 5432, "closed")
+	i.forwards(i.noProxy.Name, UDP, 443, "closed")
 	i.intact()
 }
 
