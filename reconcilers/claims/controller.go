@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -61,9 +60,6 @@ type claimRequest struct {
 	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
 	// claims then wait out their grace.
 	Gone types.UID
-	// Routine: nothing has happened to the holder, as far as is known. Such requests have one turn together, within which
-	// namespaces take turns, too; see lanes.
-	Routine bool
 }
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
@@ -81,20 +77,13 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
-		WithOptions(fairly(releasers)).
+		WithOptions(watch.Fairly(releasers, turnOf)).
 		WithLogConstructor(logOfHolder(mgr, name)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
-// fairly are the options of a controller with so many workers, at which namespaces take turns.
-func fairly(workers int) controller.TypedOptions[claimRequest] {
-	return controller.TypedOptions[claimRequest]{
-		MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[claimRequest](),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[claimRequest]) claimQueue {
-			return newFairQueue(workers, name, limiter)
-		},
-	}
-}
+// turnOf is the namespace whose turn a request waits for.
+func turnOf(req claimRequest) string { return req.Holder.Namespace }
 
 // logOfHolder makes the logger for requests of a controller, and, for nil, that of the controller itself.
 func logOfHolder(mgr manager.Manager, controller string) func(*claimRequest) logr.Logger {

@@ -37,7 +37,7 @@ func setupForeignIngress(mgr manager.Manager, b access.Access) error {
 	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
 		Watches(&networkingv1.Ingress{}, onHolder(claim.IngressHolder, servingChanged())).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaimGone()).
-		WithOptions(fairly(workers)).
+		WithOptions(watch.Fairly(workers, turnOf)).
 		WithLogConstructor(logOfHolder(mgr, name)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }

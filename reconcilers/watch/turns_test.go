@@ -1,4 +1,4 @@
-package claims
+package watch
 
 import (
 	"fmt"
@@ -11,21 +11,16 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-
-	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// about are requests about streams, each by its namespace/name.
-func about(keys string) (requests []claimRequest) {
-	for key := range strings.FieldsSeq(keys) {
-		namespace, name, _ := strings.Cut(key, "/")
-		requests = append(requests, claimRequest{Holder: claim.StreamHolder(namespace, name)})
-	}
-	return requests
-}
+// workers is how many workers the queues of these tests have.
+const workers = 16
 
-func keyOf(req claimRequest) string { return req.Holder.Key().String() }
+// namespaceOf is that of a request, which is a namespace/name here.
+func namespaceOf(req string) string {
+	namespace, _, _ := strings.Cut(req, "/")
+	return namespace
+}
 
 // TestLanes puts requests into lanes, and takes all of them up.
 func TestLanes(t *testing.T) {
@@ -41,18 +36,18 @@ func TestLanes(t *testing.T) {
 		"holders of no namespace have theirs":     {"a/1 a/2 /2", "a/3 a/4 /1", "a/1 a/3 /1 /2 a/4 a/2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLanes(releasers)
-			for _, req := range about(tc.routine) {
-				req.Routine = true
+			l := newLanes(workers, namespaceOf)
+			for req := range strings.FieldsSeq(tc.routine) {
+				l.mark(req, true)
 				l.Push(req)
 			}
-			for _, req := range about(tc.happened) {
+			for req := range strings.FieldsSeq(tc.happened) {
 				l.Push(req)
 			}
 			var got []string
 			for l.Len() > 0 {
 				req := l.Pop()
-				got = append(got, keyOf(req))
+				got = append(got, req)
 				l.done(req)
 			}
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
@@ -66,22 +61,22 @@ func TestLanes(t *testing.T) {
 }
 
 // queued is a queue for a test, in which time stands still while nobody waits for it.
-func queued(t *testing.T, play func(t *testing.T, q fairQueue)) {
+func queued(t *testing.T, play func(t *testing.T, q fairQueue[string])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		q := newFairQueue(releasers, "", watch.BackOff[claimRequest]())
+		q := newFairQueue(workers, "", BackOff[string](), namespaceOf)
 		defer q.ShutDown()
 		play(t, q)
 	})
 }
 
 // gets takes requests up, and lets them be done.
-func (q fairQueue) gets(t *testing.T, want string) {
+func gets(t *testing.T, q fairQueue[string], want string) {
 	t.Helper()
 	for key := range strings.FieldsSeq(want) {
 		req, _, shutdown := q.GetWithPriority()
-		if got := keyOf(req); shutdown || got != key {
-			t.Fatalf("got %s, want %s", got, key)
+		if shutdown || req != key {
+			t.Fatalf("got %s, want %s", req, key)
 		}
 		q.Done(req)
 	}
@@ -98,15 +93,15 @@ func TestWorkersOfOneNamespace(t *testing.T) {
 		options priorityqueue.AddOpts
 		most    int32
 	}{
-		"what has happened": {priorityqueue.AddOpts{}, releasers / 2},
-		"what is routine":   {priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, releasers / 4},
+		"what has happened": {priorityqueue.AddOpts{}, workers / 2},
+		"what is routine":   {priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, workers / 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			queued(t, func(t *testing.T, q fairQueue) {
-				for i := range releasers {
-					q.AddWithOpts(tc.options, about(fmt.Sprintf("a/%d", i))...)
+			queued(t, func(t *testing.T, q fairQueue[string]) {
+				for i := range workers {
+					q.AddWithOpts(tc.options, fmt.Sprintf("a/%d", i))
 				}
-				taken, free := q.work("a")
+				taken, free := work(q, "a")
 				has := func(when string, want int32) {
 					t.Helper()
 					synctest.Wait()
@@ -115,12 +110,12 @@ func TestWorkersOfOneNamespace(t *testing.T) {
 					}
 				}
 				has("the namespace is alone", tc.most)
-				q.AddWithOpts(tc.options, about("b/1")...)
+				q.AddWithOpts(tc.options, strings.Fields("b/1")...)
 				has("its neighbor comes", tc.most+1)
 				free <- struct{}{}
 				has("one of its workers is free", tc.most+2)
 				close(free)
-				has("all are", releasers+1)
+				has("all are", workers+1)
 				if len(q.lanes.all.within) > 0 {
 					t.Errorf("it still remembers %v", q.lanes.all.within)
 				}
@@ -130,9 +125,9 @@ func TestWorkersOfOneNamespace(t *testing.T) {
 }
 
 // work takes requests up by all workers. One of the namespace takes until something is sent to free, or that is closed.
-func (q fairQueue) work(namespace string) (taken *atomic.Int32, free chan struct{}) {
+func work(q fairQueue[string], namespace string) (taken *atomic.Int32, free chan struct{}) {
 	taken, free = &atomic.Int32{}, make(chan struct{})
-	for range releasers {
+	for range workers {
 		go func() {
 			for {
 				req, _, shutdown := q.GetWithPriority()
@@ -140,7 +135,7 @@ func (q fairQueue) work(namespace string) (taken *atomic.Int32, free chan struct
 					return
 				}
 				taken.Add(1)
-				if req.Holder.Namespace == namespace {
+				if namespaceOf(req) == namespace {
 					<-free
 				}
 				q.Done(req)
@@ -151,32 +146,32 @@ func (q fairQueue) work(namespace string) (taken *atomic.Int32, free chan struct
 }
 
 func TestAddedAgainWhileInProgress(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue) {
-		q.AddWithOpts(priorityqueue.AddOpts{}, about("a/1 a/2 a/2 b/1")...)
+	queued(t, func(t *testing.T, q fairQueue[string]) {
+		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2 a/2 b/1")...)
 		first, _, _ := q.GetWithPriority()
 		q.Add(first)
 		q.Add(first)
 		q.Done(first)
-		q.gets(t, "b/1 a/2 a/1")
+		gets(t, q, "b/1 a/2 a/1")
 	})
 }
 
 // TestNeighborOfRetries has many requests of a namespace become due at once, those that failed and those that had to wait.
 func TestNeighborOfRetries(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue) {
-		q.AddWithOpts(priorityqueue.AddOpts{After: time.Minute}, about("a/1 a/2 a/3")...)
-		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, about("c/1 c/2 c/3")...)
+	queued(t, func(t *testing.T, q fairQueue[string]) {
+		q.AddWithOpts(priorityqueue.AddOpts{After: time.Minute}, strings.Fields("a/1 a/2 a/3")...)
+		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, strings.Fields("c/1 c/2 c/3")...)
 		synctest.Wait()
 		if q.Len() > 0 {
 			t.Error("something is due at once")
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		q.Add(about("b/1")[0])
+		q.Add("b/1")
 		var got []string
 		for range 3 {
 			req, _, _ := q.GetWithPriority()
-			got = append(got, req.Holder.Namespace)
+			got = append(got, namespaceOf(req))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -187,21 +182,21 @@ func TestNeighborOfRetries(t *testing.T) {
 
 // TestRoutineRequests adds requests as controller-runtime does for what was there at the start, and again after a failure.
 func TestRoutineRequests(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue) {
-		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, about("a/0 b/0 c/0")...)
+	queued(t, func(t *testing.T, q fairQueue[string]) {
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, strings.Fields("a/0 b/0 c/0")...)
 		first, priority, _ := q.GetWithPriority()
 		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &priority}, first)
 		q.Done(first)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, about("a/0 a/1 b/1")...)
-		q.gets(t, "b/0 a/0 b/1 c/0 a/1 a/0")
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, strings.Fields("a/0 a/1 b/1")...)
+		gets(t, q, "b/0 a/0 b/1 c/0 a/1")
 	})
 }
 
 func TestQueueEndsAtOnce(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue) {
-		q.AddWithOpts(priorityqueue.AddOpts{}, about("a/1 a/2")...)
+	queued(t, func(t *testing.T, q fairQueue[string]) {
+		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2")...)
 		q.ShutDown()
 		if _, _, shutdown := q.GetWithPriority(); !shutdown {
 			t.Error("it goes on with what is queued")
