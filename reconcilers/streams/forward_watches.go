@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -46,8 +45,17 @@ func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
 			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: forwarders, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Fairly(forwarders, r.turnOf)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
+}
+
+// turnOf is the namespace whose turn a request waits for: that of the stream that has the port.
+func (r *forwardReconciler) turnOf(req reconcile.Request) string {
+	c, err := r.View.Claim(context.Background(), req.Name)
+	if err != nil || c == nil || req.Namespace != "" {
+		return ""
+	}
+	return claim.HolderOf(c).Namespace
 }
 
 // only lets through what an object that is something, or was, concerns.
