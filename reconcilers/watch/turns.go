@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
 // Fairly are the options of a controller with so many workers, at which namespaces take turns. namespace says whose turn a request
@@ -61,7 +62,10 @@ func (q fairQueue[request]) Add(req request) { q.AddWithOpts(priorityqueue.AddOp
 // GetWithPriority implements priorityqueue.PriorityQueue. What is queued when the queue is shut down is left to the next leader.
 func (q fairQueue[request]) GetWithPriority() (req request, priority int, shutdown bool) {
 	req, shutdown = q.Get()
-	return req, 0, shutdown || q.ShuttingDown()
+	if q.lanes.hasRoutine(req) {
+		priority = handler.LowPriority // with which it is added again when it has failed
+	}
+	return req, priority, shutdown || q.ShuttingDown()
 }
 
 // Done implements workqueue.TypedInterface. A worker asks for its next request after it. So nobody else has to be woken for what
@@ -90,7 +94,7 @@ type place struct {
 	element *list.Element
 }
 
-func (p place) isRoutine() bool { return p.way[0].routine }
+func (p place) isRoutine() bool { return len(p.way) > 0 && p.way[0].routine }
 
 // laneName names one of the lanes that take turns with each other: that of a namespace, or that of all that is routine, within which
 // namespaces have lanes of their own.
@@ -157,6 +161,13 @@ func (l *lanes[request]) Pop() request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.pop().(request)
+}
+
+// hasRoutine says whether a request, which a worker has, is routine.
+func (l *lanes[request]) hasRoutine(req request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.placed[req].isRoutine()
 }
 
 // done takes note that a worker has ended with a request.
