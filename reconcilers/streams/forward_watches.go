@@ -157,7 +157,7 @@ func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate, ho
 		log.FromContext(ctx).Error(err, "could not list the Services of streams", "at", at)
 	}
 	for i := range open {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&open[i])})
+		requests = append(requests, r.portAt(ctx, client.ObjectKeyFromObject(&open[i])))
 	}
 	return requests
 }

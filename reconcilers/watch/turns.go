@@ -29,6 +29,8 @@ type fairQueue[request comparable] struct {
 	lanes *lanes[request]
 }
 
+var _ priorityqueue.PriorityQueue[string] = fairQueue[string]{}
+
 // newFairQueue makes the queue of a controller with so many workers.
 func newFairQueue[request comparable](
 	workers int, name string, limiter workqueue.TypedRateLimiter[request], namespace func(request) string,
