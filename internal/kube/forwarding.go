@@ -22,7 +22,8 @@ import (
 const (
 	// IndexForwarded finds the Services of streams that the kernel forwards by their class.
 	IndexForwarded = "forwarded"
-	// IndexOpenAt finds such Services by the addresses, and by the ports of addresses, at which they are open.
+	// IndexOpenAt finds such Services by the addresses, and by the ports of addresses, at which they are open, and those that are open by
+	// the port of the class that they are for.
 	IndexOpenAt = "openAt"
 	// IndexMirrored finds the EndpointSlices of such Services by the name of the Service, in one namespace.
 	IndexMirrored = "mirrored"
@@ -42,8 +43,12 @@ func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) erro
 		return fmt.Errorf("indexing Services by %s: %w", IndexForwarded, err)
 	}
 	err = indexer.IndexField(ctx, &corev1.Service{}, IndexOpenAt, func(obj client.Object) (names []string) {
-		for _, at := range OpenAt(obj.(*corev1.Service)) {
+		svc := obj.(*corev1.Service)
+		for _, at := range OpenAt(svc) {
 			names = append(names, at.Name())
+		}
+		if class, port, ok := ForwardedPort(svc); ok && len(names) > 0 {
+			names = append(names, claim.Stream(class, port.Protocol, port.Port).Name())
 		}
 		return names
 	})
@@ -148,7 +153,8 @@ func (s *Streams) Forwarded(ctx context.Context, class string) ([]corev1.Service
 	return list.Items, err
 }
 
-// OpenAt lists the Services of streams that are open at an address, or at a port of one.
+// OpenAt lists the Services of streams that are open at an address, at a port of one, or anywhere for a port of a class. More than one may
+// say that it is for that port; tenants can't have one of theirs open.
 func (s *Streams) OpenAt(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
 	var list corev1.ServiceList
 	err := s.objects.Reader.List(ctx, &list, client.MatchingFields{IndexOpenAt: at.Name()})

@@ -38,7 +38,7 @@ func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (s
 }
 
 // isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others
-// look like it. Which that was nobody knows when the class is gone; then it is the one that is listed at an address, which no tenant can
+// look like it. Which that was nobody knows when the class is gone; then it is the one that is open at an address, which no tenant can
 // write.
 func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (bool, error) {
 	class, err := s.view.Class(ctx, at.Class())
@@ -46,11 +46,9 @@ func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (b
 		return false, err
 	}
 	if class == nil {
-		services, err := s.view.Streams.Forwarded(ctx, at.Class())
+		open, err := s.view.Streams.OpenAt(ctx, at)
 		name := v1beta1.StreamServiceName(at.Class(), at.Protocol(), at.Port())
-		return slices.ContainsFunc(services, func(svc corev1.Service) bool {
-			return svc.Name == name && len(svc.Status.LoadBalancer.Ingress) > 0
-		}), err
+		return slices.ContainsFunc(open, func(svc corev1.Service) bool { return svc.Name == name }), err
 	}
 	if class.Spec.AddressPool == nil {
 		return false, nil

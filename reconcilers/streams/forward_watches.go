@@ -49,10 +49,14 @@ func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
-// turnOf is the namespace whose turn a request waits for: that of the stream that has the port.
+// turnOf is the namespace whose turn a request waits for: that of the stream that has the port, or of the Service that is no port's:
+// tenants can make those by the thousand, and the ports that nobody holds anymore would close behind them.
 func (r *forwardReconciler) turnOf(req reconcile.Request) string {
+	if req.Namespace != "" {
+		return req.Namespace
+	}
 	c, err := r.View.Claim(context.Background(), req.Name)
-	if err != nil || c == nil || req.Namespace != "" {
+	if err != nil || c == nil {
 		return ""
 	}
 	return claim.HolderOf(c).Namespace
