@@ -37,7 +37,7 @@ func (r *streamReconciler) forwarded(
 		}
 		if written {
 			v.addresses = addressesOf(svc)
-			return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed, Message: "the port is open"}, nil
+			return isOpen(v.class, port), nil
 		}
 	}
 	pending := metav1.Condition{Status: metav1.ConditionFalse, Reason: v1beta1.ReasonPending,

@@ -3,9 +3,8 @@ package streams
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
-
-	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
@@ -131,8 +131,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 func (r *streamReconciler) opened(
 	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
 ) (metav1.Condition, error) {
-	yes := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
-		Message: fmt.Sprintf("%s of class %s is open", port, v.class.Name)}
+	yes := isOpen(v.class, port)
 	no := func(reason, message string) (metav1.Condition, error) {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
 	}
@@ -165,6 +164,12 @@ func (r *streamReconciler) opened(
 		return no(refused.Reason, refused.Message)
 	}
 	return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+}
+
+// isOpen is the condition of a stream whose port is open.
+func isOpen(class *v1beta1.StreamIngressClass, port stream.PortKey) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
+		Message: fmt.Sprintf("%s of class %s is open", port, class.Name)}
 }
 
 // maxAddresses is how many addresses the status of a stream has room for.
@@ -237,12 +242,9 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	if v.class != nil {
 		status.ClassName = v.class.Name
 	}
-	var changed []metav1.Condition
-	for _, c := range v.conditions() {
+	conditions := v.conditions()
+	for _, c := range conditions {
 		c.ObservedGeneration = si.Generation
-		if before := meta.FindStatusCondition(si.Status.Conditions, c.Type); isNews(before, c) {
-			changed = append(changed, c)
-		}
 		report.SetCondition(&status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
@@ -251,13 +253,33 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	if written, err := write.ChangeStatus(ctx, r.Writer, si, next); err != nil || !written {
 		return err
 	}
-	for _, c := range changed {
+	for _, c := range news(si.Status.Conditions, conditions) {
 		report.ConditionChanged(r.Events, next, c)
 		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
 			observeProgrammed(si)
 		}
 	}
 	return nil
+}
+
+// news are the conditions, of all that a stream has now, that are worth an event. A port that is open is claimed: where both are new, as
+// they are of most streams, one event says so. Each is a write, and a burst has many.
+func news(before, now []metav1.Condition) []metav1.Condition {
+	isOpened := func(c metav1.Condition) bool {
+		return c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue
+	}
+	var changed []metav1.Condition
+	for _, c := range now {
+		if isNews(meta.FindStatusCondition(before, c.Type), c) {
+			changed = append(changed, c)
+		}
+	}
+	if !slices.ContainsFunc(changed, isOpened) {
+		return changed
+	}
+	return slices.DeleteFunc(changed, func(c metav1.Condition) bool {
+		return c.Type == v1beta1.ConditionAccepted && c.Status == metav1.ConditionTrue
+	})
 }
 
 // isNews says whether a condition is worth an event. That a new stream resolves, and that it is about to be programmed,

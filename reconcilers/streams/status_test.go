@@ -120,6 +120,31 @@ func TestIsNews(t *testing.T) {
 	}
 }
 
+// TestNews tells of what is new at once, and of no more than it takes.
+func TestNews(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	accepted := accesstest.Condition("Accepted", yes, "Accepted", "claimed")
+	resolved := accesstest.Condition("ResolvedRefs", yes, "ResolvedRefs", "")
+	unresolved := accesstest.Condition("ResolvedRefs", no, "BackendNotFound", "")
+	pending := accesstest.Condition("Programmed", no, "Pending", "")
+	open := accesstest.Condition("Programmed", yes, "Programmed", "open")
+	refused := accesstest.Condition("Programmed", no, "PortRefused", "")
+	for name, tc := range map[string]struct{ before, now, want []metav1.Condition }{
+		"claimed and open at once":         {nil, []metav1.Condition{accepted, resolved, open}, []metav1.Condition{open}},
+		"and its upstream is not there":    {nil, []metav1.Condition{accepted, unresolved, open}, []metav1.Condition{unresolved, open}},
+		"claimed first":                    {nil, []metav1.Condition{accepted, resolved, pending}, []metav1.Condition{accepted}},
+		"open later":                       {[]metav1.Condition{accepted, resolved, pending}, []metav1.Condition{accepted, resolved, open}, []metav1.Condition{open}},
+		"claimed, and refused where it is": {nil, []metav1.Condition{accepted, resolved, refused}, []metav1.Condition{accepted, refused}},
+		"nothing":                          {[]metav1.Condition{accepted, resolved, open}, []metav1.Condition{accepted, resolved, open}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, news(tc.before, tc.now)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // public is a class whose objects are there, and say that shop/postgres is open at TCP/5432.
 
 // TestProgrammed finds out whether a stream that holds its port is open, in each state in which its proxy can be.

@@ -106,7 +106,7 @@ func getShows(t *testing.T, w *fixture) {
 	w.eventually("the events to be told of", func() error {
 		return errors.Join(
 			saysAll(w.mustKubectl("", "describe", "sti", "-n", "shop", "postgres"), "TCP/5432 of class public is claimed", "TCP/5432 of class public is open"),
-			saysAll(w.mustKubectl("", "events", "-n", "shop", "--for", "streamingress/postgres"), "Accepted", "Programmed"))
+			saysAll(w.mustKubectl("", "events", "-n", "shop", "--for", "streamingress/postgres"), "Programmed", "TCP/5432 of class public is open"))
 	})
 }
 
