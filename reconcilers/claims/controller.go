@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -54,16 +52,6 @@ func newClaimReconciler(b access.Access, o Options) *claimReconciler {
 	return &claimReconciler{b, o.Services, semaphore.NewWeighted(releaseWrites)}
 }
 
-// claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
-type claimRequest struct {
-	Holder claim.Holder
-	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
-	// claims then wait out their grace.
-	Gone types.UID
-}
-
-type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
-
 func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 	r := newClaimReconciler(b, o)
 	const name = "edgeclaim"
@@ -82,20 +70,6 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
-// turnOf is the namespace whose turn a request waits for.
-func turnOf(req claimRequest) string { return req.Holder.Namespace }
-
-// logOfHolder makes the logger for requests of a controller, and, for nil, that of the controller itself.
-func logOfHolder(mgr manager.Manager, controller string) func(*claimRequest) logr.Logger {
-	logger := mgr.GetLogger().WithValues("controller", controller)
-	return func(req *claimRequest) logr.Logger {
-		if req == nil {
-			return logger
-		}
-		return logger.WithValues("holder", req.Holder.String())
-	}
-}
-
 // settling is how long a new claim is left alone: its holder is about to be stored, and then nothing has to be done.
 const settling = 5 * time.Second
 
@@ -112,6 +86,9 @@ const (
 // Reconcile releases those claims of a holder that are to be released. Addresses are given and taken away by one worker at a
 // time, and only claims on them wait for that lock.
 func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reconcile.Result, error) {
+	if !req.At.IsZero() {
+		return r.reconcilePoint(ctx, req)
+	}
 	addresses, others, err := r.claimsOf(ctx, req.Holder)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -121,6 +98,17 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 		next, errAddresses := r.releaseAddresses(ctx, req)
 		again, err = soonest(again, next), errors.Join(err, errAddresses)
 	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// reconcilePoint releases the claim of a class on a port of an address or of the nodes, if it is to be released. Such claims come and go
+// with those on the ports of the class, and no lock keeps them from that.
+func (r *claimReconciler) reconcilePoint(ctx context.Context, req claimRequest) (reconcile.Result, error) {
+	c, err := r.View.Claim(ctx, req.At.Name())
+	if err != nil || c == nil || claim.HolderOf(c) != req.Holder {
+		return reconcile.Result{}, err
+	}
+	again, err := r.release(ctx, req, []*v1beta1.EdgeClaim{c})
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
@@ -226,17 +214,21 @@ func (r *claimReconciler) reconcileClaim(
 // onClaim looks at the claims of a holder when one of them is new or has changed: it may be one too many. Of one on a port
 // that is gone it looks at what the port took of the Service in front of the proxy.
 func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(q claimQueue, obj client.Object) {
-		q.Add(claimRequest{Holder: claim.HolderOf(obj.(*v1beta1.EdgeClaim))})
-	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
-			look(q, e.Object)
-			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsHTTP() {
+			c := e.Object.(*v1beta1.EdgeClaim)
+			if at := coordinateOf(c); at.IsHTTP() {
 				r.enqueueReplaced(ctx, q, at)
 			}
+			if e.IsInInitialList { // one look at all of them is less than one at each
+				q.Add(claimRequest{Holder: claim.HolderOf(c)})
+				return
+			}
+			enqueueClaim(q, c)
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) { look(q, e.ObjectNew) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
+			enqueueClaim(q, e.ObjectNew.(*v1beta1.EdgeClaim))
+		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsStream() {
 				r.enqueueFront(ctx, q, at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -21,6 +23,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -99,19 +102,48 @@ func TestPortsOfTheNodes(t *testing.T) {
 		"no stream is": {withService, without, nil, false},
 		"a stream is, and the proxy has a Service meanwhile": {without, withService, []client.Object{stream}, false},
 	} {
+		for look, at := range map[string]claim.Coordinate{"all": {}, "that": claim.NodePort("TCP", 5432)} {
+			t.Run(name+", at "+look, func(t *testing.T) {
+				before, now := tc.seen.DeepCopy(), tc.stored.DeepCopy()
+				before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
+				stored := accesstest.Cluster(t, slices.Concat(tc.also, []client.Object{now, onNodes.DeepCopy()})...).Build()
+				b, _ := accesstest.On(t, accesstest.Cluster(t, before, onNodes.DeepCopy()).Build(), stored)
+				b.Ledger.Clock = clocktesting.NewFakePassiveClock(accesstest.Noon)
+				r := newClaimReconciler(b, claimTestOptions())
+				if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public"), At: at}); err != nil {
+					t.Fatal(err)
+				}
+				err := stored.Get(t.Context(), client.ObjectKeyFromObject(onNodes), &v1beta1.EdgeClaim{})
+				if client.IgnoreNotFound(err) != nil || (err == nil) != tc.stays {
+					t.Errorf("the claim stays: %v, want %v", err == nil, tc.stays)
+				}
+			})
+		}
+	}
+}
+
+// TestLooksAsked tells which claims are looked at when one has changed.
+func TestLooksAsked(t *testing.T) {
+	class, service := claim.ClassHolder("public"), claim.ServiceHolder("shop", "web")
+	ip := netip.MustParseAddr("192.0.2.1")
+	port, nodePort := claim.AddressPort(ip, "TCP", 80), claim.NodePort("TCP", 80)
+	for name, tc := range map[string]struct {
+		by   claim.Holder
+		at   claim.Coordinate
+		want claimRequest
+	}{
+		"a port of a class's address":   {class, port, claimRequest{Holder: class, At: port}},
+		"a port of the nodes":           {class, nodePort, claimRequest{Holder: class, At: nodePort}},
+		"the whole address":             {class, claim.Address(ip), claimRequest{Holder: class}},
+		"a port of a Service's address": {service, port, claimRequest{Holder: service}},
+		"a port of a class":             {accesstest.HolderOfPostgres, accesstest.PointOfPostgres, claimRequest{Holder: accesstest.HolderOfPostgres}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			before, now := tc.seen.DeepCopy(), tc.stored.DeepCopy()
-			before.UID, before.Generation, now.UID, now.Generation = "c", 1, "c", 2
-			stored := accesstest.Cluster(t, append(tc.also, now, onNodes.DeepCopy())...).Build()
-			b, _ := accesstest.On(t, accesstest.Cluster(t, before, onNodes.DeepCopy()).Build(), stored)
-			b.Ledger.Clock = clocktesting.NewFakePassiveClock(accesstest.Noon)
-			r := newClaimReconciler(b, claimTestOptions())
-			if _, err := r.Reconcile(t.Context(), claimRequest{Holder: claim.ClassHolder("public")}); err != nil {
-				t.Fatal(err)
-			}
-			err := stored.Get(t.Context(), client.ObjectKeyFromObject(onNodes), &v1beta1.EdgeClaim{})
-			if client.IgnoreNotFound(err) != nil || (err == nil) != tc.stays {
-				t.Errorf("the claim stays: %v, want %v", err == nil, tc.stays)
+			q := workqueue.NewTypedRateLimitingQueue(watch.BackOff[claimRequest]())
+			defer q.ShutDown()
+			enqueueClaim(q, claim.New(tc.at, claim.Claimant{Holder: tc.by}))
+			if got, _ := q.Get(); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -124,27 +123,22 @@ func hasAddress(class *v1beta1.StreamIngressClass, ip netip.Addr) bool {
 }
 
 // onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone, and at those of the class
-// when one is at other addresses.
+// when one is open at other addresses.
 func (r *claimReconciler) onForwarded() handler.TypedEventHandler[client.Object, claimRequest] {
 	return handler.TypedFuncs[client.Object, claimRequest]{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
-			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			class, _, ok := kube.ForwardedPort(before)
-			if ok && len(before.Status.LoadBalancer.Ingress) > 0 &&
-				!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
-				q.Add(claimRequest{Holder: claim.ClassHolder(class)})
-			}
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			after := kube.OpenAt(e.ObjectNew.(*corev1.Service))
+			r.enqueuePoints(ctx, q, slices.DeleteFunc(kube.OpenAt(e.ObjectOld.(*corev1.Service)), func(at claim.Coordinate) bool {
+				return slices.Contains(after, at)
+			}))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
-			class, port, ok := kube.ForwardedPort(e.Object.(*corev1.Service))
-			if !ok {
-				return
+			svc := e.Object.(*corev1.Service)
+			points := kube.OpenAt(svc)
+			if class, port, ok := kube.ForwardedPort(svc); ok {
+				points = append(points, claim.Stream(class, port.Protocol, port.Port))
 			}
-			q.Add(claimRequest{Holder: claim.ClassHolder(class)})
-			c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
-			if err == nil && c != nil {
-				q.Add(claimRequest{Holder: claim.HolderOf(c)})
-			}
+			r.enqueuePoints(ctx, q, points)
 		},
 	}
 }

@@ -104,7 +104,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 			log.FromContext(ctx).Error(err, "could not list the claims for a port of a class that is gone", "class", at.Class())
 		}
 		for _, c := range served {
-			q.Add(claimRequest{Holder: claim.HolderOf(c)})
+			enqueueClaim(q, c)
 		}
 		return
 	}
@@ -112,8 +112,19 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 	if err != nil {
 		return
 	}
-	if len(front.Points(at.Protocol(), at.Port())) > 0 {
-		q.Add(claimRequest{Holder: front.Holder()})
+	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
+}
+
+// enqueuePoints asks for a look at the claims on some points.
+func (r *claimReconciler) enqueuePoints(ctx context.Context, q claimQueue, points []claim.Coordinate) {
+	for _, at := range points {
+		c, err := r.View.Claim(ctx, at.Name())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not read a claim", "point", at)
+		}
+		if c != nil {
+			enqueueClaim(q, c)
+		}
 	}
 }
 

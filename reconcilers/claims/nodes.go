@@ -64,7 +64,7 @@ func (s *holderReading) configMap(ctx context.Context, ref v1beta1.ObjectReferen
 func (r *claimReconciler) enqueueOnNodes(ctx context.Context, q claimQueue, protocol v1beta1.Protocol, port int32) {
 	c, err := r.View.Claim(ctx, claim.NodePort(string(protocol), port).Name())
 	if err == nil && c != nil && claim.HolderOf(c).IsClass() {
-		q.Add(claimRequest{Holder: claim.HolderOf(c)})
+		enqueueClaim(q, c)
 	}
 }
 

@@ -1,0 +1,48 @@
+package claims
+
+import (
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// claimRequest asks for a look at the claims of a holder, at those that it has, or those that it is to have.
+type claimRequest struct {
+	Holder claim.Holder
+	// Gone is the UID of the holder, if that was seen to be deleted. A request without it loses nothing but time: the
+	// claims then wait out their grace.
+	Gone types.UID
+	// At is the one point to look at, zero for all that the holder has.
+	At claim.Coordinate
+}
+
+type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
+
+// enqueueClaim asks for a look at the holder of a claim, or at that claim alone where its others are of no concern: a class has as many
+// ports of an address that it shares, or of the nodes, as it has streams, and one look at all of them for each that comes or goes would
+// have no end. Of what a Service has, any may depend on the rest.
+func enqueueClaim(q claimQueue, c *v1beta1.EdgeClaim) {
+	req := claimRequest{Holder: claim.HolderOf(c)}
+	if at := coordinateOf(c); req.Holder.IsClass() && at.Port() != 0 {
+		req.At = at
+	}
+	q.Add(req)
+}
+
+// turnOf is the namespace whose turn a request waits for.
+func turnOf(req claimRequest) string { return req.Holder.Namespace }
+
+// logOfHolder makes the logger for requests of a controller, and, for nil, that of the controller itself.
+func logOfHolder(mgr manager.Manager, controller string) func(*claimRequest) logr.Logger {
+	logger := mgr.GetLogger().WithValues("controller", controller)
+	return func(req *claimRequest) logr.Logger {
+		if req == nil {
+			return logger
+		}
+		return logger.WithValues("holder", req.Holder.String())
+	}
+}
