@@ -8,8 +8,9 @@ import (
 )
 
 // trustInterval is how often the webhook configuration is read: by name, and from no cache, because nothing else of the
-// process needs it.
-const trustInterval = 5 * time.Second
+// process needs it. The alert waits for minutes, and each look verifies chains of certificates, which is much of what a replica does at
+// rest.
+const trustInterval = 15 * time.Second
 
 // watchTrust tells whether the API server would accept what is served, until the context ends. When it would not, every
 // request fails that it would ask us about, and none of them gets here: nobody else can tell from inside. It changes
