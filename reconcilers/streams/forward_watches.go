@@ -33,7 +33,7 @@ func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.itsPort), builder.WithPredicates(only(isForwarded))).
+		Watches(&corev1.Service{}, r.onService(), builder.WithPredicates(only(isForwarded))).
 		Watches(&discoveryv1.EndpointSlice{}, afterLag(r.portOfMirror), builder.WithPredicates(only(kube.IsMirror))).
 		Watches(&corev1.Service{}, r.onRoom()).
 		Watches(kube.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata).
@@ -276,8 +276,14 @@ func (r *forwardReconciler) portAt(ctx context.Context, service types.Namespaced
 	return watch.ForName(claim.Stream(class.Name, port.Protocol, port.Port).Name())
 }
 
-// afterLag asks for a look a moment after an event. Most that happens to EndpointSlices of ours is written in one look with the status of
-// their Service: one more look before the cache shows both would write it again, and meet a conflict.
+// onService looks at the port of a Service that has changed, or is gone, at once, and at that of a new one as afterLag does.
+func (r *forwardReconciler) onService() handler.EventHandler {
+	changed, lagging := handler.EnqueueRequestsFromMapFunc(r.itsPort), afterLag(r.itsPort)
+	return handler.Funcs{CreateFunc: lagging.Create, UpdateFunc: changed.Update, DeleteFunc: changed.Delete}
+}
+
+// afterLag asks for a look a moment after an event. Most that happens to EndpointSlices of ours is written in one look with their
+// Service: one more look before the cache shows both would write it again, and meet a conflict.
 func afterLag(find handler.MapFunc) handler.EventHandler {
 	add := func(ctx context.Context, obj client.Object, q watch.Queue) {
 		for _, request := range find(ctx, obj) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
@@ -28,10 +29,13 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
-// write writes what differs. A Service that is made now comes back with an event, as its UID is needed for all else.
-func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []netip.Addr, mirrored stream.Mirrored) error {
+// write writes what differs. A port that was begun is finished at once: in a burst, one that waited for its own Service to be shown
+// would wait behind all those that are begun meanwhile.
+func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []netip.Addr, mirrored stream.Mirrored) (err error) {
 	if d.service == nil {
-		return r.place(ctx, streamService(d, addresses))
+		if d.service, err = r.place(ctx, streamService(d, addresses)); err != nil {
+			return err
+		}
 	}
 	if addresses = servedBy(d.service, addresses); len(addresses) == 0 && len(stream.ClassAddresses(d.class)) > 0 {
 		return r.removeService(ctx, d.service) // its first family can't be changed, and it is made again
@@ -50,13 +54,21 @@ func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []neti
 		return nil
 	}
 	next.Status.LoadBalancer = corev1.LoadBalancerStatus{Ingress: ingress}
-	_, err := write.ChangeStatus(ctx, r.Writer, d.service, next)
+	_, err = write.ChangeStatus(ctx, r.Writer, d.service, next)
 	return err
 }
 
-// place makes the Service where nothing is. Whoever has another of that name there by now keeps it.
-func (r *forwardReconciler) place(ctx context.Context, apply *corev1ac.ServiceApplyConfiguration) error {
-	return r.Writer.Apply(ctx, apply, write.AsOwner[0])
+// place makes the Service where nothing is, and returns it as it is stored. Whoever has another of that name there by now keeps it.
+func (r *forwardReconciler) place(ctx context.Context, apply *corev1ac.ServiceApplyConfiguration) (*corev1.Service, error) {
+	if err := r.Writer.Apply(ctx, apply, write.AsOwner[0]); err != nil {
+		return nil, err
+	}
+	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(apply)
+	if err != nil {
+		return nil, err
+	}
+	svc := &corev1.Service{}
+	return svc, runtime.DefaultUnstructuredConverter.FromUnstructured(stored, svc)
 }
 
 // streamService is the Service of a port.

@@ -57,12 +57,13 @@ func (v *verdict) again() time.Duration {
 	return 0
 }
 
-// newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it.
-const newcomer = time.Second
+// newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it: more than the two seconds between the
+// writes for a proxy, and more than most wait in a burst, in which a word more for each would make them wait longer.
+const newcomer = 3 * time.Second
 
 // patience is how long to wait before a stream is reported on, 0 for not at all: the proxy is told of most new ones within a
-// fraction of a second, and one write of the status says it all. One that leaves its port or class open is reported at once, as
-// it keeps what it was given by its status.
+// fraction of a second, and that brings them back here, so that one write of the status says it all. One that leaves its port
+// or class open is reported at once, as it keeps what it was given by its status.
 func (v *verdict) patience(si *v1beta1.StreamIngress, now time.Time) time.Duration {
 	leavesOpen := si.Spec.Listen == nil || si.Spec.ClassName == ""
 	if leavesOpen || len(si.Status.Conditions) > 0 || len(v.refusal) > 0 || v.programmed.Reason != v1beta1.ReasonPending {

@@ -291,8 +291,8 @@ func TestPatience(t *testing.T) {
 		age     time.Duration
 		want    time.Duration
 	}{
-		"new, about to be programmed":  {pending, false, false, 300 * time.Millisecond, 700 * time.Millisecond},
-		"not so new":                   {pending, false, false, time.Second, 0},
+		"new, about to be programmed":  {pending, false, false, 300 * time.Millisecond, 2700 * time.Millisecond},
+		"not so new":                   {pending, false, false, 3 * time.Second, 0},
 		"by a clock that is ahead":     {pending, false, false, -time.Minute, 0},
 		"reported before":              {pending, true, false, 0, 0},
 		"its port is left open":        {pending, false, true, 0, 0},
