@@ -205,8 +205,11 @@ func (r *claimReconciler) reconcileClaim(
 	if apierrors.IsConflict(err) {
 		return settling, nil // it was renewed meanwhile
 	}
-	if released {
+	switch {
+	case released:
 		log.FromContext(ctx).V(1).Info("released", "claim", c.Name)
+	case err == nil && keep == 0: // the cache lags behind, and may never show what was seen now
+		return settling, nil
 	}
 	return keep, err
 }

@@ -37,20 +37,17 @@ func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (s
 }
 
 // isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others
-// look like it. Which that was nobody knows when the class is gone; then it is the one that is open at an address, which no tenant can
-// write.
+// look like it. Which that was nobody knows when the class is gone, or writes elsewhere by now; then it is one that is open at an
+// address, which no tenant can write.
 func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (bool, error) {
+	open, err := s.view.Streams.OpenAt(ctx, at)
+	name := v1beta1.StreamServiceName(at.Class(), at.Protocol(), at.Port())
+	if err != nil || slices.ContainsFunc(open, func(svc corev1.Service) bool { return svc.Name == name }) {
+		return err == nil, err
+	}
 	class, err := s.view.Class(ctx, at.Class())
-	if err != nil {
+	if err != nil || class == nil || class.Spec.AddressPool == nil {
 		return false, err
-	}
-	if class == nil {
-		open, err := s.view.Streams.OpenAt(ctx, at)
-		name := v1beta1.StreamServiceName(at.Class(), at.Protocol(), at.Port())
-		return slices.ContainsFunc(open, func(svc corev1.Service) bool { return svc.Name == name }), err
-	}
-	if class.Spec.AddressPool == nil {
-		return false, nil
 	}
 	svc := &corev1.Service{}
 	found, err := s.read(ctx, kube.ServiceKey(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}), svc)
@@ -96,17 +93,23 @@ func (s *holderReading) classWantsAddress(ctx context.Context, at claim.Coordina
 	return seen, err
 }
 
-// openAt lists the Services of a class that may be open at an address, or at a port of one: of a port, there is one.
+// openAt lists the Services of a class that may be open at an address, or at a port of one: those that are known to be, wherever the
+// class has written them, and that of the port as it is now.
 func (s *holderReading) openAt(ctx context.Context, class *v1beta1.StreamIngressClass, at claim.Coordinate) ([]corev1.Service, error) {
-	if at.Port() == 0 || class.Spec.AddressPool == nil {
-		return s.view.Streams.Forwarded(ctx, s.holder.Name)
+	open, err := s.view.Streams.OpenAt(ctx, at)
+	open = slices.DeleteFunc(open, func(svc corev1.Service) bool {
+		of, _, ok := kube.ForwardedPort(&svc)
+		return !ok || of != s.holder.Name
+	})
+	if err != nil || at.Port() == 0 || class.Spec.AddressPool == nil {
+		return open, err
 	}
 	svc := &corev1.Service{}
 	found, err := s.read(ctx, kube.ServiceKey(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}), svc)
-	if err != nil || !found {
-		return nil, err
+	if found {
+		open = append(open, *svc)
 	}
-	return []corev1.Service{*svc}, nil
+	return open, err
 }
 
 // hasAddress says whether a class has an address, or asks for it. One that is new, or has changed, has what it had until its status says
@@ -118,27 +121,42 @@ func hasAddress(class *v1beta1.StreamIngressClass, ip netip.Addr) bool {
 	if class.Status.ObservedGeneration != class.Generation {
 		return true
 	}
-	asked, _ := stream.RequestedAddresses(class)
-	return slices.Contains(asked, ip) || slices.Contains(stream.ClassAddresses(class), ip)
+	return slices.Contains(addressesOf(class), ip)
 }
 
-// onForwarded looks at the claims of a stream, and of its class, when a Service that forwards a port is gone, and at those of the class
-// when one is open at other addresses.
+// addressesOf are the addresses that a class asks for, and those that it has.
+func addressesOf(class *v1beta1.StreamIngressClass) []netip.Addr {
+	asked, _ := stream.RequestedAddresses(class)
+	return append(asked, stream.ClassAddresses(class)...)
+}
+
+// onForwarded looks at the claims of a stream, and of its class, when a Service does not forward their port any more, and at those of
+// the class when it is open at other addresses.
 func (r *claimReconciler) onForwarded() handler.TypedEventHandler[client.Object, claimRequest] {
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
-			after := kube.OpenAt(e.ObjectNew.(*corev1.Service))
-			r.enqueuePoints(ctx, q, slices.DeleteFunc(kube.OpenAt(e.ObjectOld.(*corev1.Service)), func(at claim.Coordinate) bool {
-				return slices.Contains(after, at)
+			still := doorsOf(e.ObjectNew.(*corev1.Service))
+			r.enqueuePoints(ctx, q, slices.DeleteFunc(doorsOf(e.ObjectOld.(*corev1.Service)), func(at claim.Coordinate) bool {
+				return slices.Contains(still, at)
 			}))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			svc := e.Object.(*corev1.Service)
-			points := kube.OpenAt(svc)
-			if class, port, ok := kube.ForwardedPort(svc); ok {
-				points = append(points, claim.Stream(class, port.Protocol, port.Port))
+			points := doorsOf(svc)
+			class, port, err := r.View.PortAt(ctx, client.ObjectKeyFromObject(svc)) // whatever it said of itself in the end
+			if err == nil && class != nil {
+				points = append(points, claim.Stream(class.Name, port.Protocol, port.Port))
 			}
 			r.enqueuePoints(ctx, q, points)
 		},
 	}
+}
+
+// doorsOf are the port that a Service forwards, and where it is open for it.
+func doorsOf(svc *corev1.Service) []claim.Coordinate {
+	points := kube.OpenAt(svc)
+	if class, port, ok := kube.ForwardedPort(svc); ok && kube.IsForwarded(svc) {
+		points = append(points, claim.Stream(class, port.Protocol, port.Port))
+	}
+	return points
 }

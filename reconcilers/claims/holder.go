@@ -67,6 +67,9 @@ func (r *claimReconciler) readHolder(
 		}
 	}
 	if holder.IsClass() {
+		if !slices.ContainsFunc(s.held, claim.Coordinate.IsNode) {
+			return s, nil
+		}
 		err := s.readClasses(ctx, (*v1beta1.StreamIngressClass).OnNodes)
 		return s, err
 	}

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,11 +109,23 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		}
 		return
 	}
+	if class.Spec.AddressPool != nil {
+		r.enqueuePoints(ctx, q, pointsOn(addressesOf(class), at))
+		return
+	}
 	front, err := kube.Decide(ctx, r.View, func(f *kube.Facts) *stream.Front { return stream.FrontOf(f, class) })
 	if err != nil {
 		return
 	}
 	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
+}
+
+// pointsOn are what a port of a class takes of some addresses.
+func pointsOn(addresses []netip.Addr, at claim.Coordinate) (points []claim.Coordinate) {
+	for _, ip := range addresses {
+		points = append(points, claim.AddressPort(ip, string(at.Protocol()), at.Port()))
+	}
+	return points
 }
 
 // enqueuePoints asks for a look at the claims on some points.
