@@ -228,7 +228,8 @@ func serviceKeys(obj any) ([]string, error) {
 	return []string{service.String()}, nil
 }
 
-// podKeys are the Pods of an EndpointSlice for indexPod. Whoever writes one may name Pods of other namespaces, which are none of theirs.
+// podKeys are the Pods of an EndpointSlice for indexPod: those that stream.Mirror takes them for. Whoever writes one may name Pods of
+// other namespaces, which are none of theirs; one that is named without a namespace is of the same.
 func podKeys(obj any) ([]string, error) {
 	slice, ok := obj.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -239,8 +240,9 @@ func podKeys(obj any) ([]string, error) {
 	}
 	var keys []string
 	for i := range slice.Endpoints {
-		if ref := slice.Endpoints[i].TargetRef; ref != nil && ref.Kind == "Pod" && ref.Namespace == slice.Namespace {
-			keys = append(keys, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String())
+		ref := slice.Endpoints[i].TargetRef
+		if ref != nil && ref.Kind == "Pod" && (ref.Namespace == "" || ref.Namespace == slice.Namespace) {
+			keys = append(keys, types.NamespacedName{Namespace: slice.Namespace, Name: ref.Name}.String())
 		}
 	}
 	return keys, nil

@@ -228,9 +228,14 @@ func TestWhatBecomesOfEndpoints(t *testing.T) {
 			with: map[string][]string{"shop/a": {"shop/web"}, "shop/b": {"shop/db", "shop/web"}, "shop/c": nil},
 		},
 		"a Pod of another namespace is nobody's": {
-			there: []*discoveryv1.EndpointSlice{sliceOf("web-1", "web", "data/a", "/b")},
+			there: []*discoveryv1.EndpointSlice{sliceOf("web-1", "web", "data/a")},
 			of:    map[string][]string{"web": {"web-1"}},
-			with:  map[string][]string{"data/a": nil, "shop/a": nil, "shop/b": nil, "/b": nil},
+			with:  map[string][]string{"data/a": nil, "shop/a": nil},
+		},
+		"a Pod that is named without a namespace is of the same": {
+			there: []*discoveryv1.EndpointSlice{sliceOf("web-1", "web", "/b")},
+			of:    map[string][]string{"web": {"web-1"}},
+			with:  map[string][]string{"shop/b": {"shop/web"}, "/b": nil},
 		},
 		"a target that is no Pod is none": {
 			there: []*discoveryv1.EndpointSlice{changed(sliceOf("web-1", "web", "shop/a"), func(s *discoveryv1.EndpointSlice) {
