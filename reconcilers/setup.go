@@ -33,11 +33,11 @@ type Options struct {
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
-	services := kube.NewKeyMutex[types.NamespacedName]()
+	services, ports := kube.NewKeyMutex[types.NamespacedName](), kube.NewKeyMutex[claim.Coordinate]()
 	return errors.Join(
 		loadbalancers.Setup(mgr, a, services),
-		streams.Setup(mgr, a, services),
+		streams.Setup(mgr, a, services, ports),
 		ingresses.Setup(mgr, a),
-		claims.Setup(mgr, a, claims.Options{Services: services, AuditInterval: o.AuditInterval}),
+		claims.Setup(mgr, a, claims.Options{Services: services, Ports: ports, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

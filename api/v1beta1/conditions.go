@@ -31,6 +31,8 @@ const (
 	ReasonProxyProtocolNotSupported = "ProxyProtocolNotSupported"
 	// ReasonClusterIPsExhausted: each stream of the class takes a cluster IP, and the cluster has none left.
 	ReasonClusterIPsExhausted = "ClusterIPsExhausted"
+	// ReasonNodePortsExhausted: each stream of the class takes a node port for its health check, and the cluster has none left.
+	ReasonNodePortsExhausted = "NodePortsExhausted"
 	// ReasonClassNotFound: the named class does not exist, or none is named and there is no default class.
 	ReasonClassNotFound = "ClassNotFound"
 	// ReasonClassAmbiguous: no class is named, and several are marked as default.

@@ -84,7 +84,7 @@ func slimService(obj any) (any, error) {
 		Type: s.Type, Ports: s.Ports, Selector: whether(s.Selector), ExternalName: s.ExternalName,
 		ClusterIP: s.ClusterIP, ClusterIPs: s.ClusterIPs, IPFamilies: s.IPFamilies, IPFamilyPolicy: s.IPFamilyPolicy,
 		LoadBalancerClass: s.LoadBalancerClass, LoadBalancerIP: cut(s.LoadBalancerIP, loadbalancer.MaxLength),
-		ExternalTrafficPolicy: s.ExternalTrafficPolicy,
+		ExternalTrafficPolicy: s.ExternalTrafficPolicy, HealthCheckNodePort: s.HealthCheckNodePort,
 	}
 	if isStreamService(svc) {
 		svc.ManagedFields = applied(&before)

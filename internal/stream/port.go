@@ -161,11 +161,20 @@ func roomFor(class *v1beta1.StreamIngressClass) refusal.Problems {
 		return nil
 	}
 	programmed := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionProgrammed)
-	if programmed == nil || programmed.Reason != v1beta1.ReasonClusterIPsExhausted {
+	if programmed == nil {
 		return nil
 	}
-	return refusal.One(v1beta1.ReasonClusterIPsExhausted, field.Invalid(classPath, class.Name,
-		"each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have a ServiceCIDR added"))
+	var without string
+	switch programmed.Reason {
+	case v1beta1.ReasonClusterIPsExhausted:
+		without = "each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have a ServiceCIDR added"
+	case v1beta1.ReasonNodePortsExhausted:
+		without = "each stream of the class takes a node port for its health check (externalTrafficPolicy: Local), and the cluster has none " +
+			"left: delete Services that have some, or use another class"
+	default:
+		return nil
+	}
+	return refusal.One(programmed.Reason, field.Invalid(classPath, class.Name, without))
 }
 
 // automatic finds the ports of which a stream without listen may be assigned one.

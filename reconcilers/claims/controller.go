@@ -34,8 +34,9 @@ import (
 // claimReconciler releases claims whose holder is gone or wants another point.
 type claimReconciler struct {
 	access.Access
-	// services locks each Service of type LoadBalancer.
+	// services locks each Service of type LoadBalancer, and ports each port of a class without a proxy.
 	services *kube.KeyMutex[types.NamespacedName]
+	ports    *kube.KeyMutex[claim.Coordinate]
 	// writes are those of claims that are in flight.
 	writes *semaphore.Weighted
 }
@@ -44,12 +45,14 @@ type claimReconciler struct {
 type Options struct {
 	// Services locks each Service of type LoadBalancer: what one holds is not released while it is looked at.
 	Services *kube.KeyMutex[types.NamespacedName]
+	// Ports locks each port of a class without a proxy: no claim on one that is being opened is released.
+	Ports *kube.KeyMutex[claim.Coordinate]
 	// AuditInterval is the least time between two comparisons of the ledger with the cluster, 0 for none at all.
 	AuditInterval time.Duration
 }
 
 func newClaimReconciler(b access.Access, o Options) *claimReconciler {
-	return &claimReconciler{b, o.Services, semaphore.NewWeighted(releaseWrites)}
+	return &claimReconciler{b, o.Services, o.Ports, semaphore.NewWeighted(releaseWrites)}
 }
 
 func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
@@ -196,6 +199,13 @@ func (r *claimReconciler) reconcileClaim(
 	now, err := live()
 	if err != nil {
 		return 0, err
+	}
+	if port := forwardedBy(c); !port.IsZero() {
+		unlock, err := r.ports.Lock(ctx, port)
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
 	}
 	if err := r.writes.Acquire(ctx, 1); err != nil {
 		return 0, err

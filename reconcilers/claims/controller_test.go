@@ -398,5 +398,5 @@ func TestGoneBy(t *testing.T) {
 
 // claimTestOptions are those of a reconciler that is alone.
 func claimTestOptions() Options {
-	return Options{Services: kube.NewKeyMutex[types.NamespacedName]()}
+	return Options{Services: kube.NewKeyMutex[types.NamespacedName](), Ports: kube.NewKeyMutex[claim.Coordinate]()}
 }

@@ -54,6 +54,20 @@ func (s *holderReading) isForwarded(ctx context.Context, at claim.Coordinate) (b
 	return found && kube.IsForwarded(svc), err
 }
 
+// forwardedBy is the port of a class that is open as long as a claim is there, if the class has no proxy: the claim is on the port, or
+// on the same one of an address of the class. Zero if it is neither.
+func forwardedBy(c *v1beta1.EdgeClaim) claim.Coordinate {
+	at, holder := coordinateOf(c), claim.HolderOf(c)
+	switch {
+	case at.IsStream() && holder.IsStream():
+		return at
+	case at.IsAddress() && holder.IsClass():
+		return claim.Stream(holder.Name, at.Protocol(), at.Port())
+	default:
+		return claim.Coordinate{}
+	}
+}
+
 // classWantsAddress says whether a class that holds an address, or a port of one, is there and wants it: the class has it, or asks for
 // it, or Services of its streams are still open there. A port is wanted as long as somebody has a claim on it. What a class that is
 // gone has stays as long as its streams have their ports: it may come back.

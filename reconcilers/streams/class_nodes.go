@@ -87,22 +87,30 @@ func takenOnNodes(problems refusal.Problems) string {
 // claimFrontPort claims what a port takes of what the front of a proxy shares. held says that somebody else has some of it.
 func (b base) claimFrontPort(ctx context.Context, front *stream.Front, port stream.PortKey) (held *claim.HeldError, err error) {
 	for _, point := range front.Points(port.Protocol, port.Port) {
-		if c, err := b.View.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
-			continue // that of another class on the nodes does, or they would take it from each other
-		}
-		if front.Service != nil && point.IsNode() {
-			c, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return loadbalancer.HeldOnNodes(f, point) })
-			switch {
-			case err != nil:
-				return nil, err
-			case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there
-				return &claim.HeldError{At: point, Claim: c}, nil
-			}
-		}
-		_, err := b.Ledger.Claim(ctx, front.Claimant(), front.IsOwn, point)
-		if held, ok := errors.AsType[*claim.HeldError](err); ok || err != nil {
-			return held, claim.IgnoreHeld(err)
+		if held, err = b.claimFrontPoint(ctx, front, point); err != nil || held != nil {
+			return held, err
 		}
 	}
 	return nil, nil
+}
+
+// claimFrontPoint does the same with one point of the front.
+func (b base) claimFrontPoint(
+	ctx context.Context, front *stream.Front, point claim.Coordinate,
+) (held *claim.HeldError, err error) {
+	if c, err := b.View.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
+		return nil, nil // that of another class on the nodes does, or they would take it from each other
+	}
+	if front.Service != nil && point.IsNode() {
+		c, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return loadbalancer.HeldOnNodes(f, point) })
+		switch {
+		case err != nil:
+			return nil, err
+		case c != nil && !front.IsOwn(c): // it may be that of a stream of a proxy that listens there
+			return &claim.HeldError{At: point, Claim: c}, nil
+		}
+	}
+	_, err = b.Ledger.Claim(ctx, front.Claimant(), front.IsOwn, point)
+	held, _ = errors.AsType[*claim.HeldError](err)
+	return held, claim.IgnoreHeld(err)
 }

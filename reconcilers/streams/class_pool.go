@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,6 +23,7 @@ import (
 // allocate gives a class its addresses, and reports on it. What its streams need is left to forwardReconciler, which is told of the
 // addresses by the status.
 func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIngressClass) (reconcile.Result, error) {
+	began := time.Now()
 	r.View.Endpoints.Ask()
 	by := claim.Claimant{Holder: claim.ClassHolder(class.Name), UID: class.UID, Generation: class.Generation}
 	unlock, err := r.holders.Lock(ctx, by.Key())
@@ -57,7 +59,9 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 			return reconcile.Result{}, err
 		}
 	}
-	if err := r.reportForwarding(ctx, class, addresses, decided.Problems, refused); err != nil {
+	wrote, err := r.reportForwarding(ctx, class, addresses, decided.Problems, refused)
+	r.pacer.done(class.Name, wrote, time.Since(began)) // each write has all streams of the class looked at
+	if err != nil {
 		return watch.Later(err)
 	}
 	if len(decided.Problems) > 0 {
@@ -94,12 +98,12 @@ func (r *classReconciler) claimAddress(
 // reportForwarding writes the status of a class with an addressPool, if it changed.
 func (r *classReconciler) reportForwarding(
 	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []string, problems refusal.Problems, refused []v1beta1.RefusedPort,
-) error {
+) (wrote bool, err error) {
 	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
 	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonProgrammed, Message: "the nodes have been told about every stream"}
-	exhausted := slices.IndexFunc(refused, func(p v1beta1.RefusedPort) bool { return p.Reason == v1beta1.ReasonClusterIPsExhausted })
+	exhausted := slices.IndexFunc(refused, func(p v1beta1.RefusedPort) bool { return isExhausted(class.Name, p) })
 	switch {
 	case len(problems) > 0:
 		programmed.Status, programmed.Reason = metav1.ConditionFalse, v1beta1.ReasonNoAddress

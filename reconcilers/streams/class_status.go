@@ -105,13 +105,14 @@ func (b base) writeStatus(
 ) error {
 	next := class.DeepCopy()
 	next.Status.Addresses = nil
-	return b.writeStatusOf(ctx, class, next, refused, conditions...)
+	_, err := b.writeStatusOf(ctx, class, next, refused, conditions...)
+	return err
 }
 
 // writeStatusOf writes the status that a class is to have, with these conditions, if it changed.
 func (b base) writeStatusOf(
 	ctx context.Context, class, next *v1beta1.StreamIngressClass, refused []v1beta1.RefusedPort, conditions ...metav1.Condition,
-) error {
+) (written bool, err error) {
 	next.Status.ObservedGeneration = class.Generation
 	next.Status.Refused = refused[:min(len(refused), maxRefused)]
 	var changed []metav1.Condition
@@ -124,13 +125,13 @@ func (b base) writeStatusOf(
 		report.SetCondition(&next.Status.Conditions, c)
 	}
 	if equality.Semantic.DeepEqual(class.Status, next.Status) {
-		return nil
+		return false, nil
 	}
-	if written, err := write.ChangeStatus(ctx, b.Writer, class, next); err != nil || !written {
-		return err
+	if written, err = write.ChangeStatus(ctx, b.Writer, class, next); err != nil || !written {
+		return false, err
 	}
 	for _, c := range changed {
 		report.ConditionChanged(b.Events, next, c)
 	}
-	return nil
+	return true, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +27,8 @@ import (
 type forwardReconciler struct {
 	base
 	refused *refusedDoors
+	// ports locks each port: a claim on it is not released between the look at it and the write that opens the port.
+	ports *kube.KeyMutex[claim.Coordinate]
 }
 
 // forwarders is how many ports are looked at at once: each takes three writes.
@@ -55,6 +59,16 @@ func (r *forwardReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err != nil || !at.IsStream() {
 		return reconcile.Result{}, nil //nolint:nilerr // a claim that Portcullis has not written
 	}
+	return r.forward(ctx, at)
+}
+
+// forward does so with a port, which is locked meanwhile.
+func (r *forwardReconciler) forward(ctx context.Context, at claim.Coordinate) (reconcile.Result, error) {
+	unlock, err := r.ports.Lock(ctx, at)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer unlock()
 	class, err := r.View.Class(ctx, at.Class())
 	if err != nil || class == nil || class.Spec.AddressPool == nil {
 		return reconcile.Result{}, err
@@ -108,11 +122,11 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 		return r.refuse(d, v1beta1.ReasonServiceNameTaken, fmt.Sprintf(
 			"the stream needs a Service %s, and one of that name exists that Portcullis has not made: delete it", d.key))
 	}
-	held, err := r.claimFront(ctx, d)
+	addresses, held, err := r.claimFront(ctx, d, addresses)
 	if err != nil {
 		return watch.Later(err)
 	}
-	if len(held) > 0 {
+	if len(held) > 0 && len(addresses) == 0 {
 		r.refused.set(d, v1beta1.ReasonPortRefused, held[0].Err.Detail)
 		result, err := r.close(ctx, d.key, d.service)
 		result.RequeueAfter = cmp.Or(result.RequeueAfter, watch.RefusedRetry)
@@ -126,6 +140,8 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 		return reconcile.Result{RequeueAfter: unread}, nil
 	}
 	switch err := r.write(ctx, d, addresses, mirrored); {
+	case err == nil && len(held) > 0: // the claim that goes brings the port back here
+		return r.refuse(d, v1beta1.ReasonPortRefused, fmt.Sprintf("the port is open at %s only: %s", addresses[0], held[0].Err.Detail))
 	case err == nil:
 		r.refused.clear(d)
 		return reconcile.Result{}, nil
@@ -136,23 +152,34 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 	}
 }
 
-// claimFront claims what the port takes of the addresses that the class shares. problems say who else has it.
-func (r *forwardReconciler) claimFront(ctx context.Context, d *door) (refusal.Problems, error) {
+// claimFront claims what the port takes of the addresses that the class shares. It returns those of the addresses at which the port may
+// be open; problems say who has it at the others. A class may come to share another one after its streams were opened: that somebody has
+// a port there closes none where it is open.
+func (r *forwardReconciler) claimFront(
+	ctx context.Context, d *door, addresses []netip.Addr,
+) (open []netip.Addr, problems refusal.Problems, err error) {
 	front, err := r.frontOf(ctx, d.class)
 	if err != nil || front == nil {
-		return nil, err
+		return addresses, nil, err
 	}
-	held, err := r.claimFrontPort(ctx, front, d.port)
-	if err != nil || held == nil {
-		return nil, err
+	open = slices.Clone(addresses)
+	for _, point := range front.Points(d.port.Protocol, d.port.Port) {
+		held, err := r.claimFrontPoint(ctx, front, point)
+		if err != nil {
+			return nil, nil, err
+		}
+		if held != nil {
+			problems = append(problems, front.Refused(r.View.LoadBalancers.ReservedNodePorts, held.At, held.Claim)...)
+			open = slices.DeleteFunc(open, func(ip netip.Addr) bool { return ip == point.Address() })
+		}
 	}
-	return front.Refused(r.View.LoadBalancers.ReservedNodePorts, held.At, held.Claim), nil
+	return open, problems, nil
 }
 
 // close takes away what forwards a port: the Service first, and with it the door; then the EndpointSlices, which the garbage
 // collector would have, too.
 func (r *forwardReconciler) close(ctx context.Context, key types.NamespacedName, svc *corev1.Service) (reconcile.Result, error) {
-	if svc != nil && !kube.IsForwarded(svc) {
+	if svc != nil && (!kube.IsForwarded(svc) || svc.DeletionTimestamp != nil) {
 		return reconcile.Result{}, nil
 	}
 	mirrors, err := r.View.Streams.Mirrors(ctx, key)

@@ -30,12 +30,15 @@ func (r *streamReconciler) forwarded(
 	if err != nil {
 		return metav1.Condition{}, err
 	}
-	if refused == nil && svc != nil && kube.IsForwarded(svc) && svc.DeletionTimestamp == nil {
+	if svc != nil && kube.IsForwarded(svc) && svc.DeletionTimestamp == nil {
+		isListed := refused != nil && slices.ContainsFunc(v.class.Status.Refused, func(p v1beta1.RefusedPort) bool { return portOf(p) == port })
 		written, err := r.isForwarded(ctx, si, v, svc)
-		if err != nil {
+		switch {
+		case err != nil:
 			return metav1.Condition{}, err
-		}
-		if written {
+		case isListed: // and still open at some of the addresses, perhaps
+			v.addresses = addressesOf(svc)
+		case written:
 			v.addresses = addressesOf(svc)
 			return isOpen(v.class, port), nil
 		}

@@ -16,13 +16,13 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// A port that was refused is tried again each watch.RefusedRetry, and as soon as there may be what it waits for: a cluster IP, the name
-// of its Service or of an EndpointSlice, its namespace.
+// A port that was refused is tried again each watch.RefusedRetry, and as soon as there may be what it waits for: a cluster IP or a
+// node port, the name of its Service or of an EndpointSlice, its namespace.
 
-// onRoom wakes a port for the cluster IP of each Service that goes, and the one that waits for its name; and two for each Service that a
-// port got: where one found a cluster IP, there may be more, as after a ServiceCIDR was added. What each of them meets decides whether
-// others follow, so that however many wait, few ask in vain. That a Service is one of ours is told by its name: by what it says, anybody
-// could wake ports at will.
+// onRoom wakes a port for the cluster IP, or the node port, of each Service that goes, and the one that waits for its name; and two for
+// each Service that a port got: where one found a cluster IP, there may be more, as after a ServiceCIDR was added. What each of them
+// meets decides whether others follow, so that however many wait, few ask in vain. That a Service is one of ours is told by its name: by
+// what it says, anybody could wake ports at will.
 func (r *forwardReconciler) onRoom() handler.EventHandler {
 	const forOneGone, forOneMade = 1, 2
 	return handler.Funcs{
@@ -50,8 +50,9 @@ func (r *forwardReconciler) isOfPort(ctx context.Context, svc client.Object) boo
 	return err == nil && class != nil
 }
 
+// isExhausted says whether a port waits for what the cluster has none left of.
 func isExhausted(_ string, p v1beta1.RefusedPort) bool {
-	return p.Reason == v1beta1.ReasonClusterIPsExhausted
+	return p.Reason == v1beta1.ReasonClusterIPsExhausted || p.Reason == v1beta1.ReasonNodePortsExhausted
 }
 
 // onNamespace wakes the ports that could not be written to a namespace when one of that name is made.

@@ -26,8 +26,8 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-func setupForward(mgr manager.Manager, b base, refused *refusedDoors) error {
-	r := &forwardReconciler{base: b, refused: refused}
+func setupForward(mgr manager.Manager, b base, refused *refusedDoors, ports *kube.KeyMutex[claim.Coordinate]) error {
+	r := &forwardReconciler{base: b, refused: refused, ports: ports}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
@@ -153,14 +153,14 @@ func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate, ho
 			}
 		}
 	}
-	if holder.IsClass() {
-		return requests
-	}
 	open, err := r.View.Streams.OpenAt(ctx, at)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services of streams", "at", at)
 	}
 	for i := range open {
+		if class, _, _ := kube.ForwardedPort(&open[i]); claim.ClassHolder(class) == holder {
+			continue
+		}
 		requests = append(requests, r.portAt(ctx, client.ObjectKeyFromObject(&open[i])))
 	}
 	return requests
@@ -334,11 +334,11 @@ func (r *streamReconciler) streamOfMirror(ctx context.Context, slice client.Obje
 
 // streamOfService finds the stream whose port a Service forwards.
 func (r *streamReconciler) streamOfService(ctx context.Context, svc client.Object) []reconcile.Request {
-	class, port, ok := kube.ForwardedPort(svc.(*corev1.Service))
-	if !ok {
+	class, port, err := r.View.PortAt(ctx, client.ObjectKeyFromObject(svc)) // whatever it says of itself: anybody could wake any stream
+	if err != nil || class == nil {
 		return nil
 	}
-	c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
+	c, err := r.View.Claim(ctx, claim.Stream(class.Name, port.Protocol, port.Port).Name())
 	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
 		return nil
 	}

@@ -193,8 +193,9 @@ func (r *forwardReconciler) createMirror(ctx context.Context, d *door, wanted *d
 	return err
 }
 
-// replaceMirror takes away an EndpointSlice of ours that somebody has taken the label off. It returns taken, the error that says that it
-// is there, and upon which the port is looked at again, as when the cache only does not show it yet; errTaken if it is somebody else's.
+// replaceMirror takes away an EndpointSlice of ours that somebody has taken the label off, or has labeled for another Service. It returns
+// taken, the error that says that it is there, and upon which the port is looked at again, as when the cache only does not show it yet;
+// errTaken if it is somebody else's.
 func (r *forwardReconciler) replaceMirror(ctx context.Context, d *door, key client.ObjectKey, taken error) error {
 	var list discoveryv1.EndpointSliceList
 	named := client.MatchingFields{metav1.ObjectNameField: key.Name}
@@ -203,7 +204,7 @@ func (r *forwardReconciler) replaceMirror(ctx context.Context, d *door, key clie
 	}
 	found := &list.Items[0]
 	switch {
-	case kube.IsMirror(found):
+	case kube.IsMirror(found) && found.Labels[discoveryv1.LabelServiceName] == d.key.Name:
 		return taken
 	case metav1.IsControlledBy(found, d.service):
 		return cmp.Or(write.Remove(ctx, r.Writer, found), taken)
@@ -254,6 +255,10 @@ func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error)
 	}
 	if !write.IsRefusal(err) {
 		return reconcile.Result{}, err
+	}
+	if write.OutOfNodePorts(err.Error()) {
+		return r.refuse(d, v1beta1.ReasonNodePortsExhausted,
+			"the cluster has no node port left for the health check of the stream's Service: "+err.Error())
 	}
 	if outOfClusterIPs(err) {
 		return r.refuse(d, v1beta1.ReasonClusterIPsExhausted, "the cluster has no cluster IP left for the Service of the stream: "+err.Error())

@@ -39,5 +39,6 @@ const failedToAllocate = "failed to allocate"
 
 // OutOfNodePorts says whether these are the words of the API server when no node port is left.
 func OutOfNodePorts(words string) bool {
-	return strings.Contains(words, failedToAllocate) && strings.Contains(words, "range is full")
+	isOfPort := strings.Contains(words, "nodePort") || strings.Contains(words, "NodePort") // and not a cluster IP
+	return isOfPort && strings.Contains(words, failedToAllocate) && strings.Contains(words, "range is full")
 }

@@ -58,7 +58,8 @@ func TestIsFull(t *testing.T) {
 		"too large a request":     {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
 		"forbidden":               {apierrors.NewForbidden(services, "proxy", errors.New("no")), false},
 		"invalid":                 {badPort, false},
-		"no addresses are left":   {apierrors.NewInternalError(errors.New("failed to allocate a serviceIP: range is exhausted")), false},
+		"no health check is left": {apierrors.NewInternalError(errors.New("failed to allocate a HealthCheck NodePort 0: range is full")), true},
+		"no addresses are left":   {apierrors.NewInternalError(errors.New(`failed to allocate a serviceIP for Service "x": range is full`)), false},
 		"a node port that is not": {apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "proxy", field.ErrorList{field.Invalid(nil, 1, "provided port is not in the valid range")}), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,6 +97,42 @@ func TestForwardedOnASmallCluster(t *testing.T) {
 	w.poolThatVanishes(class, pool, open[0])
 }
 
+// TestForwardedWithoutNodePorts has streams take the last node port, each for its health check: others are refused, and open when one
+// goes.
+func TestForwardedWithoutNodePorts(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, ControlPlane: controlplane.Options{
+		APIServerFlags: []string{"--service-node-port-range=30000-30003"},
+	}}))
+	class := kernelClass("health", "health", func(c *v1beta1.StreamIngressClass) { c.Spec.ExternalTrafficPolicy = v1beta1.ExternalTrafficLocal })
+	w.create(namespace("health"), namespace("health-a"), service("health-a/web", port("http", 80)),
+		addressPool("health", []string{"198.18.70.8"}, onRequest), class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	var streams []*v1beta1.StreamIngress
+	var err error
+	w.eventually("a stream to be refused", func() error { // as soon as the class says so
+		s := sti(fmt.Sprintf("health-a/s%d", len(streams)), of("health"), tcp(1000+int32(len(streams))))
+		if err = w.try(s); err == nil {
+			streams = append(streams, s)
+		}
+		return is(err != nil, true)
+	})
+	mustContain(t, w.refusal(err).Error(), "spec.className", "takes a node port for its health check (externalTrafficPolicy: Local)", "none left")
+	var open, waiting []*v1beta1.StreamIngress
+	w.eventually("each stream to be open, or to wait", func() (err error) {
+		open, waiting, err = w.apart(streams, v1beta1.ReasonNodePortsExhausted)
+		return cmp.Or(err, is(len(open), 4))
+	})
+	w.classHas(class, v1beta1.ConditionProgrammed, "False NodePortsExhausted")
+	t.Logf("%d streams wait: %s", len(waiting), messageOf(waiting[0].Status.Conditions, v1beta1.ConditionProgrammed))
+	for _, s := range waiting[1:] {
+		w.delete(s)
+	}
+	w.delete(open[0])
+	w.programmed(append(open[1:], waiting[0])...)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+}
+
 // sortedOut waits until each of some streams of a class is open, or waits for a cluster IP, and returns both.
 func (w *fixture) sortedOut(class *v1beta1.StreamIngressClass, streams []*v1beta1.StreamIngress) (open, waiting []*v1beta1.StreamIngress) {
 	w.t.Helper()

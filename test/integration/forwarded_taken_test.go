@@ -72,6 +72,16 @@ func TestForwardedUnderATakenName(t *testing.T) {
 	w.delete(squatter)
 	w.forwards("squatted", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
 	w.programmed(s)
+
+	t.Log("one of ours that is labeled for another Service is made anew")
+	var mirrors discoveryv1.EndpointSliceList
+	must(w, w.Client.List(t.Context(), &mirrors, client.InNamespace("squatted"),
+		client.MatchingLabels{discoveryv1.LabelServiceName: v1beta1.StreamServiceName("squatted", TCP, 80)}))
+	for i := range mirrors.Items {
+		edit(w, &mirrors.Items[i], func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "somebody-elses" })
+	}
+	w.forwards("squatted", TCP, 80, "198.18.64.32 -> 10.9.1.1:8080,10.9.1.2:8080")
+	w.programmed(s)
 }
 
 // firstOf is the first of some errors.

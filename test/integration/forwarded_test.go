@@ -178,6 +178,7 @@ func TestForwardedByTheKernel(t *testing.T) {
 	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.2:8080 not ready")
 	edit(w, second, func(s *discoveryv1.EndpointSlice) {
 		s.Endpoints = []discoveryv1.Endpoint{endpoint("10.9.0.1", own), endpoint("10.9.0.2", another)}
+		s.Endpoints[1].TargetRef.Namespace = "" // it is of the slice's own namespace
 		*s.Ports[0].Port = 8081
 	})
 	w.forwards("kernel", TCP, 5432, "198.18.64.0 -> 10.9.0.1:8081,10.9.0.2:8081")
@@ -321,6 +322,38 @@ func TestClassOnASharedAddress(t *testing.T) {
 	second := balancer("meet-a/second", inPool("meet"), ports(port("a", 81)))
 	w.create(second)
 	w.balances(second, "198.18.64.16 VIP TCP/81")
+}
+
+// TestPortThatIsHeldOnASecondAddress has a class come to share a second address, at which somebody else has the port of a stream: that
+// stays open at the first one.
+func TestPortThatIsHeldOnASecondAddress(t *testing.T) {
+	w := shared(t)
+	pool := addressPool("twofold", []string{"198.18.64.60"}, onRequest, sharesPorts)
+	class, s := kernelClass("twofold", pool.Name), sti("twofold-a/s", of("twofold"), tcp(80))
+	w.create(namespace("twofold"), namespace("twofold-a"), service("twofold-a/web", port("http", 80)), pool, class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	w.create(s)
+	w.programmed(s)
+	door := service("twofold/" + v1beta1.StreamServiceName("twofold", TCP, 80))
+	w.get(door)
+
+	at := claim.AddressPort(netip.MustParseAddr("2001:db8:64::60"), "TCP", 80)
+	other := claim.New(at, claim.Claimant{Holder: claim.Holder{
+		Group: "gateway.networking.k8s.io", Kind: "Gateway", Namespace: "twofold-a", Name: "other",
+	}})
+	w.create(other)
+	edit(w, pool, func(p *v1beta1.AddressPool) { p.Spec.Addresses = append(p.Spec.Addresses, "2001:db8:64::60") })
+	w.has(s, v1beta1.ConditionProgrammed, "False PortRefused")
+	mustContain(t, messageOf(s.Status.Conditions, v1beta1.ConditionProgrammed), "open at 198.18.64.60 only", "held by Gateway twofold-a/other")
+	w.forwards("twofold", TCP, 80, "198.18.64.60 -> ")
+	uid := door.UID
+	w.get(door)
+	if err := firstOf(is(door.UID, uid), is(strings.Join(s.Status.Addresses, ","), "198.18.64.60")); err != nil {
+		t.Error("the door was closed, or its address is not told: ", err)
+	}
+	w.delete(other)
+	w.programmed(s)
+	w.pointHeldBy(at.Name(), "StreamIngressClass twofold")
 }
 
 // TestPortThatIsHeldOnASharedAddress has a stream whose port another has there: it is open when that one goes.

@@ -273,6 +273,27 @@ func TestUninstallation(t *testing.T) {
 // open, until the address is somebody else's.
 func TestUninstallationGivesWay(t *testing.T) {
 	t.Parallel()
+	t.Run("to a Service", func(t *testing.T) {
+		givesWay(t, func(i *installation) {
+			taker := balancer("uninstall/taker", wants("192.0.2.8"))
+			i.eventually("the address to be given to a Service", func() error { return i.try(taker) })
+			i.balances(taker, "192.0.2.8 VIP TCP/80")
+		})
+	})
+	t.Run("to another class", func(t *testing.T) {
+		givesWay(t, func(i *installation) {
+			class := kernelClass("taker", i.pool.Name, func(c *v1beta1.StreamIngressClass) { c.Spec.AddressPool.Addresses = []string{"192.0.2.8"} })
+			i.create(namespace("taker"))
+			i.eventually("the address to be given to a class", func() error { return i.try(class) })
+			i.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+		})
+	})
+}
+
+// givesWay uninstalls with streams open, installs again, and has somebody take the address.
+func givesWay(t *testing.T, take func(*installation)) {
+	t.Helper()
+	t.Parallel()
 	i := uninstalling(t, 1)
 	args := []string{"delete", "crd", "--timeout=" + patience.String()}
 	for _, kind := range kinds {
@@ -281,14 +302,12 @@ func TestUninstallationGivesWay(t *testing.T) {
 	i.mustKubectl("", args...)
 	i.says(i.Replicas[0], leaves, 1)
 	i.reinstallEmpty()
-	taker := balancer("uninstall/taker", wants("192.0.2.8"))
 	i.again(i.pool, i.nodes)
 	i.balanced()
 	i.passes(TCP, 5432)
 	i.passes(UDP, 443)
 
-	i.eventually("the address to be given to a Service", func() error { return i.try(taker) })
-	i.balances(taker, "192.0.2.8 VIP TCP/80")
+	take(i)
 	i.forwards(i.noProxy.Name, TCP, 5432, "closed")
 	i.forwards(i.noProxy.Name, UDP, 443, "closed")
 	i.intact()
