@@ -94,6 +94,12 @@ const (
 	ReasonServiceNameTaken = "ServiceNameTaken"
 )
 
+// Reasons of the events of a StreamIngress, beside those of its conditions.
+const (
+	// ReasonMoved: the stream has moved to another class, and the door that it had before is closed.
+	ReasonMoved = "Moved"
+)
+
 const (
 	// AnnotationDefaultClass marks, with the value "true", the StreamIngressClass of streams that name none.
 	AnnotationDefaultClass = GroupName + "/is-default-class"

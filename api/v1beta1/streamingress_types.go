@@ -53,7 +53,8 @@ type StreamIngress struct {
 // +kubebuilder:validation:XValidation:rule="self.is_service || !has(self.upstream.host) || !self.upstream.host.matches('[.]svc([.]cluster[.]local)?$') && !self.upstream.host.matches('(^|[.])localhost$')",message="must be outside the cluster; name a Service of the cluster in upstream.service, its namespace in upstream.namespace",fieldPath=".upstream.host"
 type StreamIngressSpec struct {
 	// className names the StreamIngressClass, that is the proxy. Left out: the class that is annotated
-	// nginx-stream.jeffthecoder.xyz/is-default-class: "true".
+	// nginx-stream.jeffthecoder.xyz/is-default-class: "true". Changed to another class, the stream moves there without closing:
+	// see status.previous.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -65,7 +66,7 @@ type StreamIngressSpec struct {
 	Protocol Protocol `json:"protocol,omitempty"`
 
 	// listen is the port on the proxy, 1 to 65535. Left out: a port of the class's autoAssign range, which is
-	// published in status.listen and kept for the life of this object.
+	// published in status.listen and kept for as long as this object is of that class.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -149,12 +150,33 @@ type StreamIngressStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []string `json:"addresses,omitempty"`
 
+	// previous is the door at which the stream was open before its className was changed. It stays open, and claimed, until the
+	// stream is Programmed behind the class that it names now, and then for five seconds more. Absent when it is closed.
+	// +optional
+	Previous *PreviousDoor `json:"previous,omitempty"`
+
 	// conditions: Accepted, ResolvedRefs, Programmed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PreviousDoor is a port of the class from which a stream moves to another.
+type PreviousDoor struct {
+	// className is the class that the port is of.
+	// +required
+	ClassName string `json:"className"`
+	// protocol of the port.
+	// +required
+	Protocol Protocol `json:"protocol"`
+	// listen is the port.
+	// +required
+	Listen int32 `json:"listen"`
+	// closeTime is when the port is closed. Absent while the stream is not open behind the class that it moves to.
+	// +optional
+	CloseTime *metav1.Time `json:"closeTime,omitempty"`
 }
 
 // StreamIngressList is a list of StreamIngresses.

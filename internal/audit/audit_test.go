@@ -68,6 +68,12 @@ func given(class string, port int32) func(*v1beta1.StreamIngress) {
 	return func(s *v1beta1.StreamIngress) { s.Status.ClassName, s.Status.Listen = class, port }
 }
 
+func movesFrom(class string, port int32) func(*v1beta1.StreamIngress) {
+	return func(s *v1beta1.StreamIngress) {
+		s.Status.Previous = &v1beta1.PreviousDoor{ClassName: class, Protocol: v1beta1.TCP, Listen: port}
+	}
+}
+
 // class is a class with what stands on its proxy.
 func class(name string, accepted metav1.ConditionStatus, entries []string, ports ...corev1.ServicePort) func(*Facts) {
 	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -227,6 +233,16 @@ func TestDisagreements(t *testing.T) {
 		"a claim of a stream that moved to another class": {
 			facts: facts{held(tcp(5432), postgres), asking(ofClass("internal"), listens(5432), given("public", 5432))},
 			want:  []string{"stream/public TCP/5432 " + noHolder},
+		},
+		"a claim of a stream that is open there until it has moved to another class": {
+			facts: facts{
+				held(tcp(5432), postgres), held(claim.Stream("internal", v1beta1.TCP, 5432), postgres), public("5432"),
+				asking(ofClass("internal"), listens(5432), given("internal", 5432), movesFrom("public", 5432)),
+			},
+		},
+		"a claim on another port of the class that a stream moves from": {
+			facts: facts{held(tcp(5433), postgres), asking(ofClass("internal"), listens(5432), movesFrom("public", 5432))},
+			want:  []string{"stream/public TCP/5433 " + noHolder},
 		},
 		"a port of the nodes that a proxy has there for a stream": {
 			facts: facts{held(claim.NodePort("TCP", 5432), claim.ClassHolder("other")), held(tcp(5432), postgres), asking(listens(5432)), public("5432")},

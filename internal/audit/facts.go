@@ -64,10 +64,13 @@ type wish struct {
 	class    string
 	protocol v1beta1.Protocol
 	port     int32
+	// former is the point at which it is open until it has moved to another class, zero for none.
+	former claim.Coordinate
 }
 
 func (w wish) of(at claim.Coordinate) bool {
-	return w.protocol == at.Protocol() && (w.class == "" || w.class == at.Class()) && (w.port == 0 || w.port == at.Port())
+	return w.protocol == at.Protocol() && (w.class == "" || w.class == at.Class()) && (w.port == 0 || w.port == at.Port()) ||
+		!w.former.IsZero() && at == w.former
 }
 
 // place is where a point stands, and what it belongs to.
@@ -141,6 +144,9 @@ func (f *Facts) AddStream(s *v1beta1.StreamIngress) {
 	}
 	if s.Spec.Listen != nil {
 		w.port = *s.Spec.Listen
+	}
+	if p := s.Status.Previous; p != nil && s.DeletionTimestamp == nil {
+		w.former = claim.Stream(p.ClassName, p.Protocol, p.Listen)
 	}
 	f.streams[claim.StreamHolder(s.Namespace, s.Name)] = w
 }

@@ -27,7 +27,8 @@ const (
 	IndexServed = "served"
 	// IndexScope finds EdgeClaims by their scope.
 	IndexScope = "spec.scope"
-	// IndexClass finds StreamIngresses by the class that they name, or that serves them; "" for those with neither.
+	// IndexClass finds StreamIngresses by the class that they name, or that serves them, "" for those with neither; and by the one
+	// that they move from.
 	IndexClass = "class"
 	// IndexUpstream finds StreamIngresses by the namespace/name of their upstream Service, and by its namespace/.
 	IndexUpstream = "upstream"
@@ -85,7 +86,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		value client.IndexerFunc
 	}
 	indexes := []index{
-		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return []string{ClassName(o.(*v1beta1.StreamIngress))} }},
+		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return classesOf(o.(*v1beta1.StreamIngress)) }},
 		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
 			s := o.(*v1beta1.StreamIngress)
 			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
@@ -143,6 +144,15 @@ func ClassName(s *v1beta1.StreamIngress) string {
 		return s.Spec.ClassName
 	}
 	return s.Status.ClassName
+}
+
+// classesOf are the classes of a stream for IndexClass.
+func classesOf(s *v1beta1.StreamIngress) []string {
+	classes := []string{ClassName(s)}
+	if p := s.Status.Previous; p != nil && p.ClassName != classes[0] {
+		classes = append(classes, p.ClassName)
+	}
+	return classes
 }
 
 // neighbors is how many ports have one key in IndexListen. A key takes some 290 bytes, and controller-runtime makes one more for each

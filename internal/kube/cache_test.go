@@ -122,10 +122,13 @@ func TestIndexes(t *testing.T) {
 		"the scope of a claim":          {claims + IndexScope, held, []string{"stream/public"}},
 		"the class that a stream names": {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Status.ClassName = "a", "b" }), []string{"a"}},
 		"the class that serves it":      {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) { s.Status.ClassName = "b" }), []string{"b"}},
-		"no class":                      {streams + IndexClass, stream(func(*v1beta1.StreamIngress) {}), []string{""}},
-		"its own namespace's Service":   {streams + IndexUpstream, stream(func(*v1beta1.StreamIngress) {}), []string{"shop/db", "shop/"}},
-		"another namespace's Service":   {streams + IndexUpstream, stream(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "data" }), []string{"data/db", "data/"}},
-		"no Service of its own":         {streams + IndexOutside, stream(func(*v1beta1.StreamIngress) {}), nil},
+		"the class that it moves from": {streams + IndexClass, stream(func(s *v1beta1.StreamIngress) {
+			s.Spec.ClassName, s.Status.Previous = "b", &v1beta1.PreviousDoor{ClassName: "a"}
+		}), []string{"b", "a"}},
+		"no class":                    {streams + IndexClass, stream(func(*v1beta1.StreamIngress) {}), []string{""}},
+		"its own namespace's Service": {streams + IndexUpstream, stream(func(*v1beta1.StreamIngress) {}), []string{"shop/db", "shop/"}},
+		"another namespace's Service": {streams + IndexUpstream, stream(func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "data" }), []string{"data/db", "data/"}},
+		"no Service of its own":       {streams + IndexOutside, stream(func(*v1beta1.StreamIngress) {}), nil},
 		"the Service it has to lead out": {streams + IndexOutside, stream(func(s *v1beta1.StreamIngress) { s.Spec.IsService = new(false) }),
 			[]string{"sti-postgres"}},
 		"the port it names": {streams + IndexListen, stream(func(s *v1beta1.StreamIngress) { s.Spec.Listen = new(int32(80)) }), []string{"TCP/1"}},

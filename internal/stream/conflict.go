@@ -34,7 +34,7 @@ func Conflict(
 	})
 }
 
-// isLeaving says whether a stream that holds a point is gone, or wants another.
+// isLeaving says whether a stream that holds a point is gone, or wants another and is not open there while it moves.
 func isLeaving(f LimitFacts, holder claim.Holder, at claim.Coordinate) bool {
 	if !holder.IsStream() {
 		return false
@@ -42,6 +42,9 @@ func isLeaving(f LimitFacts, holder claim.Holder, at claim.Coordinate) bool {
 	s := f.Stream(holder.Key())
 	if s == nil {
 		return true
+	}
+	if p := s.Status.Previous; p != nil && claim.Stream(p.ClassName, p.Protocol, p.Listen) == at {
+		return false
 	}
 	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName, at.Class())
 	return class != at.Class() || s.Spec.Listen != nil && Wanted(s, at.Class(), nil) != at

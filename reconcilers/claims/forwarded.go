@@ -17,14 +17,12 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// streamWants says whether the stream that holds a port is there and wants it, or the Service that forwards the port is still there: a
-// port is open until its Service is gone, and nobody else is to have it before.
+// streamWants says whether the stream that holds a port is there and wants it, or has yet to move from it, or the Service that forwards
+// the port is still there: a port is open until its Service is gone, and nobody else is to have it before.
 func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
 	if s.stream != nil {
 		seen = claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
-		if class := kube.ClassName(s.stream); class == "" || class == at.Class() {
-			seen.Wants = stream.Wanted(s.stream, at.Class(), s.held) == at
-		}
+		seen.Wants = stream.Opens(s.stream, at.Class(), s.held) == at
 	}
 	if seen.Wants {
 		return seen, nil

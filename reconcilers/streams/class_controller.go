@@ -254,10 +254,11 @@ func (r *classReconciler) asked(find handler.MapFunc) handler.MapFunc {
 	}
 }
 
-// classOfStream finds the class whose proxy a stream concerns; all of them while that is not settled.
+// classOfStream finds the class whose proxy a stream concerns; all of them while that is not settled, or the stream moves.
 func (r *classReconciler) classOfStream(ctx context.Context, obj client.Object) []reconcile.Request {
 	si := obj.(*v1beta1.StreamIngress)
-	if si.Spec.ClassName != "" && (si.Status.ClassName == "" || si.Status.ClassName == si.Spec.ClassName) {
+	isOfOne := si.Status.ClassName == "" || si.Status.ClassName == si.Spec.ClassName && si.Status.Previous == nil
+	if si.Spec.ClassName != "" && isOfOne {
 		return []reconcile.Request{watch.ForName(si.Spec.ClassName)}
 	}
 	return r.allClasses(ctx, obj)

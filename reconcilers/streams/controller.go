@@ -81,10 +81,13 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if wait := v.patience(si, time.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	if err := r.move(ctx, si, v, time.Now()); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := r.report(ctx, si, v); err != nil {
 		return watch.Later(err)
 	}
-	return reconcile.Result{RequeueAfter: v.again()}, nil
+	return reconcile.Result{RequeueAfter: v.again(time.Now())}, nil
 }
 
 // reporters is how many streams are looked at at once: enough to report them as fast as they are admitted, and so few

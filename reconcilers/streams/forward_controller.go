@@ -89,7 +89,7 @@ func (r *forwardReconciler) forward(ctx context.Context, at claim.Coordinate) (r
 	return r.open(ctx, d, si)
 }
 
-// granted is the stream that holds a port, wants it and may lead where it does, nil for none.
+// granted is the stream that holds a port, is to be open there and may lead where it does, nil for none.
 func (r *forwardReconciler) granted(ctx context.Context, d *door) (*v1beta1.StreamIngress, error) {
 	c, err := r.View.Claim(ctx, d.at.Name())
 	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
@@ -98,13 +98,7 @@ func (r *forwardReconciler) granted(ctx context.Context, d *door) (*v1beta1.Stre
 	holder := claim.HolderOf(c)
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) *v1beta1.StreamIngress {
 		si := f.Stream(holder.Key())
-		if si == nil {
-			return nil
-		}
-		if name := kube.ClassName(si); name != "" && name != d.class.Name {
-			return nil
-		}
-		if stream.Wanted(si, d.class.Name, f.Held(holder)) != d.at || len(stream.Consent(f, si, d.class)) > 0 {
+		if si == nil || stream.Opens(si, d.class.Name, f.Held(holder)) != d.at || len(stream.Consent(f, si, d.class)) > 0 {
 			return nil
 		}
 		return si

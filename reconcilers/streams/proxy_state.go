@@ -57,7 +57,7 @@ func (b base) gather(ctx context.Context, class *v1beta1.StreamIngressClass) (*p
 	return s, err
 }
 
-// grantedStreams are the streams that hold the point they want, by that point. A stream whose upstream namespace has
+// grantedStreams are the streams that hold the point at which they are to be open, by that point. A stream whose upstream namespace has
 // withdrawn its consent keeps its claim, and is not among them; asked are the points of those, too.
 func (b base) grantedStreams(
 	ctx context.Context, s *proxyState,
@@ -88,10 +88,7 @@ func grantsOf(f stream.Facts, s *proxyState) grants {
 		if si == nil {
 			continue
 		}
-		if name := kube.ClassName(si); name != "" && name != s.class.Name {
-			continue
-		}
-		at := stream.Wanted(si, s.class.Name, points)
+		at := stream.Opens(si, s.class.Name, points)
 		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
 			continue
 		}

@@ -34,10 +34,27 @@ type verdict struct {
 	addresses  []string
 	// mirrored is what is to be mirrored, if the class has the kernel forward its ports.
 	mirrored stream.Mirrored
+	// previous is the door that stays open while the stream moves to another class, nil for none, and left the one that did and is
+	// closed now, zero for none.
+	previous *v1beta1.PreviousDoor
+	left     claim.Coordinate
 }
 
 // again is when to look again without being told, 0 for never.
-func (v *verdict) again() time.Duration {
+func (v *verdict) again(now time.Time) time.Duration {
+	retry := v.retry()
+	if v.previous == nil || v.previous.CloseTime == nil {
+		return retry
+	}
+	closes := max(v.previous.CloseTime.Sub(now), time.Millisecond)
+	if retry == 0 {
+		return closes
+	}
+	return min(retry, closes)
+}
+
+// retry is when to try again what is not as it should be, 0 for never.
+func (v *verdict) retry() time.Duration {
 	for _, p := range v.resolved {
 		if p.Reason == v1beta1.ReasonBackendRefused || p.Reason == v1beta1.ReasonBackendNameTaken {
 			return watch.RefusedRetry
@@ -230,6 +247,9 @@ func (v *verdict) conditions() []metav1.Condition {
 	if len(v.resolved) > 0 {
 		resolved = report.Failed(v.resolved)
 	}
+	if v.previous != nil {
+		v.programmed.Message += "; " + staysOpen(v.previous)
+	}
 	accepted.Type, resolved.Type, v.programmed.Type = v1beta1.ConditionAccepted, v1beta1.ConditionResolvedRefs, v1beta1.ConditionProgrammed
 	return []metav1.Condition{accepted, resolved, v.programmed}
 }
@@ -239,9 +259,12 @@ func (v *verdict) conditions() []metav1.Condition {
 func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
 	next := si.DeepCopy()
 	status := &next.Status
-	status.ObservedGeneration, status.Listen, status.Addresses = si.Generation, v.at.Port(), v.addresses
+	status.ObservedGeneration, status.Listen, status.Addresses, status.Previous = si.Generation, v.at.Port(), v.addresses, v.previous
 	if v.class != nil {
 		status.ClassName = v.class.Name
+	}
+	if si.Status.ClassName != status.ClassName { // since when another door was open is of no matter
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionProgrammed)
 	}
 	conditions := v.conditions()
 	for _, c := range conditions {
@@ -256,9 +279,12 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	}
 	for _, c := range news(si.Status.Conditions, conditions) {
 		report.ConditionChanged(r.Events, next, c)
-		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue {
+		if c.Type == v1beta1.ConditionProgrammed && c.Status == metav1.ConditionTrue && v.previous == nil {
 			observeProgrammed(si)
 		}
+	}
+	if !v.left.IsZero() {
+		r.tellMoved(next, v.left)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestVerdictAgain(t *testing.T) {
 		"the name of its upstream is taken": {verdict{at: accesstest.PointOfPostgres, resolved: accesstest.Problem(v1beta1.ReasonBackendNameTaken, "")}, watch.RefusedRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.verdict.again(); got != tc.want {
+			if got := tc.verdict.retry(); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

@@ -32,6 +32,8 @@ func TestStreamPredicates(t *testing.T) {
 		"the port, which the spec leaves open":  {func(s *v1beta1.StreamIngress) { s.Spec.Listen, s.Status.Listen = nil, 1 }, true, true},
 		"the addresses":                         {func(s *v1beta1.StreamIngress) { s.Status.Addresses = []string{"192.0.2.1"} }, false, true},
 		"a condition":                           {func(s *v1beta1.StreamIngress) { s.Status.Conditions = []metav1.Condition{{Type: "Accepted"}} }, false, true},
+		"another door stays open":               {func(s *v1beta1.StreamIngress) { s.Status.Previous = &v1beta1.PreviousDoor{ClassName: "x"} }, true, true},
+		"when it is closed":                     {func(s *v1beta1.StreamIngress) { s.Status.Previous = &v1beta1.PreviousDoor{CloseTime: &metav1.Time{}} }, false, true},
 		"the version alone":                     {func(s *v1beta1.StreamIngress) { s.ResourceVersion = "2" }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,9 @@ func (r *classReconciler) classesServing(ctx context.Context, streams []v1beta1.
 	found := map[string]bool{}
 	for i := range streams {
 		found[kube.ClassName(&streams[i])] = true
+		if p := streams[i].Status.Previous; p != nil {
+			found[p.ClassName] = true
+		}
 	}
 	if found[""] {
 		return r.everyClass(ctx)

@@ -133,7 +133,7 @@ func keepsItsEntry(now *moment, c change, before client.Object) error {
 		}
 		// One that leads elsewhere needs leave for that.
 		isOwn := isTrue(si.Status.Conditions, v1beta1.ConditionProgrammed) == nil && si.Spec.Upstream.Host == "" && si.Spec.Upstream.Namespace == ""
-		if isOwn && isCurrent(si) && asked(si) == port && si.ProtocolOrDefault() == protocol {
+		if isOwn && isCurrent(si) && si.Spec.ClassName == className && asked(si) == port && si.ProtocolOrDefault() == protocol {
 			return fmt.Errorf("%s led to %s, and now nowhere, for %s", at, was.Data[key], streamIngress(si))
 		}
 	}

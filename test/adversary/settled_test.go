@@ -54,9 +54,16 @@ func (m *moment) needs(holder claim.Holder, at claim.Coordinate) bool {
 	})
 }
 
-// streamNeeds leaves open which port it is that a stream has been given while its status does not say so.
+// streamNeeds leaves open which port it is that a stream has been given while its status does not say so. One that moves, and can't be
+// opened in its new class, is still open in the former one.
 func (m *moment) streamNeeds(si *v1beta1.StreamIngress, at claim.Coordinate) bool {
-	return si != nil && si.ProtocolOrDefault() == at.Protocol() && (asked(si) == at.Port() || asked(si) == 0)
+	if si == nil {
+		return false
+	}
+	if p := si.Status.Previous; p != nil && claim.Stream(p.ClassName, p.Protocol, p.Listen) == at {
+		return true
+	}
+	return si.Spec.ClassName == at.Class() && si.ProtocolOrDefault() == at.Protocol() && (asked(si) == at.Port() || asked(si) == 0)
 }
 
 // entriesSettled says which entry of a ConfigMap of the class is neither the platform's nor that of a stream.

@@ -16,6 +16,9 @@ var ofStreams = []kind{
 	{"patch StreamIngress port", 6, func(u *user, rng *rand.Rand) act {
 		return merges(u, aStream(u, rng), fmt.Sprintf(`{"spec":{"listen":%s,"protocol":%q}}`, listenText(rng), someProtocol(rng)))
 	}},
+	{"move StreamIngress", 4, func(u *user, rng *rand.Rand) act {
+		return merges(u, aStream(u, rng), fmt.Sprintf(`{"spec":{"className":%q}}`, pick(rng, className, directClassName)))
+	}},
 	{"patch StreamIngress upstream", 5, func(u *user, rng *rand.Rand) act {
 		return merges(u, aStream(u, rng), upstreamText(rng))
 	}},

@@ -68,7 +68,7 @@ func visit(protocol, address string) {
 			_, err = ask(protocol, address, 30*time.Second) // a datagram may get lost; a closed door refuses
 		}
 		if err != nil {
-			fmt.Printf("%s: %v\n", begin.Format("15:04:05.000"), err)
+			fmt.Printf("%s: %v\n", begin.Format(time.RFC3339Nano), err)
 		}
 		select {
 		case <-left:
