@@ -26,7 +26,8 @@ import (
 // a request with a namespace is for a Service, of which it has yet to be found out whether it is that of a port.
 type forwardReconciler struct {
 	base
-	refused *refusedDoors
+	refused    *refusedDoors
+	clusterIPs *clusterIPs
 	// ports locks each port: a claim on it is not released between the look at it and the write that opens the port.
 	ports *kube.KeyMutex[claim.Coordinate]
 }

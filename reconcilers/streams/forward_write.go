@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -63,6 +62,7 @@ func (r *forwardReconciler) place(ctx context.Context, apply *corev1ac.ServiceAp
 	if err := r.Writer.Apply(ctx, apply, write.AsOwner[0]); err != nil {
 		return nil, err
 	}
+	r.clusterIPs.given()
 	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(apply)
 	if err != nil {
 		return nil, err
@@ -261,6 +261,9 @@ func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error)
 			"the cluster has no node port left for the health check of the stream's Service: "+err.Error())
 	}
 	if outOfClusterIPs(err) {
+		if again := r.clusterIPs.exhausted(); again > 0 {
+			return reconcile.Result{RequeueAfter: again}, nil
+		}
 		return r.refuse(d, v1beta1.ReasonClusterIPsExhausted, "the cluster has no cluster IP left for the Service of the stream: "+err.Error())
 	}
 	return r.refuse(d, v1beta1.ReasonServiceRefused, fmt.Sprintf("Service %s: %s", d.key, err))
@@ -270,12 +273,4 @@ func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error)
 func (r *forwardReconciler) refuse(d *door, reason, message string) (reconcile.Result, error) {
 	r.refused.set(d, reason, message)
 	return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
-}
-
-// outOfClusterIPs says whether these are the words of the API server when no cluster IP is left; it has no reason of its own for that
-// (k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go).
-func outOfClusterIPs(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "failed to allocate IP") || strings.Contains(text, "failed to allocate a serviceIP") ||
-		strings.Contains(text, "failed to allocate") && strings.Contains(text, "ClusterIP")
 }

@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -40,17 +42,9 @@ func TestForwardedOnASmallCluster(t *testing.T) {
 		t.Error("the addresses of the class: ", err)
 	}
 
-	// Admission knows of a full range from when the class says so: until then, it lets streams in.
-	var streams []*v1beta1.StreamIngress
-	var err error
-	w.eventually("a stream to be refused", func() error {
-		s := sti(fmt.Sprintf("full-a/s%d", len(streams)), of("full"), tcp(1000+int32(len(streams))))
-		if err = w.try(s); err == nil {
-			streams = append(streams, s)
-		}
-		return is(err != nil, true)
-	})
-	mustContain(t, w.refusal(err).Error(), "spec.className", "takes a cluster IP, and the cluster has none left", "delete Services")
+	// Admission knows of a full range from when the class says so, which is not at once: an API server that has just begun says the same.
+	streams := w.fillUp(class, "full-a", 16)
+	mustContain(t, w.refusedAtLast(class, "full-a").Error(), "spec.className", "takes a cluster IP, and the cluster has none left", "delete Services")
 	open, waiting := w.sortedOut(class, streams)
 	if len(open) == 0 || len(waiting) == 0 {
 		t.Fatalf("%d streams are open, and %d wait", len(open), len(waiting))
@@ -108,16 +102,8 @@ func TestForwardedWithoutNodePorts(t *testing.T) {
 	w.create(namespace("health"), namespace("health-a"), service("health-a/web", port("http", 80)),
 		addressPool("health", []string{"198.18.70.8"}, onRequest), class)
 	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
-	var streams []*v1beta1.StreamIngress
-	var err error
-	w.eventually("a stream to be refused", func() error { // as soon as the class says so
-		s := sti(fmt.Sprintf("health-a/s%d", len(streams)), of("health"), tcp(1000+int32(len(streams))))
-		if err = w.try(s); err == nil {
-			streams = append(streams, s)
-		}
-		return is(err != nil, true)
-	})
-	mustContain(t, w.refusal(err).Error(), "spec.className", "takes a node port for its health check (externalTrafficPolicy: Local)", "none left")
+	streams := w.fillUp(class, "health-a", 16)
+	mustContain(t, w.refusedAtLast(class, "health-a").Error(), "spec.className", "takes a node port for its health check (externalTrafficPolicy: Local)", "none left")
 	var open, waiting []*v1beta1.StreamIngress
 	w.eventually("each stream to be open, or to wait", func() (err error) {
 		open, waiting, err = w.apart(streams, v1beta1.ReasonNodePortsExhausted)
@@ -131,6 +117,30 @@ func TestForwardedWithoutNodePorts(t *testing.T) {
 	w.delete(open[0])
 	w.programmed(append(open[1:], waiting[0])...)
 	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+}
+
+// fillUp creates so many streams of a class, or fewer if it takes no more: it does not before one waits for room.
+func (w *fixture) fillUp(class *v1beta1.StreamIngressClass, namespace string, n int32) (streams []*v1beta1.StreamIngress) {
+	w.t.Helper()
+	for i := range n {
+		s := sti(fmt.Sprintf("%s/s%d", namespace, i), of(class.Name), tcp(1000+i))
+		if w.try(s) != nil {
+			break
+		}
+		streams = append(streams, s)
+	}
+	return streams
+}
+
+// refusedAtLast waits until a class takes no more streams, and returns what it says.
+func (w *fixture) refusedAtLast(class *v1beta1.StreamIngressClass, namespace string) *apierrors.StatusError {
+	w.t.Helper()
+	var err error
+	w.eventually("a stream to be refused", func() error {
+		err = w.Client.Create(w.t.Context(), sti(namespace+"/another", of(class.Name), tcp(999)), client.DryRunAll)
+		return is(err != nil, true)
+	})
+	return w.refusal(err)
 }
 
 // sortedOut waits until each of some streams of a class is open, or waits for a cluster IP, and returns both.

@@ -50,12 +50,17 @@ func shared(t *testing.T) *fixture {
 	return newFixture(t, sharing.h)
 }
 
-// errorsIn is the last lines of a log that say more than that all goes well, few enough that what the test itself had to
+// errorsIn is the last lines of a log that say more than that all goes well, few and short enough that what the test itself had to
 // say is not lost among them.
 func errorsIn(log string) string {
-	const enough = 10
+	const enough, long = 10, 400
 	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool { return line == "" || strings.Contains(line, `"level":"info"`) })
-	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
+	lines = lines[max(0, len(lines)-enough):]
+	for i, line := range lines {
+		line, _, _ = strings.Cut(line, `,"stacktrace":`)
+		lines[i] = line[:min(len(line), long)]
+	}
+	return strings.Join(lines, "\n")
 }
 
 // stopShared ends the shared Portcullis, if a test has started it.
