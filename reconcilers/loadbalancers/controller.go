@@ -152,7 +152,7 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 // retain decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
 // with all its ports.
 func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	retained, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, o.subject) })
+	retained, err := r.retained(ctx, svc, o.subject)
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,29 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 		o.ingress = loadbalancer.Refused(o.subject.Ports, refused)
 	}
 	return nil
+}
+
+// retained are the allocations that a Service keeps while it waits. What it would lose is looked for past the cache: that may not show
+// yet what was claimed as the Service was changed, and what is taken away now would not come back, as the Service asks for something else.
+func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Service, s *allocator.Subject) ([]allocator.Allocation, error) {
+	decide := func() ([]allocator.Allocation, error) {
+		return kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, s) })
+	}
+	retained, err := decide()
+	onNodes := func(allocation allocator.Allocation) bool { return !allocation.Address.IsValid() }
+	isAll := len(retained) >= len(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) || slices.ContainsFunc(retained, onNodes)
+	if err != nil || isAll {
+		return retained, err
+	}
+	held, err := r.View.Claims.HeldLive(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
+	if err != nil {
+		return nil, err
+	}
+	if held = loadbalancer.Own(held); slices.Equal(held, s.Held) {
+		return retained, nil
+	}
+	s.Held = held
+	return decide()
 }
 
 // subjectOf reads what a Service requests, and what it holds.

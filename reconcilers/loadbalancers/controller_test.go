@@ -151,3 +151,43 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 		})
 	}
 }
+
+// TestLaggingClaimsTakeNoPortAway has a Service that waits for what it can't have change its port where it is: the new port is claimed, and
+// the cache does not show that yet. It is served on that port, and stays where it is.
+func TestLaggingClaimsTakeNoPortAway(t *testing.T) {
+	address := netip.MustParseAddr("198.51.100.7")
+	sharing := accesstest.PoolOf("sharing", "198.51.100.0/28")
+	sharing.Spec.Sharing = v1beta1.SharingPorts
+	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.String()}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	for name, tc := range map[string]struct {
+		seen []client.Object
+		port func(number int32) claim.Coordinate
+	}{
+		"of an address": {[]client.Object{sharing}, func(number int32) claim.Coordinate { return claim.AddressPort(address, "TCP", number) }},
+		"of the nodes":  {[]client.Object{nodes, node}, func(number int32) claim.Coordinate { return claim.NodePort("TCP", number) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := balancerAt(address.String())
+			svc.Annotations = map[string]string{v1beta1.AnnotationAddressPool: "full"}
+			svc.Spec.Ports[0].Port = 443
+			by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}
+			had, has := claim.New(tc.port(80), by), claim.New(tc.port(443), by)
+			r := balancers(t, []client.Object{svc.DeepCopy(), had.DeepCopy(), has}, append(tc.seen, svc.DeepCopy(), had.DeepCopy()))
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
+				t.Fatal(err)
+			}
+			mustBeServedAt(t, r, svc, address.String())
+			now := &corev1.Service{}
+			if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
+				t.Fatal(err)
+			}
+			if !loadbalancer.ListsPort(now.Status.LoadBalancer.Ingress, tc.port(443)) {
+				t.Errorf("it is not served at its port: %v", now.Status.LoadBalancer.Ingress)
+			}
+		})
+	}
+}
