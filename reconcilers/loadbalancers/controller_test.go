@@ -114,10 +114,18 @@ func TestLaggingClaimsMoveNoAddress(t *testing.T) {
 	}
 }
 
-// TestReleasedPortIsNotListed has a Service, which is served on a port of an address, ask for another port of it, whose
-// claim was released and is still in the cache.
-func TestReleasedPortIsNotListed(t *testing.T) {
-	address := netip.MustParseAddr("198.51.100.7")
+// sharedAddress is one that a pool shares port by port, or that of a node.
+var sharedAddress = netip.MustParseAddr("198.51.100.7")
+
+// sharedPort is a way to have a port of an address that is shared.
+type sharedPort struct {
+	// seen is what gives it.
+	seen []client.Object
+	port func(number int32) claim.Coordinate
+}
+
+// sharedPorts are the ways to have a port of an address, by their names.
+func sharedPorts(address netip.Addr) map[string]sharedPort {
 	sharing := accesstest.PoolOf("sharing", "198.51.100.0/28")
 	sharing.Spec.Sharing = v1beta1.SharingPorts
 	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
@@ -125,15 +133,18 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.String()}},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	for name, tc := range map[string]struct {
-		seen []client.Object
-		port func(number int32) claim.Coordinate
-	}{
+	return map[string]sharedPort{
 		"of an address": {[]client.Object{sharing}, func(number int32) claim.Coordinate { return claim.AddressPort(address, "TCP", number) }},
 		"of the nodes":  {[]client.Object{nodes, node}, func(number int32) claim.Coordinate { return claim.NodePort("TCP", number) }},
-	} {
+	}
+}
+
+// TestReleasedPortIsNotListed has a Service, which is served on a port of an address, ask for another port of it, whose
+// claim was released and is still in the cache.
+func TestReleasedPortIsNotListed(t *testing.T) {
+	for name, tc := range sharedPorts(sharedAddress) {
 		t.Run(name, func(t *testing.T) {
-			svc := balancerAt(address.String())
+			svc := balancerAt(sharedAddress.String())
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
 			by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name)}
 			held, released := claim.New(tc.port(80), by), claim.New(tc.port(443), by)
@@ -155,23 +166,9 @@ func TestReleasedPortIsNotListed(t *testing.T) {
 // TestLaggingClaimsTakeNoPortAway has a Service that waits for what it can't have change its port where it is: the new port is claimed, and
 // the cache does not show that yet. It is served on that port, and stays where it is.
 func TestLaggingClaimsTakeNoPortAway(t *testing.T) {
-	address := netip.MustParseAddr("198.51.100.7")
-	sharing := accesstest.PoolOf("sharing", "198.51.100.0/28")
-	sharing.Spec.Sharing = v1beta1.SharingPorts
-	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.String()}},
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-	}}
-	for name, tc := range map[string]struct {
-		seen []client.Object
-		port func(number int32) claim.Coordinate
-	}{
-		"of an address": {[]client.Object{sharing}, func(number int32) claim.Coordinate { return claim.AddressPort(address, "TCP", number) }},
-		"of the nodes":  {[]client.Object{nodes, node}, func(number int32) claim.Coordinate { return claim.NodePort("TCP", number) }},
-	} {
+	for name, tc := range sharedPorts(sharedAddress) {
 		t.Run(name, func(t *testing.T) {
-			svc := balancerAt(address.String())
+			svc := balancerAt(sharedAddress.String())
 			svc.Annotations = map[string]string{v1beta1.AnnotationAddressPool: "full"}
 			svc.Spec.Ports[0].Port = 443
 			by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}
@@ -180,7 +177,7 @@ func TestLaggingClaimsTakeNoPortAway(t *testing.T) {
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}); err != nil {
 				t.Fatal(err)
 			}
-			mustBeServedAt(t, r, svc, address.String())
+			mustBeServedAt(t, r, svc, sharedAddress.String())
 			now := &corev1.Service{}
 			if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(svc), now); err != nil {
 				t.Fatal(err)
