@@ -28,7 +28,7 @@ import (
 )
 
 func setupForward(mgr manager.Manager, b base, refused *refusedDoors, ports *kube.KeyMutex[claim.Coordinate]) error {
-	r := &forwardReconciler{base: b, refused: refused, clusterIPs: &clusterIPs{clock: clock.RealClock{}}, ports: ports}
+	r := &forwardReconciler{base: b, refused: refused, clusterIPs: newClusterIPs(clock.RealClock{}), ports: ports}
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
@@ -209,17 +209,7 @@ func (r *forwardReconciler) portsOf(ctx context.Context, streams []v1beta1.Strea
 }
 
 func (r *forwardReconciler) portsOfStream(ctx context.Context, si client.Object) []reconcile.Request {
-	held, err := r.View.Claims.Held(ctx, claim.StreamHolder(si.GetNamespace(), si.GetName()))
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the claims of a StreamIngress", "streamIngress", client.ObjectKeyFromObject(si))
-	}
-	var requests []reconcile.Request
-	for _, at := range held {
-		if r.isForwarding(ctx, at.Class()) {
-			requests = append(requests, watch.ForName(at.Name()))
-		}
-	}
-	return requests
+	return r.portsHeldBy(ctx, si, func(at claim.Coordinate) bool { return r.isForwarding(ctx, at.Class()) })
 }
 
 // portsTo finds the ports that lead to a Service.

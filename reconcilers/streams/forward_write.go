@@ -35,6 +35,7 @@ func (r *forwardReconciler) write(ctx context.Context, d *door, addresses []neti
 		if d.service, err = r.place(ctx, streamService(d, addresses)); err != nil {
 			return err
 		}
+		r.clusterIPs.given(d.at)
 	}
 	if addresses = servedBy(d.service, addresses); len(addresses) == 0 && len(stream.ClassAddresses(d.class)) > 0 {
 		return r.removeService(ctx, d.service) // its first family can't be changed, and it is made again
@@ -62,7 +63,6 @@ func (r *forwardReconciler) place(ctx context.Context, apply *corev1ac.ServiceAp
 	if err := r.Writer.Apply(ctx, apply, write.AsOwner[0]); err != nil {
 		return nil, err
 	}
-	r.clusterIPs.given()
 	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(apply)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error)
 			"the cluster has no node port left for the health check of the stream's Service: "+err.Error())
 	}
 	if outOfClusterIPs(err) {
-		if again := r.clusterIPs.exhausted(); again > 0 {
+		if again := r.clusterIPs.exhausted(d.at); again > 0 {
 			return reconcile.Result{RequeueAfter: again}, nil
 		}
 		return r.refuse(d, v1beta1.ReasonClusterIPsExhausted, "the cluster has no cluster IP left for the Service of the stream: "+err.Error())

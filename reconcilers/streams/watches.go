@@ -105,3 +105,18 @@ func (r *streamReconciler) onClaim() handler.EventHandler {
 		},
 	}
 }
+
+// portsHeldBy finds those of the ports that a stream holds that are meant.
+func (b base) portsHeldBy(ctx context.Context, si client.Object, isMeant func(claim.Coordinate) bool) []reconcile.Request {
+	held, err := b.View.Claims.Held(ctx, claim.StreamHolder(si.GetNamespace(), si.GetName()))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims of a StreamIngress", "streamIngress", client.ObjectKeyFromObject(si))
+	}
+	var requests []reconcile.Request
+	for _, at := range held {
+		if isMeant(at) {
+			requests = append(requests, watch.ForName(at.Name()))
+		}
+	}
+	return requests
+}
