@@ -145,7 +145,7 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 		return adoption.Problems, err
 	}
 	by.Adopts = adoption.Adopts
-	err = reserving(ctx, v.ledger)(ctx, by, nil, req.At)
+	withdraw, err := v.reserve(ctx, by, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 		return kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
@@ -155,14 +155,28 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if err != nil || isDryRun(ctx) {
 		return nil, err
 	}
-	return v.claimFront(ctx, req.Front, req.At)
+	problems, err := v.claimFront(ctx, req.Front, req.At)
+	if err != nil || len(problems) == 0 {
+		return nil, err
+	}
+	return problems, withdraw(ctx)
+}
+
+// reserve reserves a point, or finds out in a dry run whether it could. withdraw takes back what was reserved here.
+func (v *streamValidator) reserve(
+	ctx context.Context, by claim.Claimant, at claim.Coordinate,
+) (withdraw func(context.Context) error, err error) {
+	if isDryRun(ctx) {
+		return nil, v.ledger.Check(ctx, by, nil, at)
+	}
+	return v.ledger.ReserveAny(ctx, by, at)
 }
 
 // claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
 // long as somebody has a claim on the port, which is there by now.
 func (v *streamValidator) claimFront(ctx context.Context, front *stream.Front, at claim.Coordinate) (refusal.Problems, error) {
 	for _, point := range front.Points(at.Protocol(), at.Port()) {
-		err := v.ledger.Reserve(ctx, front.Claimant(), front.IsOwn, point)
+		err := v.ledger.Reserve(ctx, front.Claimant(point), front.IsOwn, point)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 			return front.Refused(v.view.LoadBalancers.ReservedNodePorts, point, held.Claim), nil

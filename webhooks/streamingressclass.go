@@ -95,8 +95,29 @@ func (v *classValidator) decide(ctx context.Context, before, class *v1beta1.Stre
 	if err != nil || len(d.problems) > 0 {
 		return d, err
 	}
-	addresses, err := v.addresses(ctx, before, class)
-	return decision{warnings: append(d.warnings, addresses.warnings...), problems: addresses.problems}, err
+	behind, err := v.behind(ctx, before, class)
+	return decision{warnings: append(d.warnings, behind.warnings...), problems: behind.problems}, err
+}
+
+// behind decides on what a class asks of its Gateway or of its pool.
+func (v *classValidator) behind(ctx context.Context, before, class *v1beta1.StreamIngressClass) (decision, error) {
+	if class.Spec.Gateway != nil {
+		return decision{warnings: v.gateway(ctx, before, class)}, nil
+	}
+	return v.addresses(ctx, before, class)
+}
+
+// gateway warns of what keeps a class from having ports on the Gateway that it comes to name: that may change.
+func (v *classValidator) gateway(ctx context.Context, before, class *v1beta1.StreamIngressClass) admission.Warnings {
+	if before != nil && equality.Semantic.DeepEqual(before.Spec.Gateway, class.Spec.Gateway) {
+		return nil
+	}
+	state, err := v.view.Gateways.Now(ctx, class) // it may have been made a moment ago
+	if err != nil {                               // a warning is all that it is for
+		log.FromContext(ctx).Error(err, "could not read the Gateway of a class")
+		return nil
+	}
+	return warn(state.Problems(class))
 }
 
 // addresses decides on what a class asks of its pool, and claims the addresses that it asks for by name. Those it must be able to have,

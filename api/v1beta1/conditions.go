@@ -45,8 +45,15 @@ const (
 	ReasonBeingDeleted = "BeingDeleted"
 	// ReasonTargetConflict: another class already writes to the ConfigMap or the Service of this class.
 	ReasonTargetConflict = "TargetConflict"
-	// ReasonNoAddress: the class has no address of its addressPool.
+	// ReasonNoAddress: the class has no address of its addressPool, or its Gateway has none.
 	ReasonNoAddress = "NoAddress"
+	// ReasonGatewayNotFound: the Gateway of the class does not exist.
+	ReasonGatewayNotFound = "GatewayNotFound"
+	// ReasonGatewayNotServed: no controller has accepted the Gateway of the class, or its GatewayClass.
+	ReasonGatewayNotServed = "GatewayNotServed"
+	// ReasonGatewayNotSupported: the controller of the Gateway, or the cluster, knows no ListenerSets, TCPRoutes or UDPRoutes, or the
+	// Gateway lets no ListenerSet of its namespace attach.
+	ReasonGatewayNotSupported = "GatewayNotSupported"
 )
 
 // Reasons of the condition ResolvedRefs.
@@ -64,6 +71,8 @@ const (
 	ReasonEndpointsLeftOut = "EndpointsLeftOut"
 	// ReasonBackendRefused: the API server refused the Service or EndpointSlice of an outside upstream.
 	ReasonBackendRefused = "BackendRefused"
+	// ReasonRouteNotResolved: the controller of the Gateway does not resolve what the route of the stream leads to.
+	ReasonRouteNotResolved = "RouteNotResolved"
 	// ReasonBackendNameTaken: an object that this StreamIngress does not own has the name that its outside upstream needs.
 	ReasonBackendNameTaken = "BackendNameTaken"
 )
@@ -90,6 +99,16 @@ const (
 	ReasonConfigMapRefused = "ConfigMapRefused"
 	// ReasonServiceRefused: the API server refused the Service or an EndpointSlice of a stream.
 	ReasonServiceRefused = "ServiceRefused"
+	// ReasonListenerConflicted: the controller of the Gateway says that the listener of the port is in conflict with another one.
+	ReasonListenerConflicted = "ListenerConflicted"
+	// ReasonListenerNotProgrammed: the controller of the Gateway has not accepted, or not programmed, the listener of the port.
+	ReasonListenerNotProgrammed = "ListenerNotProgrammed"
+	// ReasonRouteNotAccepted: the controller of the Gateway has not accepted the route of the stream.
+	ReasonRouteNotAccepted = "RouteNotAccepted"
+	// ReasonRouteRefused: the API server refused the ListenerSet of the port, or the route of the stream.
+	ReasonRouteRefused = "RouteRefused"
+	// ReasonRouteNameTaken: a route that Portcullis did not make has the name that a stream needs.
+	ReasonRouteNameTaken = "RouteNameTaken"
 	// ReasonServiceNameTaken: a Service that Portcullis did not make has the name that a stream needs.
 	ReasonServiceNameTaken = "ServiceNameTaken"
 )

@@ -66,6 +66,14 @@ type EdgeClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	ClassName string `json:"className,omitempty"`
 
+	// routeNamespaces are where Portcullis has written, or is about to write, a route to the stream that holds the point, or to one
+	// that held it: what is written there is found, and taken out again, by this alone. Absent where the class has no Gateway.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=63
+	RouteNamespaces []string `json:"routeNamespaces,omitempty"`
+
 	// adopted is the foreign entry that stood at the point when a stream took it over. The stream's class says what becomes
 	// of it when the stream leaves. Absent when nothing stood there, and when it has been given back.
 	// +optional

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StreamIngressClass is one way that streams go: a proxy, with the ConfigMaps that it reads and the Service in front of it,
-// or no proxy at all, with addresses of an AddressPool whose ports the kernel forwards; and the policy of its ports.
+// StreamIngressClass is one way that streams go: a proxy, with the ConfigMaps that it reads and the Service in front of it; a Gateway
+// of the Gateway API; or no proxy at all, with addresses of an AddressPool whose ports the kernel forwards; and the policy of its ports.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -29,9 +29,10 @@ type StreamIngressClass struct {
 	Status StreamIngressClassStatus `json:"status,omitempty,omitzero"`
 }
 
-// StreamIngressClassSpec describes what stands behind a class, a proxy or an AddressPool, and the policy of its ports.
+// StreamIngressClassSpec describes what stands behind a class, a proxy, a Gateway or an AddressPool, and the policy of its ports.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap) || has(self.addressPool)",message="at least one of tcpConfigMap and udpConfigMap must be set, or addressPool"
+// +kubebuilder:validation:XValidation:rule="has(self.tcpConfigMap) || has(self.udpConfigMap) || has(self.gateway) || has(self.addressPool)",message="at least one of tcpConfigMap and udpConfigMap must be set, or gateway, or addressPool"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.tcpConfigMap) && !has(self.udpConfigMap) && !has(self.service) && !has(self.addressPool)",message="can't be set beside tcpConfigMap, udpConfigMap, service or addressPool: a class has a proxy, a Gateway or a pool",fieldPath=".gateway"
 // +kubebuilder:validation:XValidation:rule="!has(self.addressPool) || !has(self.tcpConfigMap) && !has(self.udpConfigMap) && !has(self.service)",message="can't be set beside tcpConfigMap, udpConfigMap or service: a class has a proxy or a pool",fieldPath=".addressPool"
 // +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || has(self.addressPool)",message="can be set only beside addressPool",fieldPath=".externalTrafficPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpConfigMap) || !has(self.udpConfigMap) || self.tcpConfigMap.__namespace__ != self.udpConfigMap.__namespace__ || self.tcpConfigMap.name != self.udpConfigMap.name",message="must be another ConfigMap than tcpConfigMap: both have the port as key",fieldPath=".udpConfigMap"
@@ -49,6 +50,12 @@ type StreamIngressClassSpec struct {
 	// service is the Service in front of the proxy, on which ports are opened. Left out for proxies on the host network.
 	// +optional
 	Service *ObjectReference `json:"service,omitempty"`
+
+	// gateway is the Gateway (gateway.networking.k8s.io/v1) that has the ports of the class: each is a listener in a ListenerSet of
+	// the Gateway's namespace, which spec.allowedListeners of the Gateway must let attach (from: Same), and a TCPRoute or UDPRoute
+	// beside the Service that the stream leads to.
+	// +optional
+	Gateway *ObjectReference `json:"gateway,omitempty"`
 
 	// addressPool is where the class has its addresses, instead of a proxy: the kernel of the nodes forwards each port of them,
 	// by a Service of type LoadBalancer for each stream.
@@ -260,10 +267,10 @@ type StreamIngressClassStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// addresses are those that the class has of its addressPool, one of an IP family.
+	// addresses are those that the class has of its addressPool, one of an IP family, or those of its Gateway.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:MaxItems=16
 	Addresses []string `json:"addresses,omitempty"`
 
 	// refused lists ports that hold their claim and could not be programmed, in ascending order, at most 128 of them.
@@ -307,12 +314,12 @@ func (c *StreamIngressClass) IsDefault() bool {
 
 // Serves says whether the class has ports of a protocol.
 func (c *StreamIngressClass) Serves(protocol Protocol) bool {
-	return c.Spec.AddressPool != nil || c.ConfigMap(protocol) != nil
+	return c.Spec.AddressPool != nil || c.Spec.Gateway != nil || c.ConfigMap(protocol) != nil
 }
 
 // OnNodes says whether the class has a proxy that no Service stands in front of, so that it is on the network of the nodes.
 func (c *StreamIngressClass) OnNodes() bool {
-	return c.Spec.Service == nil && c.Spec.AddressPool == nil
+	return c.Spec.Service == nil && c.Spec.Gateway == nil && c.Spec.AddressPool == nil
 }
 
 // ConfigMap is the ConfigMap of a protocol, nil where the class does not serve it.

@@ -262,6 +262,11 @@ func (in *EdgeClaimSpec) DeepCopyInto(out *EdgeClaimSpec) {
 		in, out := &in.Renewed, &out.Renewed
 		*out = (*in).DeepCopy()
 	}
+	if in.RouteNamespaces != nil {
+		in, out := &in.RouteNamespaces, &out.RouteNamespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Adopted != nil {
 		in, out := &in.Adopted, &out.Adopted
 		*out = new(AdoptedEntry)
@@ -562,6 +567,11 @@ func (in *StreamIngressClassSpec) DeepCopyInto(out *StreamIngressClassSpec) {
 	}
 	if in.Service != nil {
 		in, out := &in.Service, &out.Service
+		*out = new(ObjectReference)
+		**out = **in
+	}
+	if in.Gateway != nil {
+		in, out := &in.Gateway, &out.Gateway
 		*out = new(ObjectReference)
 		**out = **in
 	}

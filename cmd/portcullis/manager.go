@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -35,6 +36,7 @@ func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	utilruntime.Must(gatewayv1.Install(scheme))
 	utilruntime.Must(gatewayv1beta1.Install(scheme))
 	utilruntime.Must(cmv1.AddToScheme(scheme))
 	return scheme
@@ -152,6 +154,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 		return err
 	}
 	view.Ingresses.Expose(exposing)
+	view.Gateways.IndexBy(mgr.GetFieldIndexer())
 	view.LoadBalancers.Options = o.loadBalancers
 	view.Streams.Domain = o.clusterDomain
 	if view.Endpoints, err = kube.NewEndpoints(mgr); err != nil {

@@ -96,13 +96,13 @@ func (f *Facts) listens(c *entry, at claim.Coordinate) bool {
 	has := func(class string) bool { return f.claims[claim.Stream(class, at.Protocol(), at.Port())] != nil }
 	switch {
 	case at.IsStream():
-		return false
+		return c.holder.IsClass() && has(c.holder.Name)
 	case c.holder.IsClass() && c.asked:
 		return true
 	case c.holder.IsClass() && at.IsAddress():
 		return f.keeps(c.holder.Name, at)
 	case !c.holder.IsClass():
-		return c.class != "" && !f.classes[c.class] && has(c.class)
+		return c.class != "" && (!f.classes[c.class] || f.gateways[c.class]) && has(c.class)
 	case slices.ContainsFunc(f.onNodes, has):
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -33,7 +34,9 @@ type Facts struct {
 	sharesNodes bool
 	// classes are those that exist, and onNodes those without a Service, whose proxies are on the network of the nodes.
 	classes map[string]bool
-	onNodes []string
+	// gateways are those with a Gateway.
+	gateways map[string]bool
+	onNodes  []string
 	// claimed are the classes of whose ports somebody has any.
 	claimed map[string]bool
 	// absent are the objects that a class, which is told by name, names and that are not there. What a Service shares is of no
@@ -85,7 +88,7 @@ func NewFacts() *Facts {
 		claims: map[claim.Coordinate]*entry{}, paths: map[claim.Holder][]claim.Coordinate{},
 		streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
-		classes: map[string]bool{}, claimed: map[string]bool{},
+		classes: map[string]bool{}, gateways: map[string]bool{}, claimed: map[string]bool{},
 	}
 }
 
@@ -155,6 +158,11 @@ func (f *Facts) AddStream(s *v1beta1.StreamIngress) {
 type Targets struct {
 	ConfigMaps map[v1beta1.Protocol]*corev1.ConfigMap
 	Service    *corev1.Service
+	// Gateway is that of the class, and Sharing are those that have an address in common with it.
+	Gateway *gatewayv1.Gateway
+	Sharing []*gatewayv1.Gateway
+	// ListenerSets are those attached to any of these, Portcullis' and others'.
+	ListenerSets []gatewayv1.ListenerSet
 }
 
 // AddClass adds a class and what stands on its proxy. What stands where another class writes is that class's matter. A class
@@ -163,6 +171,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 	serves := meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionAccepted)
 	object := Object{claim.ClassHolder(class.Name), class.UID}
 	f.classes[class.Name] = true
+	f.gateways[class.Name] = class.Spec.Gateway != nil
 	f.addAddresses(class)
 	if class.OnNodes() {
 		f.onNodes = append(f.onNodes, class.Name)
@@ -187,6 +196,7 @@ func (f *Facts) AddClass(class *v1beta1.StreamIngressClass, targets Targets) {
 			}
 		}
 	}
+	f.addListeners(class, targets, object, serves)
 	if ref := class.Spec.Service; ref != nil && targets.Service == nil {
 		f.absent[absence{class.Name, claim.ServiceHolder(ref.Namespace, ref.Name)}] = true
 		f.absent[absence{"", claim.ServiceHolder(ref.Namespace, ref.Name)}] = true

@@ -55,6 +55,16 @@ func IngressHolder(namespace, name string) Holder {
 	return Holder{Group: "networking.k8s.io", Kind: "Ingress", Namespace: namespace, Name: name}
 }
 
+// GatewayHolder is a Gateway as holder of the ports of its own listeners.
+func GatewayHolder(namespace, name string) Holder {
+	return Holder{Group: "gateway.networking.k8s.io", Kind: "Gateway", Namespace: namespace, Name: name}
+}
+
+// ListenerSetHolder is a ListenerSet as holder of the ports of listeners that were not made by Portcullis.
+func ListenerSetHolder(namespace, name string) Holder {
+	return Holder{Group: "gateway.networking.k8s.io", Kind: "ListenerSet", Namespace: namespace, Name: name}
+}
+
 // ClassHolder is a StreamIngressClass as holder of the ports of the nodes that its proxy takes there.
 func ClassHolder(name string) Holder {
 	return Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: name}

@@ -88,6 +88,13 @@ func (l *Ledger) Remember(ctx context.Context, c *v1beta1.EdgeClaim, adopted *v1
 	return l.Store.Update(ctx, next)
 }
 
+// Route has a claim say in which namespaces Portcullis writes, or has written, routes for its point. Errors are those of the store.
+func (l *Ledger) Route(ctx context.Context, c *v1beta1.EdgeClaim, namespaces []string) error {
+	next := c.DeepCopy()
+	next.Spec.RouteNamespaces = namespaces
+	return l.Store.Update(ctx, next)
+}
+
 // settled says whether every admission that promised the claim has ended.
 func settled(c *v1beta1.EdgeClaim, seen HolderState, gone types.UID) bool {
 	promised := c.Spec.Holder

@@ -47,6 +47,10 @@ func (t *Targets) ProxyService(ctx context.Context, ref v1beta1.ObjectReference)
 func (t *Targets) Foreign(
 	ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey,
 ) (f stream.Foreign, ok bool, err error) {
+	if class.Spec.Gateway != nil {
+		by, ok, err := t.gateways.Foreign(ctx, class, port)
+		return stream.Foreign{Holder: by}, ok, err
+	}
 	if ref := class.ConfigMap(port.Protocol); ref != nil {
 		cm, err := t.ConfigMap(ctx, *ref)
 		if err != nil {

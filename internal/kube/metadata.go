@@ -123,6 +123,25 @@ func isApplied(e *metav1.ManagedFieldsEntry) bool {
 	return e.Manager == stream.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply
 }
 
+// Written says whether Portcullis has created or applied an object, or changed it, of what still stands.
+func Written(obj metav1.Object) bool {
+	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return isWritten(&e) })
+}
+
+// LastWritten is when Portcullis last created, applied or changed an object, of what still stands; nil if it has not, or nobody knows.
+func LastWritten(obj metav1.Object) (last *metav1.Time) {
+	for _, e := range obj.GetManagedFields() {
+		if isWritten(&e) && e.Time != nil && (last == nil || last.Before(e.Time)) {
+			last = e.Time
+		}
+	}
+	return last
+}
+
+func isWritten(e *metav1.ManagedFieldsEntry) bool {
+	return e.Manager == stream.FieldManager && e.Subresource == ""
+}
+
 // cut is a string of which one byte more is left than may be used, so that what is too long stays so.
 func cut[S ~string](s S, most int) S {
 	if len(s) <= most {

@@ -11,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // slim leaves of an object of a kind without a transform of its own what somebody reads. Some of these kinds may be installed
@@ -28,11 +30,47 @@ func slim(obj any) (any, error) {
 		slimCertificate(o)
 	case *gatewayv1beta1.ReferenceGrant:
 		slimGrant(o)
+	case *gatewayv1.ListenerSet:
+		slimListenerSet(o)
+	case *gatewayv1.TCPRoute:
+		slimRouting(o)
+		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
+			o.Spec, o.Status = gatewayv1.TCPRouteSpec{}, gatewayv1.TCPRouteStatus{}
+		}
+	case *gatewayv1.UDPRoute:
+		slimRouting(o)
+		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
+			o.Spec, o.Status = gatewayv1.UDPRouteSpec{}, gatewayv1.UDPRouteStatus{}
+		}
 	case metav1.Object: // an administrator's
 		o.SetManagedFields(nil)
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
 	}
 	return obj, nil
+}
+
+// slimRouting leaves of the metadata of what streams have of the Gateway API whose it is.
+func slimRouting(o metav1.Object) {
+	var ours []metav1.ManagedFieldsEntry
+	if Written(o) {
+		ours = []metav1.ManagedFieldsEntry{{Manager: stream.FieldManager, Time: LastWritten(o)}}
+	}
+	o.SetManagedFields(ours)
+	o.SetAnnotations(nil)
+	o.SetLabels(labelOfClass(o.GetLabels()))
+	o.SetOwnerReferences(nil)
+	o.SetFinalizers(nil)
+}
+
+// slimListenerSet leaves of a ListenerSet what Portcullis has written, and of the listeners of others which ports they have.
+func slimListenerSet(set *gatewayv1.ListenerSet) {
+	slimRouting(set)
+	if !Written(set) {
+		set.Status = gatewayv1.ListenerSetStatus{}
+	}
+	for i := range set.Spec.Listeners {
+		stream.SlimEntry(&set.Spec.Listeners[i])
+	}
 }
 
 // SlimReader reads past the cache, and keeps of a stream, a Service or an Ingress what the cache does: a look at one may last, and

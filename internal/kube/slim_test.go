@@ -136,6 +136,18 @@ func TestWhatATenantWritesIsBounded(t *testing.T) {
 			g.Spec.From = []gatewayv1beta1.ReferenceGrantFrom{{Kind: gatewayv1.Kind(long)}}
 			g.Spec.To = []gatewayv1beta1.ReferenceGrantTo{{Kind: gatewayv1.Kind(long)}}
 		}),
+		"a ListenerSet": huge(&gatewayv1.ListenerSet{}, func(set *gatewayv1.ListenerSet) {
+			for i := range int32(64) {
+				allowed := &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{Selector: &metav1.LabelSelector{MatchLabels: set.Labels}}}
+				set.Spec.Listeners = append(set.Spec.Listeners, gatewayv1.ListenerEntry{
+					Name: gatewayv1.SectionName(fmt.Sprint(i)), Port: 1 + i, Protocol: gatewayv1.TCPProtocolType, AllowedRoutes: allowed,
+				})
+			}
+		}),
+		"a TCPRoute of many rules": huge(&gatewayv1.TCPRoute{}, func(r *gatewayv1.TCPRoute) {
+			r.Spec.ParentRefs, r.Spec.Rules = make([]gatewayv1.ParentReference, nothing), make([]gatewayv1.TCPRouteRule, nothing)
+			r.Status.Parents = []gatewayv1.RouteParentStatus{{Conditions: []metav1.Condition{{Message: long}}}}
+		}),
 		"a Certificate": huge(&cmv1.Certificate{}, func(c *cmv1.Certificate) {
 			c.Spec = cmv1.CertificateSpec{CommonName: long, SecretName: long, DNSNames: []string{long, long}}
 			c.Spec.IssuerRef.Kind = long

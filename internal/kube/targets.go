@@ -27,7 +27,8 @@ import (
 // An object is shown from the moment on when its watch has read it. Before that, and when there is none of the name, get
 // finds nothing, and the object has to be read live.
 type Targets struct {
-	objects *objects
+	objects  *objects
+	gateways *Gateways
 	// ctx ends all watches.
 	ctx  context.Context //nolint:containedctx // watches begin with events, which have none
 	open TargetInformer

@@ -24,6 +24,7 @@ type View struct {
 	Claims        *Claims
 	Streams       *Streams
 	Targets       *Targets
+	Gateways      *Gateways
 	Consents      *Consents
 	Ingresses     *Ingresses
 	LoadBalancers *LoadBalancers
@@ -51,11 +52,13 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	o := &objects{Reader: cached, live: live, tenants: LimitInFlight(live, tenantReads), informers: cached, stores: kept, written: written}
+	gateways := newGateways(o)
 	return &View{
 		objects: o, Occupancy: occupancy, Addresses: addresses,
 		Claims:        &Claims{objects: o, addresses: addresses, departures: departures},
 		Streams:       &Streams{objects: o, occupancy: occupancy},
-		Targets:       &Targets{objects: o, named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
+		Targets:       &Targets{objects: o, gateways: gateways, named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
+		Gateways:      gateways,
 		Consents:      newConsents(cached),
 		Ingresses:     &Ingresses{objects: o},
 		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses},

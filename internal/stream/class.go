@@ -68,6 +68,7 @@ func NewTargets(before, after *v1beta1.StreamIngressClass) *v1beta1.StreamIngres
 	next.Spec.TCPConfigMap = added("ConfigMap", after.Spec.TCPConfigMap)
 	next.Spec.UDPConfigMap = added("ConfigMap", after.Spec.UDPConfigMap)
 	next.Spec.Service = added("Service", after.Spec.Service)
+	next.Spec.Gateway = added("Gateway", after.Spec.Gateway)
 	return next
 }
 
@@ -87,6 +88,7 @@ func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.P
 	keep("tcpConfigMap", before.Spec.TCPConfigMap, after.Spec.TCPConfigMap, tcp)
 	keep("udpConfigMap", before.Spec.UDPConfigMap, after.Spec.UDPConfigMap, udp)
 	keep("service", before.Spec.Service, after.Spec.Service, tcp+udp)
+	keep("gateway", before.Spec.Gateway, after.Spec.Gateway, tcp+udp)
 	return append(problems, poolChange(before, after, tcp+udp)...)
 }
 
@@ -109,6 +111,7 @@ func targets(class *v1beta1.StreamIngressClass) []target {
 	add("ConfigMap", "tcpConfigMap", class.Spec.TCPConfigMap)
 	add("ConfigMap", "udpConfigMap", class.Spec.UDPConfigMap)
 	add("Service", "service", class.Spec.Service)
+	add("Gateway", "gateway", class.Spec.Gateway)
 	return all
 }
 

@@ -23,13 +23,17 @@ func Consent(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIng
 	if problems := leaves(f, s, class); len(problems) > 0 {
 		return problems
 	}
-	return beyondKernel(f, s, class)
+	if s.Spec.ClassName != "" && s.Spec.ClassName != class.Name {
+		return nil // a door that it is about to leave: what it asks for by now is for the next one to do
+	}
+	return beyondRoutes(f, s, class)
 }
 
-// beyondKernel decides whether a stream of a class without a proxy asks for what only a proxy can do: the kernel forwards packets
-// to addresses, looks up no names, and adds nothing of its own.
-func beyondKernel(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
-	if class.Spec.AddressPool == nil {
+// beyondRoutes decides whether a stream of a class without a proxy of its own asks for what only such a proxy can do: the kernel
+// forwards packets to addresses, looks up no names, and adds nothing of its own; and the routes of the Gateway API lead to Services, of
+// which implementations differ in what they make of a name, and have no word for the PROXY protocol.
+func beyondRoutes(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
+	if leads(class) == "" {
 		return nil
 	}
 	if problems := ProxyProtocol(s, class); len(problems) > 0 {
@@ -40,24 +44,40 @@ func beyondKernel(f UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.Stre
 			return nil
 		}
 		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream", "host"), s.Spec.Upstream.Host, fmt.Sprintf(
-			"class %q has no proxy, and the kernel forwards to addresses only: name an IP address, or a class with a proxy", class.Name)))
+			"class %q %s: name an IP address, or a class with a proxy", class.Name, leads(class))))
 	}
 	service := upstreamOf(s)
 	if svc := f.Service(service); svc != nil && svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return refusal.One(v1beta1.ReasonRefNotPermitted, field.Invalid(specPath.Child("upstream"), service.Name, fmt.Sprintf(
-			"Service %s is an alias of a name, as its type is ExternalName; class %q has no proxy, and the kernel forwards to addresses "+
-				"only: name another Service, or a class with a proxy", service, class.Name)))
+			"Service %s is an alias of a name, as its type is ExternalName; class %q %s: name another Service, or a class with a proxy",
+			service, class.Name, leads(class))))
 	}
 	return nil
 }
 
+// leads says where a class without a proxy of its own can lead, empty for a class with one.
+func leads(class *v1beta1.StreamIngressClass) string {
+	switch {
+	case class.Spec.AddressPool != nil:
+		return "has no proxy, and the kernel forwards to addresses only"
+	case class.Spec.Gateway != nil:
+		return "has a Gateway, whose routes lead to addresses only"
+	default:
+		return ""
+	}
+}
+
 // ProxyProtocol decides whether a stream may ask for the PROXY protocol.
 func ProxyProtocol(s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
-	if class.Spec.AddressPool == nil || !speaksProxy(s) {
+	if leads(class) == "" || !speaksProxy(s) {
 		return nil
 	}
+	why := "has no proxy that could speak the PROXY protocol"
+	if class.Spec.Gateway != nil {
+		why = "has a Gateway, and the Gateway API has no PROXY protocol"
+	}
 	return refusal.One(v1beta1.ReasonProxyProtocolNotSupported, field.Invalid(specPath.Child("proxyProtocol"), true, fmt.Sprintf(
-		"class %q has no proxy that could speak the PROXY protocol: leave it out, or name a class with a proxy", class.Name)))
+		"class %q %s: leave it out, or name a class with a proxy", class.Name, why)))
 }
 
 // enters decides whether a stream may send its traffic to the namespace that it names.

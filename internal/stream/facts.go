@@ -56,6 +56,8 @@ type LimitFacts interface {
 // FrontFacts are what the rules see of the Service in front of a proxy, as a load balancer.
 type FrontFacts interface {
 	loadbalancer.NodeFacts
+	// Classes are all classes, by name.
+	Classes() []v1beta1.StreamIngressClass
 	// Service is a Service.
 	Service(key types.NamespacedName) *corev1.Service
 	// IsOurs says whether a Service is a load balancer that is Portcullis' to serve.

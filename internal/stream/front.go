@@ -18,7 +18,8 @@ import (
 
 // Front is what is in front of the proxy of a class, where it shares its addresses, or the nodes, with Services port by
 // port: what is opened on it is opened there, and must be free there. It is the class's Service; where the class has none, its
-// proxy is on the network of the nodes, or it has addresses of a pool, and the class itself is the holder.
+// proxy is on the network of the nodes, or it has addresses of a pool, and the class itself is the holder. In front of a Gateway stands
+// the Service that has the port of one of the Gateway's own listeners at one of its addresses.
 type Front struct {
 	class *v1beta1.StreamIngressClass
 	// Service is nil where the class is the holder. One that does not exist has only its name.
@@ -27,16 +28,21 @@ type Front struct {
 	Addresses []netip.Addr
 	// Nodes: it shares the nodes.
 	Nodes bool
+	// Others are the classes whose Gateways have an address of this one's: a port of either is nobody's of the other.
+	Others []string
 }
 
 // FrontOf finds the front of a class, nil where it shares nothing. A Service that does not exist while the class names it keeps
 // what it has.
 func FrontOf(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
-	if class.Spec.AddressPool != nil {
+	switch {
+	case class.Spec.AddressPool != nil:
 		return ownFront(facts, class)
+	case class.Spec.Gateway != nil:
+		return gatewayFront(facts, class)
 	}
 	ref := class.Spec.Service
-	if ref == nil && facts.GivesNodes() {
+	if class.OnNodes() && facts.GivesNodes() {
 		return &Front{class: class, Nodes: true}
 	}
 	if ref == nil {
@@ -83,6 +89,54 @@ func ownFront(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 	return f
 }
 
+// gatewayFront is the front of a class with a Gateway, nil where it shares nothing.
+func gatewayFront(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
+	f := &Front{class: class}
+	addresses := ClassAddresses(class)
+	if len(addresses) == 0 {
+		return nil
+	}
+	own := facts.Held(claim.GatewayHolder(class.Spec.Gateway.Namespace, class.Spec.Gateway.Name))
+	for _, ip := range addresses {
+		if svc := serviceAt(facts, class, own, ip); svc != nil && (f.Service == nil || f.Service.UID == svc.UID) {
+			f.Service, f.Addresses = svc, append(f.Addresses, ip)
+		}
+	}
+	classes := facts.Classes()
+	for i := range classes {
+		if SharesGateway(class, &classes[i]) {
+			f.Others = append(f.Others, classes[i].Name)
+		}
+	}
+	if f.Service == nil && len(f.Others) == 0 {
+		return nil
+	}
+	return f
+}
+
+// serviceAt is the Service of ours that has the port of one of a Gateway's own listeners at an address that it shares, nil for none.
+func serviceAt(facts FrontFacts, class *v1beta1.StreamIngressClass, own []claim.Coordinate, ip netip.Addr) *corev1.Service {
+	for _, at := range own {
+		if at.Class() != class.Name {
+			continue
+		}
+		c := facts.Claim(claim.AddressPort(ip, string(at.Protocol()), at.Port()).Name())
+		if c == nil || !claim.HolderOf(c).IsService() {
+			continue
+		}
+		if svc := facts.Service(claim.HolderOf(c).Key()); svc != nil && facts.IsOurs(svc) {
+			return svc
+		}
+	}
+	return nil
+}
+
+// SharesGateway says whether two classes have Gateways with an address in common.
+func SharesGateway(a, b *v1beta1.StreamIngressClass) bool {
+	return a.Name != b.Name && a.Spec.Gateway != nil && b.Spec.Gateway != nil &&
+		slices.ContainsFunc(a.Status.Addresses, func(ip string) bool { return slices.Contains(b.Status.Addresses, ip) })
+}
+
 // Holder is the Service as holder of claims, or the class.
 func (f *Front) Holder() claim.Holder {
 	if f.Service == nil {
@@ -91,8 +145,11 @@ func (f *Front) Holder() claim.Holder {
 	return claim.ServiceHolder(f.Service.Namespace, f.Service.Name)
 }
 
-// Claimant is the holder as it is now. Its claims are settled at once: they stay while somebody has a claim on the port.
-func (f *Front) Claimant() claim.Claimant {
+// Claimant is the holder of a point as it is now. Its claims are settled at once: they stay while somebody has a claim on the port.
+func (f *Front) Claimant(point claim.Coordinate) claim.Claimant {
+	if point.IsStream() {
+		return claim.Claimant{Holder: claim.ClassHolder(f.class.Name), UID: f.class.UID, Generation: f.class.Generation}
+	}
 	if f.Service == nil {
 		return claim.Claimant{Holder: f.Holder(), UID: f.class.UID, Generation: f.class.Generation}
 	}
@@ -105,7 +162,7 @@ func (f *Front) Claimant() claim.Claimant {
 // them has there is no reason to refuse it to another.
 func (f *Front) IsOwn(held *v1beta1.EdgeClaim) bool {
 	holder := claim.HolderOf(held)
-	return holder == f.Holder() || f.Service == nil && f.Nodes && holder.IsClass()
+	return holder == f.Holder() || holder == claim.ClassHolder(f.class.Name) || f.Service == nil && f.Nodes && holder.IsClass()
 }
 
 // Points are what a port of the proxy takes of the addresses and the nodes.
@@ -119,6 +176,9 @@ func (f *Front) Points(protocol v1beta1.Protocol, port int32) []claim.Coordinate
 	}
 	if f.Nodes {
 		points = append(points, claim.NodePort(string(protocol), port))
+	}
+	for _, other := range f.Others {
+		points = append(points, claim.Stream(other, protocol, port))
 	}
 	return points
 }
@@ -150,6 +210,13 @@ func (f *Front) Refused(
 	if held != nil && f.IsOwn(held) {
 		return nil
 	}
+	if point.IsStream() {
+		if held == nil {
+			return nil
+		}
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+fmt.Sprintf(
+			", of class %q, whose Gateway has the same address as that of class %q", point.Class(), f.class.Name)))
+	}
 	if f.Service == nil {
 		if held == nil {
 			return nil
@@ -161,6 +228,9 @@ func (f *Front) Refused(
 		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+where))
 	}
 	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
+	if f.class.Spec.Gateway != nil {
+		where = fmt.Sprintf("Service %s/%s, which stands in front of the class's Gateway", f.Service.Namespace, f.Service.Name)
+	}
 	switch {
 	case held != nil && point.IsNode():
 		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
@@ -196,6 +266,9 @@ func (f *Front) Free(facts FrontFacts, protocol v1beta1.Protocol, ports *PortSet
 		for i := range classes {
 			facts.Unclaimed(ports, classes[i].Name, protocol)
 		}
+	}
+	for _, other := range f.Others {
+		facts.Unclaimed(ports, other, protocol)
 	}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil && at.Protocol() == protocol && !f.IsOwn(c) {

@@ -107,7 +107,7 @@ func TestFrontOnTheNodes(t *testing.T) {
 	}
 	w.givesNodes = true
 	front := FrontOf(w, class)
-	if front.Holder() != claim.ClassHolder("public") || front.Claimant().Holder != front.Holder() {
+	if front.Holder() != claim.ClassHolder("public") || front.Claimant(claim.NodePort("TCP", 1)).Holder != front.Holder() {
 		t.Errorf("it is held by %s", front.Holder())
 	}
 	var free PortSet

@@ -3,16 +3,20 @@ package claims
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // atOnce is how many objects are read at once.
@@ -133,7 +137,61 @@ func (a *auditor) gatherClasses(ctx context.Context, facts *audit.Facts) error {
 		} else if found {
 			targets.Service = svc
 		}
+		if err := a.gatherGateway(ctx, class, &targets); err != nil {
+			return err
+		}
 		facts.AddClass(class, targets)
+	}
+	return nil
+}
+
+// gatherGateway reads the Gateway of a class, and what is attached to it.
+func (a *auditor) gatherGateway(ctx context.Context, class *v1beta1.StreamIngressClass, targets *audit.Targets) error {
+	gateway := &gatewayv1.Gateway{}
+	found, err := a.target(ctx, class.Spec.Gateway, gateway)
+	if meta.IsNoMatchError(err) || err == nil && !found {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	targets.Gateway = gateway
+	for page, err := range kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce) {
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			if other := &page.Items[i]; other.UID != gateway.UID && stream.HaveInCommon(gateway, other) {
+				targets.Sharing = append(targets.Sharing, other)
+			}
+		}
+	}
+	return a.gatherListeners(ctx, append([]*gatewayv1.Gateway{gateway}, targets.Sharing...), targets)
+}
+
+// gatherListeners reads what is attached to some Gateways.
+func (a *auditor) gatherListeners(ctx context.Context, gateways []*gatewayv1.Gateway, targets *audit.Targets) error {
+	for page, err := range kube.Pages[gatewayv1.ListenerSetList](ctx, a.Live, atOnce) {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			set := &page.Items[i]
+			at := slices.IndexFunc(gateways, func(g *gatewayv1.Gateway) bool { return kube.GatewayOf(set) == client.ObjectKeyFromObject(g) })
+			if at < 0 {
+				continue
+			}
+			attaches, err := a.View.Gateways.Attaches(ctx, gateways[at], set)
+			if err != nil {
+				return err
+			}
+			if attaches {
+				targets.ListenerSets = append(targets.ListenerSets, *set)
+			}
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -68,6 +69,13 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		// Of what classes name, a look shows what these watches have shown, not what that of all Services has.
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, onHolder(claim.ServiceHolder, predicate.Funcs{}))).
 		Watches(&networkingv1.Ingress{}, r.onIngress()).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onGateway())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, onHolder(claim.ListenerSetHolder, predicate.Funcs{}))).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onListenerSet())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, r.onRoute())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, r.onRoute())).
+		Watches(kube.NamespaceObject(), handler.TypedEnqueueRequestsFromMapFunc(r.attachedIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(watch.Fairly(releasers, turnOf)).
 		WithLogConstructor(logOfHolder(mgr, name)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
@@ -99,7 +107,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	again, err := r.release(ctx, req, others)
 	if len(addresses) > 0 {
 		next, errAddresses := r.releaseAddresses(ctx, req)
-		again, err = soonest(again, next), errors.Join(err, errAddresses)
+		again, err = watch.Soonest(again, next), errors.Join(err, errAddresses)
 	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
@@ -167,17 +175,7 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 	if group.Wait() != nil {
 		return 0, errors.Join(errs...)
 	}
-	return soonest(waits...), nil
-}
-
-// soonest is the shortest of some waits, of which 0 is none.
-func soonest(waits ...time.Duration) (soonest time.Duration) {
-	for _, wait := range waits {
-		if wait > 0 && (soonest == 0 || wait < soonest) {
-			soonest = wait
-		}
-	}
-	return soonest
+	return watch.Soonest(waits...), nil
 }
 
 // reconcileClaim releases a claim, if it is to be released, and returns when to look at it again, 0 for never. Its holder is
@@ -297,7 +295,7 @@ func (r *claimReconciler) onClass() handler.TypedEventHandler[client.Object, cla
 		for _, c := range slices.Concat(slices.Collect(maps.Values(claims)), serving, nodePorts) {
 			at, holder := coordinateOf(c), claim.HolderOf(c)
 			foreign, onNodes := at.IsStream() && !holder.IsStream(), at.IsNode() && holder.IsClass()
-			if foreign || onNodes || c.Spec.ClassName == obj.GetName() {
+			if foreign || onNodes || len(c.Spec.RouteNamespaces) > 0 || c.Spec.ClassName == obj.GetName() {
 				concerned.Insert(claimRequest{Holder: holder})
 			}
 		}

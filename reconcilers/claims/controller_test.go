@@ -379,14 +379,6 @@ func TestOnlyAddressesAreReleasedInTurn(t *testing.T) {
 	})
 }
 
-func TestSoonest(t *testing.T) {
-	for want, waits := range map[time.Duration][]time.Duration{0: {0, 0}, 1: {0, 2, 1, 3}, 5: {5, 0}} {
-		if got := soonest(waits...); got != want {
-			t.Errorf("of %v: %v", waits, got)
-		}
-	}
-}
-
 func TestGoneBy(t *testing.T) {
 	if got := goneBy(event.UpdateEvent{ObjectOld: accesstest.Life("a", 1), ObjectNew: accesstest.Life("b", 1)}); got != "a" {
 		t.Errorf("of a stream that was created anew: %q", got)

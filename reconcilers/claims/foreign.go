@@ -3,6 +3,9 @@ package claims
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -19,6 +22,9 @@ func (s *holderReading) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, 
 	if _, _, left := claim.Adopted(c); left {
 		return claim.HolderState{Exists: true, Wants: true}, nil // until the entry is settled
 	}
+	if s.holder.IsClass() {
+		return s.sharedWants(ctx, at)
+	}
 	class, err := s.view.Class(ctx, at.Class())
 	if err != nil || class == nil {
 		return claim.HolderState{}, err
@@ -27,11 +33,36 @@ func (s *holderReading) foreignWants(ctx context.Context, c *v1beta1.EdgeClaim, 
 	if err != nil || absent {
 		return claim.HolderState{Exists: absent, Wants: absent}, err
 	}
+	if class.Spec.Gateway != nil {
+		by, foreign, err := s.view.Gateways.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
+		if err != nil || !foreign {
+			return claim.HolderState{}, err
+		}
+		return claim.HolderState{Exists: true, UID: by.UID, Wants: by.Holder == s.holder}, nil
+	}
 	f, foreign, err := s.view.Targets.Foreign(ctx, class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
 	if err != nil || !foreign {
 		return claim.HolderState{}, err
 	}
 	return claim.HolderState{Exists: true, UID: f.Holder.UID, Wants: f.Holder.Holder == s.holder}, nil
+}
+
+// sharedWants says whether a class that holds a port of another one is there and wants it: their Gateways have an address in common, and
+// somebody has the port of the class that holds it.
+func (s *holderReading) sharedWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	class, other := &v1beta1.StreamIngressClass{}, &v1beta1.StreamIngressClass{}
+	if seen.Exists, err = s.read(ctx, s.holder.Key(), class); err != nil || !seen.Exists {
+		return seen, err
+	}
+	seen.UID, seen.Generation = class.UID, class.Generation
+	found, err := s.read(ctx, types.NamespacedName{Name: at.Class()}, other)
+	if err != nil || !found || !stream.SharesGateway(class, other) {
+		return seen, err
+	}
+	c := &v1beta1.EdgeClaim{}
+	found, err = s.read(ctx, types.NamespacedName{Name: claim.Stream(class.Name, at.Protocol(), at.Port()).Name()}, c)
+	seen.Wants = found && claim.HolderOf(c).IsStream()
+	return seen, err
 }
 
 // isAbsent says whether a class names the ConfigMap or Service that holds a claim, and it does not exist. Nor does a ConfigMap
@@ -42,6 +73,10 @@ func (s *holderReading) isAbsent(
 	if ref := class.ConfigMap(protocol); ref != nil && claim.ConfigMapHolder(ref.Namespace, ref.Name) == s.holder {
 		cm, err := s.view.Targets.ConfigMap(ctx, *ref)
 		return err == nil && (cm == nil || cm.UID != c.Spec.Holder.UID && stream.AppliedAlone(cm)), err
+	}
+	if class.Spec.Gateway != nil && s.holder.Group == gatewayv1.GroupName { // it, or what was attached to it
+		state, err := s.view.Gateways.State(ctx, class)
+		return err == nil && state.Gateway == nil, err
 	}
 	if ref := class.Spec.Service; ref != nil && claim.ServiceHolder(ref.Namespace, ref.Name) == s.holder {
 		svc, err := s.view.Service(ctx, s.holder.Key())

@@ -17,9 +17,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// streamWants says whether the stream that holds a port is there and wants it, or has yet to move from it, or the Service that forwards
-// the port is still there: a port is open until its Service is gone, and nobody else is to have it before.
-func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+// streamWants says whether the stream that holds a port is there and wants it, or has yet to move from it, or the Service or the route that
+// opens the port is still there: a port is open until then, and nobody else is to have it before.
+func (s *holderReading) streamWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (seen claim.HolderState, err error) {
 	if s.stream != nil {
 		seen = claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
 		seen.Wants = stream.Opens(s.stream, at.Class(), s.held) == at
@@ -28,6 +28,9 @@ func (s *holderReading) streamWants(ctx context.Context, at claim.Coordinate) (s
 		return seen, nil
 	}
 	open, err := s.isForwarded(ctx, at)
+	if err == nil && !open {
+		open, err = s.isRouted(ctx, c, at)
+	}
 	if err == nil && open {
 		seen.Exists, seen.Wants = true, true
 	}

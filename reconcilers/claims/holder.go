@@ -32,8 +32,8 @@ type holderReading struct {
 	entries []claim.Coordinate
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
 	classes []*v1beta1.StreamIngressClass
-	// known are the names of all classes.
-	known sets.Set[string]
+	// known are the names of all classes, and gateways those of the ones with a Gateway.
+	known, gateways sets.Set[string]
 }
 
 // readHolder reads the holder of some claims by reader.
@@ -103,9 +103,12 @@ func (s *holderReading) readService(ctx context.Context) error {
 // has admitted a stream may know of a change of its class that a cache does not show, and counts on what that gives the holder.
 func (s *holderReading) readClasses(ctx context.Context, isMeant func(*v1beta1.StreamIngressClass) bool) error {
 	classes, err := kube.ClassesOf(ctx, s.reader)
-	s.known = sets.New[string]()
+	s.known, s.gateways = sets.New[string](), sets.New[string]()
 	for i := range classes {
 		s.known.Insert(classes[i].Name)
+		if classes[i].Spec.Gateway != nil {
+			s.gateways.Insert(classes[i].Name)
+		}
 		if isMeant(&classes[i]) {
 			s.classes = append(s.classes, &classes[i])
 		}
@@ -132,6 +135,6 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 	case !s.holder.IsStream():
 		return s.foreignWants(ctx, c, at)
 	default:
-		return s.streamWants(ctx, at)
+		return s.streamWants(ctx, c, at)
 	}
 }

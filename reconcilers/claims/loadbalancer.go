@@ -79,6 +79,9 @@ func (s *holderReading) servedClasses(c *v1beta1.EdgeClaim, at claim.Coordinate)
 	for _, class := range s.classes {
 		names = append(names, class.Name)
 	}
+	if s.service != nil && s.gateways.Has(c.Spec.ClassName) {
+		names = append(names, c.Spec.ClassName)
+	}
 	gone := []string{c.Spec.ClassName}
 	if s.holder.IsClass() { // nobody can tell where the proxies of the others were
 		gone = s.view.Occupancy.Classes(at.Protocol(), at.Port())

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -55,6 +56,9 @@ func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kub
 		// A class that goes may leave room for another.
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// Classes whose Gateways have an address in common share their ports.
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.classesOfGateways),
+			builder.WithPredicates(addressesChanged())).
 		// With the first pool of the nodes' addresses, what proxies have there is somebody's.
 		WatchesRawSource(watch.OnPools(b.View, r.everyClass)).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.asked(r.classOfStream)),
@@ -69,6 +73,13 @@ func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kub
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
 			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
+		WatchesRawSource(r.onGateways(mgr, &gatewayv1.Gateway{}, handler.EnqueueRequestsFromMapFunc(r.classesOfGateway))).
+		WatchesRawSource(r.onGateways(mgr, &gatewayv1.GatewayClass{}, handler.EnqueueRequestsFromMapFunc(r.classesOfGateways))).
+		WatchesRawSource(r.onGateways(mgr, &gatewayv1.ListenerSet{}, onListeners(r.classesOfSet))).
+		WatchesRawSource(r.onGateways(mgr, &gatewayv1.TCPRoute{}, onEnd(r.classOfRoute))).
+		WatchesRawSource(r.onGateways(mgr, &gatewayv1.UDPRoute{}, onEnd(r.classOfRoute))).
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.classesSelecting),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(refused.changed, handler.EnqueueRequestsFromMapFunc(itself))).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
@@ -102,13 +113,16 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	if len(taken) > 0 {
-		r.services.entered.drop(req.Name)
-		r.reports.forget(req.Name)
+		r.services.entered.drop(class.Name)
+		r.reports.forget(class.Name)
 		return watch.Later(r.reportConflict(ctx, class, taken))
+	}
+	if class.Spec.Gateway != nil {
+		return r.serveGateway(ctx, class)
 	}
 	began := time.Now()
 	report, entered, err := r.program(ctx, class)
-	r.pacer.done(req.Name, report.wrote, time.Since(began))
+	r.pacer.done(class.Name, report.wrote, time.Since(began))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: paceFirst}, nil // somebody else has written, the cache will show it
 	}
@@ -116,7 +130,7 @@ func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	if report.wrote {
-		r.services.pacer.follow(req.Name)
+		r.services.pacer.follow(class.Name)
 	}
 	r.services.entered.set(class, entered)
 	if whole, complete := r.reports.ofConfigMaps(class, report); complete {
@@ -195,24 +209,7 @@ func (r *classReconciler) program(
 // covers every conflict. A point that a stream holds stays with it.
 func (r *classReconciler) enterForeign(ctx context.Context, s *proxyState) error {
 	enter := func(port stream.PortKey, holder claim.Holder, uid types.UID) error {
-		at := claim.Stream(s.class.Name, port.Protocol, port.Port)
-		if at.IsZero() {
-			return nil
-		}
-		if c := s.claims[at]; c != nil {
-			if claim.HolderOf(c) == holder && c.Spec.Holder.UID != uid { // it was made anew, and has the port again
-				return client.IgnoreNotFound(r.Ledger.Identify(ctx, c, uid))
-			}
-			return nil
-		}
-		c, err := r.Ledger.Claim(ctx, claim.Claimant{Holder: holder, UID: uid}, nil, at)
-		if claim.IsHeld(err) {
-			return nil // a stream was faster; the ledger decides
-		}
-		if err == nil {
-			s.claims[at] = c
-		}
-		return err
+		return r.enter(ctx, claim.Stream(s.class.Name, port.Protocol, port.Port), s.claims, claim.Claimant{Holder: holder, UID: uid})
 	}
 	for _, cm := range s.configMaps {
 		holder := claim.ConfigMapHolder(cm.ref.Namespace, cm.ref.Name)
@@ -228,6 +225,29 @@ func (r *classReconciler) enterForeign(ctx context.Context, s *proxyState) error
 		}
 	}
 	return nil
+}
+
+// enter makes sure that a point that is foreign has a claim, among those of the class, unless a stream holds it.
+func (r *classReconciler) enter(
+	ctx context.Context, at claim.Coordinate, claims map[claim.Coordinate]*v1beta1.EdgeClaim, by claim.Claimant,
+) error {
+	if at.IsZero() {
+		return nil
+	}
+	if c := claims[at]; c != nil {
+		if claim.HolderOf(c) == by.Holder && c.Spec.Holder.UID != by.UID { // it was made anew, and has the port again
+			return client.IgnoreNotFound(r.Ledger.Identify(ctx, c, by.UID))
+		}
+		return nil
+	}
+	c, err := r.Ledger.Claim(ctx, by, nil, at)
+	if claim.IsHeld(err) {
+		return nil // a stream was faster; the ledger decides
+	}
+	if err == nil {
+		claims[at] = c
+	}
+	return err
 }
 
 // targetConflict finds what another class writes to already. Admission lets no second class in; of two that got past
@@ -270,7 +290,11 @@ func (r *classReconciler) onClaim() handler.EventHandler {
 	changed := handler.EnqueueRequestsFromMapFunc(r.asked(classOfClaim))
 	lost := handler.EnqueueRequestsFromMapFunc(r.asked(r.classesOnPort))
 	return handler.Funcs{
-		CreateFunc: changed.Create,
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
+			if !r.isEarly(ctx, e.Object.(*v1beta1.EdgeClaim)) {
+				changed.Create(ctx, e, q)
+			}
+		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			changed.Update(ctx, e, q)
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {

@@ -110,7 +110,7 @@ func (b base) claimFrontPoint(
 			return &claim.HeldError{At: point, Claim: c}, nil
 		}
 	}
-	_, err = b.Ledger.Claim(ctx, front.Claimant(), front.IsOwn, point)
+	_, err = b.Ledger.Claim(ctx, front.Claimant(point), front.IsOwn, point)
 	held, _ = errors.AsType[*claim.HeldError](err)
 	return held, claim.IgnoreHeld(err)
 }

@@ -91,7 +91,7 @@ func (r *serviceReconciler) noteClass(ctx context.Context, p *proxy, ports []str
 				continue
 			}
 			group.Go(func() error {
-				_, err := r.Ledger.Claim(ctx, front.Claimant(), nil, point)
+				_, err := r.Ledger.Claim(ctx, front.Claimant(point), nil, point)
 				return claim.IgnoreHeld(err)
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -53,6 +54,10 @@ func setupStream(mgr manager.Manager, b base) error {
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onListenerSet())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onGateway())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
@@ -72,7 +77,7 @@ func (r *streamReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		return watch.Later(r.leaving(ctx, si))
 	}
 	v, err := r.judge(ctx, si)
-	if errors.Is(err, errReading) {
+	if errors.Is(err, errReading) || kube.IsUnread(err) {
 		return reconcile.Result{RequeueAfter: unread}, nil
 	}
 	if err != nil {

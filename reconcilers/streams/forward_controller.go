@@ -79,7 +79,7 @@ func (r *forwardReconciler) forward(ctx context.Context, at claim.Coordinate) (r
 	if d.service, err = r.View.Service(ctx, d.key); err != nil {
 		return reconcile.Result{}, err
 	}
-	si, err := r.granted(ctx, d)
+	si, err := r.grantedAt(ctx, class, at)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -88,22 +88,6 @@ func (r *forwardReconciler) forward(ctx context.Context, at claim.Coordinate) (r
 		return r.close(ctx, d.key, d.service)
 	}
 	return r.open(ctx, d, si)
-}
-
-// granted is the stream that holds a port, is to be open there and may lead where it does, nil for none.
-func (r *forwardReconciler) granted(ctx context.Context, d *door) (*v1beta1.StreamIngress, error) {
-	c, err := r.View.Claim(ctx, d.at.Name())
-	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
-		return nil, err
-	}
-	holder := claim.HolderOf(c)
-	return kube.Decide(ctx, r.View, func(f *kube.Facts) *v1beta1.StreamIngress {
-		si := f.Stream(holder.Key())
-		if si == nil || stream.Opens(si, d.class.Name, f.Held(holder)) != d.at || len(stream.Consent(f, si, d.class)) > 0 {
-			return nil
-		}
-		return si
-	})
 }
 
 // open writes what a port needs: its Service, then the EndpointSlices, then the addresses, which the nodes forward from then on.

@@ -14,6 +14,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // orphanReconciler deletes the EndpointSlices of outside upstreams that have lost their stream. Whoever deletes a stream can ask
@@ -49,6 +50,5 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if !isOrphaned(slice) {
 		return reconcile.Result{}, nil
 	}
-	err := r.Writer.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion})
-	return watch.Later(client.IgnoreNotFound(err))
+	return watch.Later(write.RemoveUnchanged(ctx, r.Writer, slice))
 }

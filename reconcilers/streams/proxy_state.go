@@ -66,6 +66,22 @@ func (b base) grantedStreams(
 	return g.granted, g.asked, err
 }
 
+// grantedAt is the stream that holds a port of a class, is to be open there and may lead where it does, nil for none.
+func (b base) grantedAt(ctx context.Context, class *v1beta1.StreamIngressClass, at claim.Coordinate) (*v1beta1.StreamIngress, error) {
+	c, err := b.View.Claim(ctx, at.Name())
+	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
+		return nil, err
+	}
+	holder := claim.HolderOf(c)
+	return kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.StreamIngress {
+		si := f.Stream(holder.Key())
+		if si == nil || stream.Opens(si, class.Name, f.Held(holder)) != at || len(stream.Consent(f, si, class)) > 0 {
+			return nil
+		}
+		return si
+	})
+}
+
 // grants are what grantedStreams finds out.
 type grants struct {
 	granted map[claim.Coordinate]*v1beta1.StreamIngress

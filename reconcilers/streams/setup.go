@@ -1,5 +1,5 @@
 // Package streams opens what StreamIngresses ask for: it writes the ConfigMaps and the Service of each
-// class, or a Service for each stream, and reports on all of them.
+// class, or listeners and a route, or a Service for each stream, and reports on all of them.
 package streams
 
 import (
@@ -20,9 +20,10 @@ func Setup(
 	mgr manager.Manager, a access.Access, holders *kube.KeyMutex[types.NamespacedName], ports *kube.KeyMutex[claim.Coordinate],
 ) error {
 	registerStreamMetrics(mgr.GetCache())
+	registerGatewayMetrics(a.View.Gateways)
 	b := base{a, newLeftovers(clock.RealClock{}, a.Ledger.Grace)}
 	refused := newRefusedDoors()
 	return errors.Join(
-		setupClass(mgr, b, refused, holders), setupForward(mgr, b, refused, ports), setupFormer(mgr, b), setupStream(mgr, b),
-		setupOrphan(mgr, b))
+		setupClass(mgr, b, refused, holders), setupForward(mgr, b, refused, ports), setupRoutes(mgr, b, refused, ports),
+		setupFormer(mgr, b), setupFormerListeners(mgr, b), setupStream(mgr, b), setupOrphan(mgr, b))
 }

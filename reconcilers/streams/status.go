@@ -68,10 +68,14 @@ func (v *verdict) retry() time.Duration {
 			return watch.RefusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
 		}
 	}
-	if v.programmed.Reason == v1beta1.ReasonPending {
+	switch v.programmed.Reason {
+	case v1beta1.ReasonPending:
 		return pendingRetry
+	case v1beta1.ReasonGatewayNotFound, v1beta1.ReasonGatewayNotServed, v1beta1.ReasonGatewayNotSupported:
+		return watch.RefusedRetry // what the class says of it may not have changed meanwhile
+	default:
+		return 0
 	}
-	return 0
 }
 
 // newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it: more than the two seconds between the
@@ -116,6 +120,9 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	refused := refusalOf(v.class, port)
 	if v.class.Spec.AddressPool != nil {
 		return r.forwarded(ctx, si, v, port, refused)
+	}
+	if v.class.Spec.Gateway != nil {
+		return r.routed(ctx, si, v, port, refused)
 	}
 	ref := v.class.ConfigMap(port.Protocol)
 	if ref == nil {

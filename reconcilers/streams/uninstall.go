@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 )
 
@@ -91,19 +91,15 @@ func (l *leftovers) keep(obj metav1.Object, since time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := leftover{obj.GetUID(), since}
-	if !l.known[key] && !appliedBefore(obj, since) {
+	if !l.known[key] && !writtenBefore(obj, since) {
 		return 0
 	}
 	l.known[key] = true
 	return left
 }
 
-// appliedBefore says whether Portcullis has applied to an object, and for the last time before then.
-func appliedBefore(obj metav1.Object, then time.Time) bool {
-	for _, e := range obj.GetManagedFields() {
-		if e.Manager == stream.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
-			return e.Time != nil && e.Time.Time.Before(then)
-		}
-	}
-	return false
+// writtenBefore says whether Portcullis has written to an object, and for the last time before then.
+func writtenBefore(obj metav1.Object, then time.Time) bool {
+	last := kube.LastWritten(obj)
+	return last != nil && last.Time.Before(then)
 }

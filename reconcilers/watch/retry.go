@@ -26,5 +26,15 @@ func Later(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
+// Soonest is the shortest of some waits, of which 0 is none.
+func Soonest(waits ...time.Duration) (soonest time.Duration) {
+	for _, wait := range waits {
+		if wait > 0 && (soonest == 0 || wait < soonest) {
+			soonest = wait
+		}
+	}
+	return soonest
+}
+
 // RefusedRetry is how long the API server's refusal of a port or a ConfigMap is left alone before it is tried again.
 const RefusedRetry = time.Minute

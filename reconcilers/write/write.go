@@ -48,3 +48,10 @@ func Remove(ctx context.Context, c client.Client, obj client.Object) error {
 	uid := obj.GetUID()
 	return client.IgnoreNotFound(c.Delete(ctx, obj, client.Preconditions{UID: &uid}))
 }
+
+// RemoveUnchanged deletes an object as it was read, unless it has changed since: that is a Conflict error. One that is gone already is
+// no error.
+func RemoveUnchanged(ctx context.Context, c client.Client, obj client.Object) error {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	return client.IgnoreNotFound(c.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}

@@ -88,25 +88,9 @@ func TestStreamsWithoutAProxy(t *testing.T) {
 	echoes(t, ns)
 	class := kernelClass(t, "e2e-kernel", address, "")
 	atNode(t, 0, address)
-	for _, protocol := range []string{"TCP", "UDP"} {
-		if err := open(ns, strings.ToLower(protocol), class, protocol, 7000, "{service: echo, port: 80}"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kubectl(t, "wait", "--for=condition=Programmed", "streamingress", "--all", "-n", ns, "--timeout="+patience.String())
-	at := address + ":7000"
-	eventually(t, "both pods to answer", func() error {
-		if names, _ := reachedBy(t, at, "tcp", "udp"); len(names) != 2 {
-			return fmt.Errorf("%v answer", names)
-		}
-		return nil
-	})
+	at := bothAnswer(t, ns, class, address)
 
-	t.Log("scaled to nothing and back")
-	kubectl(t, "scale", "deployment/echo", "-n", ns, "--replicas=0")
-	closed(t, "tcp", at)
-	kubectl(t, "scale", "deployment/echo", "-n", ns, "--replicas=2")
-	reachedBy(t, at, "tcp", "udp")
+	scaledAndBack(t, ns, at)
 
 	t.Log("from another namespace: without its consent, and with it")
 	installGrants(t)
@@ -163,4 +147,34 @@ func TestStreamsKeepTheClientsAddress(t *testing.T) {
 	if !slices.Equal(clients, []string{"10.77.0.100"}) {
 		t.Errorf("the pods see %v, not the client outside", clients)
 	}
+}
+
+// bothAnswer opens a TCP and a UDP stream of a class to what answers in a namespace, and waits until both of its pods are reached at an
+// address. It returns the address with the port.
+func bothAnswer(t *testing.T, ns, class, address string) (at string) {
+	t.Helper()
+	for _, protocol := range []string{"TCP", "UDP"} {
+		if err := open(ns, strings.ToLower(protocol), class, protocol, 7000, "{service: echo, port: 80}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubectl(t, "wait", "--for=condition=Programmed", "streamingress", "--all", "-n", ns, "--timeout="+patience.String())
+	at = address + ":7000"
+	eventually(t, "both pods to answer", func() error {
+		if names, _ := reachedBy(t, at, "tcp", "udp"); len(names) != 2 {
+			return fmt.Errorf("%v answer", names)
+		}
+		return nil
+	})
+	return at
+}
+
+// scaledAndBack takes all pods away, and has them come again.
+func scaledAndBack(t *testing.T, ns, at string) {
+	t.Helper()
+	t.Log("scaled to nothing and back")
+	kubectl(t, "scale", "deployment/echo", "-n", ns, "--replicas=0")
+	closed(t, "tcp", at)
+	kubectl(t, "scale", "deployment/echo", "-n", ns, "--replicas=2")
+	reachedBy(t, at, "tcp", "udp")
 }

@@ -63,6 +63,13 @@ func TestStreamsMove(t *testing.T) {
 	classes := map[string]string{
 		here: kernelClass(t, "e2e-moves-here", here, ""), there: kernelClass(t, "e2e-moves-there", there, ""),
 	}
+	movesUnderVisits(t, ns, classes, here, there)
+}
+
+// movesUnderVisits opens streams of the class at one address, and moves them to that at the other and back, while clients connect to the
+// door that they have.
+func movesUnderVisits(t *testing.T, ns string, classes map[string]string, here, there string) {
+	t.Helper()
 	atNode(t, 0, here)
 	atNode(t, 1, there)
 	for _, protocol := range []string{"TCP", "UDP"} {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -68,7 +69,9 @@ type Harness struct {
 // Scheme knows every kind that tests use.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1beta1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1.Install, gatewayv1beta1.Install,
+	} {
 		if err := add(scheme); err != nil {
 			panic(err) // the kinds are constants
 		}
@@ -165,17 +168,32 @@ func (h *Harness) install(ctx context.Context) error {
 	return h.InstallGatewayAPI(ctx)
 }
 
-// InstallGatewayAPI applies what Portcullis reads of the Gateway API: the CRD of ReferenceGrants.
+// InstallGatewayAPI applies what Portcullis reads of the Gateway API while no class has a Gateway: the CRD of ReferenceGrants.
 func (h *Harness) InstallGatewayAPI(ctx context.Context) error {
+	return h.InstallGatewayKinds(ctx, "referencegrants")
+}
+
+// InstallGateways applies what classes with a Gateway need of the Gateway API.
+func (h *Harness) InstallGateways(ctx context.Context) error {
+	return h.InstallGatewayKinds(ctx, "gatewayclasses", "gateways", "listenersets", "tcproutes", "udproutes")
+}
+
+// InstallGatewayKinds applies the CRDs of some kinds of the Gateway API, by their plurals.
+func (h *Harness) InstallGatewayKinds(ctx context.Context, plurals ...string) error {
 	dir, err := ModuleDir(ctx, "sigs.k8s.io/gateway-api")
 	if err != nil {
 		return err
 	}
-	grants, err := controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml"))
-	if err != nil {
-		return err
+	for _, plural := range plurals {
+		crd, err := controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_"+plural+".yaml"))
+		if err != nil {
+			return err
+		}
+		if err := controlplane.Apply(ctx, h.Config(), "install", crd...); err != nil {
+			return err
+		}
 	}
-	return controlplane.Apply(ctx, h.Config(), "install", grants...)
+	return nil
 }
 
 // ModuleDir is where the sources of a module are that Portcullis uses.

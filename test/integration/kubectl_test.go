@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
@@ -142,6 +144,12 @@ func explains(t *testing.T, w *fixture) {
 // an expression holds. lift takes it away. When the API server has learned of either, it does not say.
 func (w *fixture) forbids(name, matching, unless, message string) (lift func()) {
 	w.t.Helper()
+	return w.forbidsAs(metav1.StatusReasonInvalid, name, matching, unless, message)
+}
+
+// forbidsAs does so with a reason: webhooks say Forbidden, where a policy says Invalid if it is not told another.
+func (w *fixture) forbidsAs(reason metav1.StatusReason, name, matching, unless, message string) (lift func()) {
+	w.t.Helper()
 	policy := fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -149,13 +157,13 @@ metadata: {name: %[1]s}
 spec:
   failurePolicy: Fail
   matchConstraints:%[2]s
-  validations: [{expression: %[3]q, message: %[4]q}]
+  validations: [{expression: %[3]q, message: %[4]q, reason: %[5]s}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: %[1]s}
 spec: {policyName: %[1]s, validationActions: [Deny]}
-`, name, matching, unless, message)
+`, name, matching, unless, message, reason)
 	w.mustKubectl(policy, "apply", "-f", "-")
 	return func() {
 		w.t.Helper()

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -138,68 +138,85 @@ func TestMoves(t *testing.T) {
 // At no version was a stream that had been open without a door, or with more than two, or with one that it had no claim on.
 func TestMovesAmidFailures(t *testing.T) {
 	t.Parallel()
-	const streams = 60
+	h := start(t, raceOptions())
+	p := newFixture(t, h).newClassPair("movers", "198.18.72.1")
+	p.moveAmidFailures(h, "movers-a", p.kernel, &corev1.ServiceList{})
+	p.eventually("the doors without a proxy to be exact", p.kernelExactly)
+}
+
+// TestMovesToAGatewayAmidFailures does the same with a class in front of a Gateway.
+func TestMovesToAGatewayAmidFailures(t *testing.T) {
+	t.Parallel()
 	h := start(t, raceOptions())
 	w := newFixture(t, h)
-	p := w.newClassPair("movers", "198.18.72.1")
-	all := make([]*v1beta1.StreamIngress, streams)
-	for i := range all {
-		all[i] = p.stream(fmt.Sprintf("mover-%d", i), tcp(int32(20000+i)))
-		if i%5 == 4 {
-			auto(UDP)(all[i])
-		}
-		if i%5 == 3 {
-			auto(TCP)(all[i])
-		}
-	}
-	w.create(service("movers-a/web-udp", port("http", 80, UDP)))
-	for i, s := range all {
-		if i%5 == 4 {
-			to("web-udp", 80)(s)
-		}
-		w.create(s)
-	}
-	w.programmed(all...)
-	c := doorHistory(t, h, p)
+	must(w, h.InstallGateways(t.Context()))
+	e, class := w.newEdge("gwmovers", autoAssign(30000, 30999)), gatewayClass("gwmoved", autoAssign(30000, 30999))
+	w.create(class, namespace("gwmovers-a"), service("gwmovers-a/web", port("http", 80)))
+	s := &gatewayStorm{churn: &churn{edge: &edge{fixture: w, class: class}}, gateway: w.newGateway(class, "192.0.2.14")}
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	e.moveAmidFailures(h, "gwmovers-a", class, &corev1.ServiceList{}, &gatewayv1.ListenerSetList{}, &gatewayv1.TCPRouteList{},
+		&gatewayv1.UDPRouteList{})
+	w.eventually("the doors of the Gateway to be exact", s.doorsAreThose)
+}
 
-	t.Log("the leader dies while they move")
+// moveAmidFailures moves streams of a namespace, which has the Service "web", from the class of an edge to another one and some of them
+// back. doors are the kinds of which the doors of both classes are.
+func (e *edge) moveAmidFailures(h *harness.Harness, ns string, other *v1beta1.StreamIngressClass, doors ...client.ObjectList) {
+	const streams = 60
+	e.t.Helper()
+	all := make([]*v1beta1.StreamIngress, streams)
+	e.create(service(ns+"/web-udp", port("http", 80, UDP)))
+	for i := range all {
+		all[i] = sti(fmt.Sprintf("%s/mover-%d", ns, i), of(e.class.Name), to("web", 80), tcp(int32(20000+i)))
+		switch i % 5 {
+		case 3:
+			auto(TCP)(all[i])
+		case 4:
+			auto(UDP)(all[i])
+			to("web-udp", 80)(all[i])
+		}
+		e.create(all[i])
+	}
+	e.programmed(all...)
+	c := doorHistory(h, e, other, doors...)
+
+	e.t.Log("the leader dies while they move")
 	for i, s := range all {
-		edit(w, s, of(p.kernel.Name))
+		edit(e.fixture, s, of(other.Name))
 		if i == streams/2 {
-			must(w, leader(w, h.Replicas...).Kill())
-			_, err := h.StartReplica(t.Context())
-			must(w, err)
+			must(e.fixture, leader(e.fixture, h.Replicas...).Kill())
+			_, err := h.StartReplica(e.t.Context())
+			must(e.fixture, err)
 		}
 	}
 	for _, s := range all {
-		w.moved(s, p.kernel.Name)
+		e.moved(s, other.Name)
 	}
 
-	t.Log("half of them go back while the next leader leaves, some change their mind")
+	e.t.Log("half of them go back while the next leader leaves, some change their mind")
 	alive := others(h.Replicas, h.Replicas[0])
 	for i, s := range all[:streams/2] {
-		edit(w, s, of(p.class.Name))
+		edit(e.fixture, s, of(e.class.Name))
 		if i%3 == 0 {
-			edit(w, s, of(p.kernel.Name))
+			edit(e.fixture, s, of(other.Name))
 		}
 		if i == streams/4 {
 			running := slices.DeleteFunc(slices.Clone(alive), hasEnded)
-			leaves := leader(w, running...)
-			must(w, leaves.Retire(t.Context()))
-			_, err := h.StartReplica(t.Context())
-			must(w, err)
+			leaves := leader(e.fixture, running...)
+			must(e.fixture, leaves.Retire(e.t.Context()))
+			_, err := h.StartReplica(e.t.Context())
+			must(e.fixture, err)
 		}
 	}
 	for i, s := range all {
-		want := p.kernel.Name
+		want := other.Name
 		if i < streams/2 && i%3 != 0 {
-			want = p.class.Name
+			want = e.class.Name
 		}
-		w.moved(s, want)
+		e.moved(s, want)
 	}
-	p.isExact()
-	w.eventually("the doors without a proxy to be exact", p.kernelExactly)
-	c.mustHold(w)
+	e.isExact()
+	c.mustHold(e.fixture)
 }
 
 func hasEnded(r *harness.Replica) bool {
@@ -241,142 +258,4 @@ func (p *classPair) kernelExactly() error {
 		}
 	}
 	return same("class "+p.kernel.Name, got, want)
-}
-
-// doorHistory starts a history of what the streams of two classes have open.
-func doorHistory(t *testing.T, h *harness.Harness, p *classPair) *history {
-	t.Helper()
-	return newHistory(t, h, func() moment {
-		return &doorMoment{
-			pair: p, streams: map[types.NamespacedName]*v1beta1.StreamIngress{}, holders: map[claim.Coordinate]claim.Holder{},
-			entries: map[claim.Coordinate]bool{}, ports: map[claim.Coordinate]bool{}, forwarded: map[claim.Coordinate]bool{},
-			had: map[types.NamespacedName]bool{},
-		}
-	}, &v1beta1.StreamIngressList{}, &v1beta1.EdgeClaimList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{})
-}
-
-// doorMoment is what is open at one version.
-type doorMoment struct {
-	pair    *classPair
-	streams map[types.NamespacedName]*v1beta1.StreamIngress
-	holders map[claim.Coordinate]claim.Holder
-	// entries and ports are those of the proxy: it is open where both are. forwarded are the doors of the kernel.
-	entries, ports, forwarded map[claim.Coordinate]bool
-	// had are the streams that have been open.
-	had map[types.NamespacedName]bool
-}
-
-func (m *doorMoment) apply(e happening) []types.NamespacedName {
-	switch stored := e.stored.(type) {
-	case *v1beta1.StreamIngress:
-		key := client.ObjectKeyFromObject(stored)
-		if m.streams[key] = stored; e.gone {
-			delete(m.streams, key)
-		}
-		return []types.NamespacedName{key}
-	case *v1beta1.EdgeClaim:
-		at, err := claim.Of(stored)
-		if err != nil || !at.IsStream() {
-			return nil
-		}
-		concerned := []types.NamespacedName{claim.HolderOf(stored).Key(), m.holders[at].Key()}
-		if m.holders[at] = claim.HolderOf(stored); e.gone {
-			delete(m.holders, at)
-		}
-		return concerned
-	case *corev1.ConfigMap:
-		for _, protocol := range []v1beta1.Protocol{TCP, UDP} {
-			if ref := m.pair.class.ConfigMap(protocol); ref.Namespace == stored.Namespace && ref.Name == stored.Name {
-				replace(m.entries, protocol, m.entriesOf(stored, protocol))
-			}
-		}
-	case *corev1.Service:
-		m.applyService(stored, e.gone)
-	}
-	return m.everybody()
-}
-
-func (m *doorMoment) entriesOf(cm *corev1.ConfigMap, protocol v1beta1.Protocol) (entries []claim.Coordinate) {
-	for key := range cm.Data {
-		var port int32
-		if _, err := fmt.Sscan(key, &port); err == nil {
-			entries = append(entries, claim.Stream(m.pair.class.Name, protocol, port))
-		}
-	}
-	return entries
-}
-
-// replace replaces the points of a protocol.
-func replace(points map[claim.Coordinate]bool, protocol v1beta1.Protocol, by []claim.Coordinate) {
-	for at := range points {
-		if at.Protocol() == protocol {
-			delete(points, at)
-		}
-	}
-	for _, at := range by {
-		points[at] = true
-	}
-}
-
-func (m *doorMoment) applyService(svc *corev1.Service, gone bool) {
-	if svc.Namespace == m.pair.kernel.Name && len(svc.Spec.Ports) == 1 {
-		p := svc.Spec.Ports[0]
-		m.forwarded[claim.Stream(m.pair.kernel.Name, v1beta1.Protocol(p.Protocol), p.Port)] = !gone && len(svc.Status.LoadBalancer.Ingress) > 0
-	}
-	if svc.Namespace != m.pair.namespace || svc.Name != "proxy" {
-		return
-	}
-	for _, protocol := range []v1beta1.Protocol{TCP, UDP} {
-		var open []claim.Coordinate
-		for _, p := range svc.Spec.Ports {
-			if v1beta1.Protocol(p.Protocol) == protocol {
-				open = append(open, claim.Stream(m.pair.class.Name, protocol, p.Port))
-			}
-		}
-		replace(m.ports, protocol, open)
-	}
-}
-
-func (m *doorMoment) everybody() (all []types.NamespacedName) {
-	for key := range m.streams {
-		all = append(all, key)
-	}
-	return all
-}
-
-// check says whether a stream that was open still is, at two doors at most, and holds each of them.
-func (m *doorMoment) check(key types.NamespacedName) error {
-	if m.streams[key] == nil {
-		return nil
-	}
-	holder, open := claim.StreamHolder(key.Namespace, key.Name), 0
-	for at, by := range m.holders {
-		if by == holder && (m.forwarded[at] || m.entries[at] && m.ports[at]) {
-			open++
-		}
-	}
-	if m.had[key] = m.had[key] || open > 0; m.had[key] && open == 0 || open > 2 {
-		return fmt.Errorf("%s is open at %d doors that it holds", key, open)
-	}
-	return nil
-}
-
-// around tells of the stream and its claims.
-func (m *doorMoment) around(events []happening, i int, key types.NamespacedName) string {
-	const enough = 12
-	var lines []string
-	for _, e := range events[:i+1] {
-		switch o := e.stored.(type) {
-		case *v1beta1.StreamIngress:
-			if client.ObjectKeyFromObject(o) == key {
-				lines = append(lines, fmt.Sprintf("  %d stream: class %s, status %s %d %v %s", e.version, o.Spec.ClassName, o.Status.ClassName,
-					o.Status.Listen, o.Status.Previous, condition(o.Status.Conditions, v1beta1.ConditionProgrammed)))
-			}
-		case *v1beta1.EdgeClaim:
-			if claim.HolderOf(o).Key() == key {
-				lines = append(lines, fmt.Sprintf("  %d claim %s, gone: %v", e.version, o.Name, e.gone))
-			}
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
 }

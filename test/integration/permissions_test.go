@@ -169,6 +169,7 @@ func (w *fixture) doEverything() {
 	former, err := w.StartReplica(w.t.Context())
 	must(w, err)
 	w.openPorts()
+	w.openOnGateway()
 	w.exposeHosts()
 	w.giveAddresses()
 	w.followPods()
@@ -217,6 +218,28 @@ func (w *fixture) openPorts() {
 	e.heldBy("all", TCP, 9001, "StreamIngress all/adopter")
 	if err := w.try(sti("all/lost", of("unknown"), tcp(1))); !apierrors.IsInvalid(err) {
 		w.t.Errorf("a stream of an unknown class: %v", err)
+	}
+}
+
+// openOnGateway lets a class with a Gateway live: streams come, one leads elsewhere, and they go.
+func (w *fixture) openOnGateway() {
+	w.t.Helper()
+	must(w, w.InstallGateways(w.t.Context()))
+	class := gatewayClass("all-gateway")
+	w.newGateway(class, "192.0.2.11")
+	w.create(service("all/dns", port("http", 80, UDP), port("more", 81, UDP)), service("all/more", port("http", 81)), class)
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	s, dns := sti("all/on-gateway", of(class.Name), tcp(5432)), sti("all/dns", of(class.Name), udp(53), to("dns", 80))
+	w.create(s, dns)
+	w.programmed(s, dns)
+	edit(w, s, to("more", 81))
+	edit(w, dns, to("dns", 81))
+	w.routes(class, TCP, 5432, "all", "more:81")
+	w.routes(class, UDP, 53, "all", "dns:81")
+	for _, gone := range []*v1beta1.StreamIngress{s, dns} { // one after another: a set is changed, and then goes
+		w.delete(gone)
+		w.routes(class, gone.ProtocolOrDefault(), *gone.Spec.Listen, "all", "")
+		w.heldBy(class.Name, gone.ProtocolOrDefault(), *gone.Spec.Listen, "")
 	}
 }
 

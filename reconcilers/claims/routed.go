@@ -1,0 +1,160 @@
+package claims
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// onGateways is a source of events of a kind of the Gateway API, once a class has a Gateway. Once that is read, those are looked at who
+// hold ports of such classes: what went before is told by no event.
+func onGateways(
+	mgr manager.Manager, b access.Access, kind client.Object, h handler.TypedEventHandler[client.Object, claimRequest],
+) source.TypedSource[claimRequest] {
+	return watch.OnGateways(mgr, b.View, kind, h, func(ctx context.Context) []claimRequest {
+		var claims v1beta1.EdgeClaimList
+		if err := b.View.Reader.List(ctx, &claims); err != nil {
+			log.FromContext(ctx).Error(err, "could not list claims")
+		}
+		holders := sets.New[claimRequest]()
+		for i := range claims.Items {
+			c := &claims.Items[i]
+			class, err := b.View.Class(ctx, coordinateOf(c).Class())
+			if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
+				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+			}
+		}
+		return holders.UnsortedList()
+	})
+}
+
+// isRouted says whether a port has a route in a namespace that its claim names, or a listener of ours: it has one before the route comes,
+// and after the route went, and also where none came: who has the namespace that it is open for can attach routes of their own.
+func (s *holderReading) isRouted(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
+	routed, err := s.view.Gateways.HasRoute(ctx, s.reader, at, c.Spec.RouteNamespaces)
+	if routed || err != nil {
+		return routed, err
+	}
+	class, err := s.view.Class(ctx, at.Class())
+	if err != nil || class != nil && class.Spec.Gateway == nil || class == nil && len(c.Spec.RouteNamespaces) == 0 {
+		return false, err
+	}
+	return s.view.Gateways.HasListener(ctx, class, at)
+}
+
+// onListenerSet looks at the claims of the streams whose ports a ListenerSet has no listener for any longer.
+func (r *claimReconciler) onListenerSet() handler.TypedEventHandler[client.Object, claimRequest] {
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			still := kube.ListenersOf(e.ObjectNew.(*gatewayv1.ListenerSet))
+			before := r.View.ListenersHere(ctx, e.ObjectOld.(*gatewayv1.ListenerSet))
+			r.enqueuePoints(ctx, q, slices.DeleteFunc(before, func(at claim.Coordinate) bool { return slices.Contains(still, at) }))
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			r.enqueuePoints(ctx, q, r.View.ListenersHere(ctx, e.Object.(*gatewayv1.ListenerSet)))
+		},
+	}
+}
+
+// onRoute looks at the claim of the stream whose route is gone, or about to go.
+func (r *claimReconciler) onRoute() handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(ctx context.Context, route client.Object, q claimQueue) {
+		if c, err := r.View.RoutedBy(ctx, route); err == nil && c != nil {
+			enqueueClaim(q, c)
+		}
+	}
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
+				look(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
+	}
+}
+
+// onGateway looks at the claims of a Gateway, and, where it lets others attach than before, or is elsewhere or gone, at those of all whose
+// listeners were attached to any.
+func (r *claimReconciler) onGateway() handler.TypedEventHandler[client.Object, claimRequest] {
+	own := onHolder(claim.GatewayHolder, predicate.Funcs{})
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: own.Create,
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			own.Update(ctx, e, q)
+			before, after := e.ObjectOld.(*gatewayv1.Gateway), e.ObjectNew.(*gatewayv1.Gateway)
+			if !equality.Semantic.DeepEqual(before.Spec.AllowedListeners, after.Spec.AllowedListeners) ||
+				!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
+				r.enqueueAttached(ctx, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
+			own.Delete(ctx, e, q)
+			r.enqueueAttached(ctx, q)
+		},
+	}
+}
+
+// enqueueAttached asks for a look at all whose listeners have ports of classes with a Gateway.
+func (r *claimReconciler) enqueueAttached(ctx context.Context, q claimQueue) {
+	classes, err := r.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes")
+	}
+	for i := range classes {
+		if classes[i].Spec.Gateway == nil {
+			continue
+		}
+		claims, err := r.View.Claims.OfClass(ctx, classes[i].Name)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims of a class")
+		}
+		for _, c := range claims {
+			if h := claim.HolderOf(c); h.Group == gatewayv1.GroupName {
+				q.Add(claimRequest{Holder: h})
+			}
+		}
+	}
+}
+
+// attachedIn finds the ListenerSets of a namespace whose labels have changed that have ports of classes: Gateways may let those attach
+// whose namespace has some.
+func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Object) []claimRequest {
+	classes, err := r.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes")
+	}
+	holders := sets.New[claimRequest]()
+	for i := range classes {
+		if classes[i].Spec.Gateway == nil {
+			continue
+		}
+		claims, err := r.View.Claims.OfNamespace(ctx, namespace.GetName(), claim.StreamScope(classes[i].Name))
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims of a namespace")
+		}
+		for _, c := range claims {
+			if h := claim.HolderOf(c); isListenerSet(h) {
+				holders.Insert(claimRequest{Holder: h})
+			}
+		}
+	}
+	return holders.UnsortedList()
+}
+
+func isListenerSet(h claim.Holder) bool { return h == claim.ListenerSetHolder(h.Namespace, h.Name) }

@@ -1,0 +1,185 @@
+package streams
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+func setupRoutes(mgr manager.Manager, b base, refused *refusedDoors, ports *kube.KeyMutex[claim.Coordinate]) error {
+	r := &routeReconciler{base: b, refused: refused, ports: ports}
+	routes := handler.EnqueueRequestsFromMapFunc(r.portOfRoute)
+	return builder.ControllerManagedBy(mgr).Named("streamingressclass-route").
+		// Where a route is about to be is written in the same look as the route.
+		Watches(&v1beta1.EdgeClaim{}, afterLag(r.portOfClaim)).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
+		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
+			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
+		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
+		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.ListenerSet{}, r.onListeners(), r.everyPort)).
+		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.TCPRoute{}, routes, r.everyPort)).
+		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.UDPRoute{}, routes, r.everyPort)).
+		WithOptions(watch.Fairly(forwarders, r.turnOf)).
+		Complete(watch.Guarded(b.View, b.Kinds, r))
+}
+
+// turnOf is the namespace whose turn a request waits for: that of the stream that has the port, or where a route is.
+func (r *routeReconciler) turnOf(req reconcile.Request) string {
+	if req.Namespace != "" {
+		return req.Namespace
+	}
+	c, err := r.View.Claim(context.Background(), req.Name)
+	if err != nil || c == nil {
+		return ""
+	}
+	return claim.HolderOf(c).Namespace
+}
+
+// hasRoutes says whether a port has, or may have, a route.
+func (r *routeReconciler) hasRoutes(ctx context.Context, at claim.Coordinate, c *v1beta1.EdgeClaim) bool {
+	if !at.IsStream() {
+		return false
+	}
+	if c != nil && len(c.Spec.RouteNamespaces) > 0 {
+		r.View.Gateways.Ask() // its class may be gone since
+		return true
+	}
+	class, err := r.View.Class(ctx, at.Class())
+	return err == nil && class != nil && class.Spec.Gateway != nil
+}
+
+// portOfClaim finds the port that a claim is on. One that is gone, or names others now, may have left a route in each namespace that it
+// named: by hand, as Portcullis takes the routes out before.
+func (r *routeReconciler) portOfClaim(ctx context.Context, obj client.Object) []reconcile.Request {
+	c := obj.(*v1beta1.EdgeClaim)
+	at, err := claim.Parse(c.Name)
+	if err != nil || !r.hasRoutes(ctx, at, c) {
+		return nil
+	}
+	requests := []reconcile.Request{watch.ForName(at.Name())}
+	now, err := r.View.Claim(ctx, at.Name())
+	if err != nil {
+		return requests
+	}
+	for _, ns := range c.Spec.RouteNamespaces {
+		if now == nil || !slices.Contains(now.Spec.RouteNamespaces, ns) {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ns, Name: at.Name()}})
+		}
+	}
+	return requests
+}
+
+// portsOfClass finds the ports of a class that have, or may have, a route.
+func (r *routeReconciler) portsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
+	claims, err := r.View.Claims.OfClass(ctx, class.GetName())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims of a class", "class", class.GetName())
+	}
+	var requests []reconcile.Request
+	for at, c := range claims {
+		if r.hasRoutes(ctx, at, c) {
+			requests = append(requests, watch.ForName(at.Name()))
+		}
+	}
+	return requests
+}
+
+func (r *routeReconciler) everyPort(ctx context.Context) []reconcile.Request {
+	classes, err := r.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the classes")
+	}
+	var requests []reconcile.Request
+	for i := range classes {
+		requests = append(requests, r.portsOfClass(ctx, &classes[i])...)
+	}
+	return requests
+}
+
+// portsOf finds the ports that streams hold.
+func (r *routeReconciler) portsOf(ctx context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
+	var requests []reconcile.Request
+	for i := range streams {
+		requests = append(requests, r.portsOfStream(ctx, &streams[i])...)
+	}
+	return requests
+}
+
+func (r *routeReconciler) portsOfStream(ctx context.Context, si client.Object) []reconcile.Request {
+	return r.portsHeldBy(ctx, si, func(at claim.Coordinate) bool {
+		c, err := r.View.Claim(ctx, at.Name())
+		return err == nil && r.hasRoutes(ctx, at, c)
+	})
+}
+
+func (r *routeReconciler) portsToUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.portsOf(ctx, r.streamsTo(ctx, client.ObjectKeyFromObject(obj)))
+}
+
+func (r *routeReconciler) portsThrough(ctx context.Context, si client.Object) []reconcile.Request {
+	return r.portsOf(ctx, r.streamsTo(ctx, outsideServiceOf(si)))
+}
+
+// portOfRoute finds the port that a route says it is for. Whether it may be there is found out by the look.
+func (r *routeReconciler) portOfRoute(_ context.Context, route client.Object) []reconcile.Request {
+	at, ok := kube.PortOfRoute(route)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: route.GetNamespace(), Name: at.Name()}}}
+}
+
+// onListeners looks at the ports whose listeners a ListenerSet has come to have, or has no longer, or has for another namespace.
+func (r *routeReconciler) onListeners() handler.EventHandler {
+	ports := func(ctx context.Context, obj client.Object) map[claim.Coordinate]gatewayv1.ListenerEntry {
+		set, entries := obj.(*gatewayv1.ListenerSet), map[claim.Coordinate]gatewayv1.ListenerEntry{}
+		for _, at := range r.View.ListenersHere(ctx, set) {
+			for _, entry := range set.Spec.Listeners {
+				if entry.Port == at.Port() && v1beta1.Protocol(entry.Protocol) == at.Protocol() {
+					entries[at] = entry
+				}
+			}
+		}
+		return entries
+	}
+	add := func(q watch.Queue, before, after map[claim.Coordinate]gatewayv1.ListenerEntry) {
+		for at := range sets.KeySet(before).Union(sets.KeySet(after)) {
+			was, had := before[at]
+			is, has := after[at]
+			if had != has || !equality.Semantic.DeepEqual(was, is) {
+				q.Add(watch.ForName(at.Name()))
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { add(q, nil, ports(ctx, e.Object)) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			add(q, ports(ctx, e.ObjectOld), ports(ctx, e.ObjectNew))
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { add(q, ports(ctx, e.Object), nil) },
+	}
+}

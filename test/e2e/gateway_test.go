@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// gatewayClass makes a Gateway of a real implementation, with an address of a pool, and a class in front of it. All go when the test
+// ends, the class first.
+func gatewayClass(t *testing.T, name, address string) (class string) {
+	t.Helper()
+	needs(t, target.script != "", "only a cluster that CLUSTER makes has an implementation of the Gateway API")
+	if err := command(target.script, "gateway"); err != nil {
+		t.Fatal(err)
+	}
+	lend(t, name, "addresses: ["+address+"]")
+	class = newNamespace(t, name)
+	apply(t, class, fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge}
+spec:
+  gatewayClassName: cilium
+  infrastructure: {annotations: {nginx-stream.jeffthecoder.xyz/address-pool: %s}}
+  allowedListeners: {namespaces: {from: Same}}
+  listeners: [{name: own, port: 9, protocol: TCP, allowedRoutes: {namespaces: {from: Same}}}]
+`, name))
+	t.Cleanup(func() {
+		kubectl(t, "delete", "gateway", "edge", "-n", class)
+		eventually(t, "the Service of the Gateway to go", func() error {
+			left, err := list[struct{ Metadata struct{ Name string } }]("services", "-n", class)
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("%d are left", len(left))
+			}
+			return err
+		})
+	})
+	apply(t, "default", fmt.Sprintf(`
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: StreamIngressClass
+metadata: {name: %s}
+spec: {gateway: {namespace: %s, name: edge}}
+`, class, class))
+	t.Cleanup(func() { kubectl(t, "delete", "streamingressclass", class, "--ignore-not-found") })
+	kubectl(t, "wait", "--for=condition=Programmed", "streamingressclass/"+class, "--timeout="+patience.String())
+	return class
+}
+
+// TestStreamsBehindAGateway sends traffic from outside through streams of a class with a Gateway of a real implementation.
+func TestStreamsBehindAGateway(t *testing.T) {
+	const address = "10.77.0.214"
+	ns := answering(t, "gateway", 2, "")
+	echoes(t, ns)
+	class := gatewayClass(t, "e2e-gateway", address)
+	atNode(t, 0, address)
+	at := bothAnswer(t, ns, class, address)
+
+	t.Log("refused as ever: what is taken, and what is the Gateway's own")
+	for port, holder := range map[int]string{7000: "held by StreamIngress " + ns + "/tcp", 9: "held by Gateway " + class + "/edge"} {
+		if err := open(ns, "rival", class, "TCP", port, "{service: echo, port: 80}"); err == nil || !strings.Contains(err.Error(), holder) {
+			t.Errorf("port %d: %v", port, err)
+		}
+	}
+
+	scaledAndBack(t, ns, at)
+
+	t.Log("from another namespace, with its consent")
+	installGrants(t)
+	other := newNamespace(t, "gateway-guest")
+	apply(t, ns, fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: {name: guests}
+spec:
+  from: [{group: nginx-stream.jeffthecoder.xyz, kind: StreamIngress, namespace: %s}]
+  to: [{group: "", kind: Service, name: echo}]
+`, other))
+	upstream := fmt.Sprintf("{namespace: %s, service: echo, port: 80}", ns)
+	eventually(t, "the guest to be let in", func() error { return open(other, "guest", class, "TCP", 7001, upstream) })
+	reachedBy(t, address+":7001", "tcp")
+
+	t.Log("deleted, and closed")
+	kubectl(t, "delete", "streamingress", "--all", "-n", other)
+	closed(t, "tcp", address+":7001")
+	kubectl(t, "delete", "streamingress", "tcp", "-n", ns)
+	closed(t, "tcp", at)
+	reachedBy(t, at, "udp")
+	kubectl(t, "delete", "streamingress", "udp", "-n", ns)
+	eventually(t, "nothing to be left", func() error {
+		left, err := list[struct{ Metadata struct{ Name string } }]("listenersets,tcproutes,udproutes", "-A")
+		names := []string{}
+		for _, one := range left {
+			names = append(names, one.Metadata.Name)
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("there are %v", names)
+		}
+		return err
+	})
+}
+
+// TestStreamsMoveToAGateway moves streams from a class without a proxy to one in front of a Gateway and back, while clients connect to
+// the door that they have: as TestStreamsMove.
+func TestStreamsMoveToAGateway(t *testing.T) {
+	const here, there = "10.77.0.215", "10.77.0.216"
+	ns := answering(t, "gateway-moves", 2, "")
+	echoes(t, ns)
+	classes := map[string]string{here: kernelClass(t, "e2e-from-pool", here, ""), there: gatewayClass(t, "e2e-to-gateway", there)}
+	movesUnderVisits(t, ns, classes, here, there)
+}
