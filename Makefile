@@ -96,7 +96,7 @@ layering: ## Prove that imports flow one way and that the domain packages know n
 	@go build -C tools -o ../bin/layering ./layering && bin/layering
 
 .PHONY: bench
-bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, and to bin; BENCH_ARGS=--only=admission).
+bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, and to bin; BENCH_ARGS=--only=admission; CILIUM_OPERATOR=<path>: with Cilium, too).
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" QUICK=$(QUICK) go run ./test/bench $(BENCH_ARGS)
 
 # Prometheus and promtool, without the clients of every cloud.

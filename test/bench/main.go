@@ -1,6 +1,6 @@
 // Command bench is what `make bench` starts: it runs Portcullis as its users do, measures it, prints what it finds, and
 // writes docs/benchmarks.md with its plots, and docs/benchmarks.json. With --quick, or QUICK=1, it takes less than five
-// minutes and writes to bin instead.
+// minutes and writes to bin instead. With --only=<parts> it measures those, and writes to bin, too, or with --add into the report in docs.
 package main
 
 import (
@@ -82,6 +82,8 @@ var parts = []struct {
 	{"tutorial", (*bench).tutorial},
 	{"house", (*bench).house},
 	{"kernel", (*bench).kernel},
+	{"gateway", (*bench).gateway},
+	{"cilium", (*bench).cilium},
 	{"nodeports", (*bench).nodePorts},
 	{"ingress", (*bench).ingress},
 	{"balancers", (*bench).balancers},
@@ -95,6 +97,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&b.quick, "quick", os.Getenv("QUICK") != "", "measure less, in less than five minutes")
 	flags.StringVar(&b.profiles, "profiles", "", "directory for CPU and heap profiles of the manager in the part house; none when left out")
+	add := flags.Bool("add", false, "write what is measured of --only into the report in docs, in place of what it has of that")
 	only := flags.String("only", "", "the parts to measure, separated by commas; all when left out")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -117,11 +120,14 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	failed := b.measure(chosen)
-	where := filepath.Join(b.root, "docs")
-	if b.quick || *only != "" {
+	where, write := filepath.Join(b.root, "docs"), b.report.Write
+	switch {
+	case *add && !b.quick && failed == nil:
+		write = b.report.AddTo
+	case b.quick || *only != "":
 		where = filepath.Join(b.root, "bin")
 	}
-	if err := b.report.Write(where); err != nil {
+	if err := write(where); err != nil {
 		return err
 	}
 	b.say("all took %.0f s, and %.0f s of CPU time; the report is %s",

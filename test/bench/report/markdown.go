@@ -84,6 +84,9 @@ func (g *Goal) marked() string {
 
 func (s *Section) markdown(text *bytes.Buffer) {
 	fmt.Fprintf(text, "\n## %s\n\n%s\n", s.Title, s.About)
+	if s.Measured != "" {
+		fmt.Fprintf(text, "\nMeasured in a run of its own, %s.\n", s.Measured)
+	}
 	if len(s.Figures) > 0 {
 		s.table(text)
 	}

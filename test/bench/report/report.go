@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"jeffthecoder.xyz/portcullis/test/bench/plot"
 )
@@ -28,10 +29,12 @@ type Fact struct {
 
 // Section is what one part has measured.
 type Section struct {
-	Title   string       `json:"title"`
-	About   string       `json:"about"`
-	Figures []Figure     `json:"figures,omitempty"`
-	Plots   []plot.Chart `json:"plots,omitempty"`
+	Title string `json:"title"`
+	About string `json:"about"`
+	// Measured says when, and on what, if that was another run than the report's.
+	Measured string       `json:"measured,omitempty"`
+	Figures  []Figure     `json:"figures,omitempty"`
+	Plots    []plot.Chart `json:"plots,omitempty"`
 }
 
 // Figure is one number.
@@ -131,6 +134,32 @@ func (r *Report) Write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// AddTo writes what was found into the report that a directory has, in place of its sections of the same titles. They say that they are
+// of another run.
+func (r *Report) AddTo(dir string) error {
+	content, err := os.ReadFile(filepath.Join(dir, "benchmarks.json"))
+	if err != nil {
+		return err
+	}
+	var whole Report
+	if err := json.Unmarshal(content, &whole); err != nil {
+		return err
+	}
+	for _, s := range r.Sections {
+		s.Measured = "on " + r.Date
+		for _, v := range r.Versions {
+			s.Measured += fmt.Sprintf(", %s %s", v.Name, v.Value)
+		}
+		i := slices.IndexFunc(whole.Sections, func(other Section) bool { return other.Title == s.Title })
+		if i < 0 {
+			whole.Sections = append(whole.Sections, s)
+		} else {
+			whole.Sections[i] = s
+		}
+	}
+	return whole.Write(dir)
 }
 
 // plotsDir is where the plots are, beside the report.

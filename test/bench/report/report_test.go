@@ -41,6 +41,37 @@ func TestNumber(t *testing.T) {
 	}
 }
 
+func TestAddTo(t *testing.T) {
+	dir := t.TempDir()
+	section := func(title string, value float64) Section {
+		return Section{Title: title, Figures: []Figure{{Name: "took", Value: value, Unit: "s"}}}
+	}
+	whole := &Report{Date: "2026-01-01", Sections: []Section{section("First", 1), section("Second", 2)}}
+	if err := whole.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	more := &Report{Date: "2026-02-02", Versions: []Fact{{"Go", "go1"}}, Sections: []Section{section("Second", 22), section("Third", 33)}}
+	if err := more.AddTo(dir); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "benchmarks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Report
+	if err := json.Unmarshal(content, &got); err != nil || got.Date != whole.Date || len(got.Sections) != 3 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	for i, want := range []struct {
+		value    float64
+		measured string
+	}{{1, ""}, {22, "on 2026-02-02, Go go1"}, {33, "on 2026-02-02, Go go1"}} {
+		if s := got.Sections[i]; s.Figures[0].Value != want.value || s.Measured != want.measured {
+			t.Errorf("section %s has %v, measured %q", s.Title, s.Figures[0].Value, s.Measured)
+		}
+	}
+}
+
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	r := &Report{Date: "2026-01-01", Machine: []Fact{{"CPU", "one"}}, Sections: []Section{{
