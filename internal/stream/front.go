@@ -114,14 +114,15 @@ func gatewayFront(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 	return f
 }
 
-// serviceAt is the Service of ours that has the port of one of a Gateway's own listeners at an address that it shares, nil for none.
+// serviceAt is the Service of ours that has the port of one of a Gateway's own listeners at an address that it shares, nil for none. Only
+// one in the Gateway's namespace counts: a tenant's may have that port there, where the Gateway's does not, and would be given the others.
 func serviceAt(facts FrontFacts, class *v1beta1.StreamIngressClass, own []claim.Coordinate, ip netip.Addr) *corev1.Service {
 	for _, at := range own {
 		if at.Class() != class.Name {
 			continue
 		}
 		c := facts.Claim(claim.AddressPort(ip, string(at.Protocol()), at.Port()).Name())
-		if c == nil || !claim.HolderOf(c).IsService() {
+		if c == nil || !claim.HolderOf(c).IsService() || claim.HolderOf(c).Namespace != class.Spec.Gateway.Namespace {
 			continue
 		}
 		if svc := facts.Service(claim.HolderOf(c).Key()); svc != nil && facts.IsOurs(svc) {

@@ -123,3 +123,51 @@ func TestFrontOnTheNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestFrontOfAGateway has an address of a Gateway shared by its own Service, which has the port of one of its listeners there, and by that
+// of a tenant, who has the port of another, which the Gateway's does not have; and another class at the address.
+func TestFrontOfAGateway(t *testing.T) {
+	ip := netip.MustParseAddr("192.0.2.1")
+	onGateway := func(name, address string) *v1beta1.StreamIngressClass {
+		c := &v1beta1.StreamIngressClass{}
+		c.Name, c.Spec.Gateway = name, &v1beta1.ObjectReference{Namespace: "shop", Name: name}
+		c.Status.Addresses = []string{address}
+		return c
+	}
+	public, theirs := onGateway("public", ip.String()), claim.ServiceHolder("team", "theirs")
+	own := claims(claim.GatewayHolder("shop", "public"), tcp(80), tcp(443))
+	tenant := balancer()
+	tenant.Namespace, tenant.Name = "team", "theirs"
+	services := map[string]*corev1.Service{"shop/web": balancer(), "team/theirs": tenant}
+	at := func(holder claim.Holder, port int32) map[claim.Coordinate]*v1beta1.EdgeClaim {
+		return claims(holder, claim.AddressPort(ip, "TCP", port))
+	}
+	for name, tc := range map[string]struct {
+		claims map[claim.Coordinate]*v1beta1.EdgeClaim
+		others []*v1beta1.StreamIngressClass
+		// holder of what a port takes, zero where it takes nothing.
+		holder claim.Holder
+		points int
+	}{
+		"its Service":                    {claims: both(own, at(web, 80)), holder: web, points: 1},
+		"a tenant's has another port":    {claims: both(both(own, at(theirs, 80)), at(web, 443)), holder: web, points: 1},
+		"a tenant's only":                {claims: both(own, at(theirs, 80))},
+		"another class at the address":   {claims: own, others: []*v1beta1.StreamIngressClass{onGateway("other", ip.String())}, holder: claim.ClassHolder("public"), points: 1},
+		"another class at another":       {claims: own, others: []*v1beta1.StreamIngressClass{onGateway("other", "192.0.2.2")}},
+		"its Service, and another class": {claims: both(own, at(web, 80)), others: []*v1beta1.StreamIngressClass{onGateway("other", ip.String())}, holder: web, points: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &facts{claims: tc.claims, services: services, classes: append([]*v1beta1.StreamIngressClass{public}, tc.others...)}
+			front := FrontOf(w, public)
+			points := front.Points(v1beta1.TCP, 5432)
+			if len(points) != tc.points {
+				t.Fatalf("it takes %v, want %d", points, tc.points)
+			}
+			if tc.points > 0 {
+				if got := front.Claimant(points[0]).Holder; got != tc.holder {
+					t.Errorf("%v is claimed for %s, want %s", points[0], got, tc.holder)
+				}
+			}
+		})
+	}
+}
