@@ -46,17 +46,18 @@ func setupForward(mgr manager.Manager, b base, refused *refusedDoors, ports *kub
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
 			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
 		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
-		WithOptions(watch.Fairly(forwarders, r.turnOf)).
+		WithOptions(watch.Fairly(forwarders, r.turnOfPort)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 
-// turnOf is the namespace whose turn a request waits for: that of the stream that has the port, or of the Service that is no port's:
-// tenants can make those by the thousand, and the ports that nobody holds anymore would close behind them.
-func (r *forwardReconciler) turnOf(req reconcile.Request) string {
+// turnOfPort is the namespace whose turn a request for a port waits for: that of the stream that has the port, or the one that the request
+// names, of a route, or of a Service that is no port's: tenants can make those by the thousand, and the ports that nobody holds anymore
+// would close behind them.
+func (b base) turnOfPort(req reconcile.Request) string {
 	if req.Namespace != "" {
 		return req.Namespace
 	}
-	c, err := r.View.Claim(context.Background(), req.Name)
+	c, err := b.View.Claim(context.Background(), req.Name)
 	if err != nil || c == nil {
 		return ""
 	}

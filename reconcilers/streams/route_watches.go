@@ -43,20 +43,8 @@ func setupRoutes(mgr manager.Manager, b base, refused *refusedDoors, ports *kube
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.ListenerSet{}, r.onListeners(), r.everyPort)).
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.TCPRoute{}, routes, r.everyPort)).
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.UDPRoute{}, routes, r.everyPort)).
-		WithOptions(watch.Fairly(forwarders, r.turnOf)).
+		WithOptions(watch.Fairly(forwarders, r.turnOfPort)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
-}
-
-// turnOf is the namespace whose turn a request waits for: that of the stream that has the port, or where a route is.
-func (r *routeReconciler) turnOf(req reconcile.Request) string {
-	if req.Namespace != "" {
-		return req.Namespace
-	}
-	c, err := r.View.Claim(context.Background(), req.Name)
-	if err != nil || c == nil {
-		return ""
-	}
-	return claim.HolderOf(c).Namespace
 }
 
 // hasRoutes says whether a port has, or may have, a route.
