@@ -64,6 +64,10 @@ func (s GatewayState) Problems(class *v1beta1.StreamIngressClass) refusal.Proble
 		return no(v1beta1.ReasonGatewayNotSupported, "GatewayClass %q of Gateway %s does not list %s among its supportedFeatures: use another "+
 			"one, or a class with an addressPool", s.Class.Name, name, missing)
 	}
+	if missing := s.lacking(); missing != "" {
+		return no(v1beta1.ReasonGatewayNotSupported, "the controller of Gateway %s does not list %s among the supportedKinds of its own "+
+			"listener: use another GatewayClass, or a class with an addressPool", name, missing)
+	}
 	if !AllowsListeners(s.Gateway, s.Gateway.Namespace, s.Labels) {
 		return no(v1beta1.ReasonGatewayNotSupported, "Gateway %s lets no ListenerSet of its namespace attach: "+
 			"set its spec.allowedListeners.namespaces.from to Same", name)
@@ -87,6 +91,25 @@ func (s GatewayState) unsupported() string {
 	for _, needed := range []gatewayv1.FeatureName{KindListenerSet, KindTCPRoute, KindUDPRoute} {
 		if !listed[needed] {
 			return string(needed)
+		}
+	}
+	return ""
+}
+
+// lacking is a kind of routes that the controller of a Gateway does not know, as it says of a TCP or UDP listener of the Gateway's own that
+// asks for no kinds itself; empty for none. One that lists none at all says nothing.
+func (s GatewayState) lacking() string {
+	for _, l := range s.Gateway.Spec.Listeners {
+		isL4 := l.Protocol == gatewayv1.TCPProtocolType || l.Protocol == gatewayv1.UDPProtocolType
+		if !isL4 || l.AllowedRoutes != nil && len(l.AllowedRoutes.Kinds) > 0 {
+			continue
+		}
+		needed := gatewayv1.Kind(RouteKind(v1beta1.Protocol(l.Protocol)))
+		for _, said := range s.Gateway.Status.Listeners {
+			if said.Name == l.Name && len(said.SupportedKinds) > 0 &&
+				!slices.ContainsFunc(said.SupportedKinds, func(k gatewayv1.RouteGroupKind) bool { return k.Kind == needed }) {
+				return string(needed)
+			}
 		}
 	}
 	return ""

@@ -159,8 +159,16 @@ func TestGatewayProblems(t *testing.T) {
 			}},
 		}
 	}
-	if problems := whole().Problems(class); len(problems) > 0 {
-		t.Errorf("nothing is wrong, and %v", problems)
+	said := func(kinds ...gatewayv1.RouteGroupKind) GatewayState {
+		s := whole()
+		s.Gateway.Spec.Listeners = []gatewayv1.Listener{{Name: "own", Port: 9, Protocol: gatewayv1.TCPProtocolType}}
+		s.Gateway.Status.Listeners = []gatewayv1.ListenerStatus{{Name: "own", SupportedKinds: kinds}}
+		return s
+	}
+	for _, s := range []GatewayState{whole(), said(), said(gatewayv1.RouteGroupKind{Kind: "TCPRoute"})} {
+		if problems := s.Problems(class); len(problems) > 0 {
+			t.Errorf("nothing is wrong, and %v", problems)
+		}
 	}
 	for name, tc := range map[string]struct {
 		change func(*GatewayState)
@@ -173,6 +181,10 @@ func TestGatewayProblems(t *testing.T) {
 		"nobody serves it":   {func(s *GatewayState) { s.Class.Status.Conditions = nil }, "GatewayNotServed", "no controller serves"},
 		"no UDPRoute":        {func(s *GatewayState) { s.Class.Status.SupportedFeatures = s.Class.Status.SupportedFeatures[:2] }, "GatewayNotSupported", "does not list UDPRoute"},
 		"lets nobody attach": {func(s *GatewayState) { s.Gateway.Spec.AllowedListeners = nil }, "GatewayNotSupported", "set its spec.allowedListeners"},
+		"no TCPRoute on its own listener": {func(s *GatewayState) {
+			s.Gateway.Spec.Listeners = []gatewayv1.Listener{{Name: "own", Port: 9, Protocol: gatewayv1.TCPProtocolType}}
+			s.Gateway.Status.Listeners = []gatewayv1.ListenerStatus{{Name: "own", SupportedKinds: []gatewayv1.RouteGroupKind{{Kind: "TLSRoute"}}}}
+		}, "GatewayNotSupported", "does not list TCPRoute among the supportedKinds"},
 		"not accepted": {func(s *GatewayState) {
 			s.Gateway.Status.Conditions = []metav1.Condition{says("Accepted", "False", "InvalidParameters", 1)}
 		}, "GatewayNotServed", "InvalidParameters: in its words"},
