@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -62,17 +63,26 @@ func (l *Ledger) Reserve(ctx context.Context, by Claimant, mayTake MayTake, poin
 // ReserveAny reserves a point in place of which any other would do as well. withdraw takes back what was reserved, unless the
 // claimant had the point before, or somebody counts on it by now.
 func (l *Ledger) ReserveAny(ctx context.Context, by Claimant, at Coordinate) (withdraw func(context.Context) error, err error) {
-	r, err := l.reserve(ctx, by, nil, []Coordinate{at})
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		if r.created[0] == nil {
-			return nil
+	return l.ReserveAll(ctx, by, at)
+}
+
+// ReserveAll reserves all of some points, or none: where one of them is held, what was made for the others is taken back. So does
+// withdraw, but for those that the claimant had before, or on which somebody counts by now.
+func (l *Ledger) ReserveAll(
+	ctx context.Context, by Claimant, points ...Coordinate,
+) (withdraw func(context.Context) error, err error) {
+	r, err := l.reserve(ctx, by, nil, points)
+	withdraw = func(ctx context.Context) error {
+		made := slices.DeleteFunc(slices.Clone(r.created), func(c *v1beta1.EdgeClaim) bool { return c == nil })
+		if len(made) == len(points) { // of others, claims may bind yet
+			r.drop()
 		}
-		r.drop()
-		return l.Withdraw(ctx, r.created[0])
-	}, nil
+		return l.Withdraw(ctx, made...)
+	}
+	if IsHeld(err) {
+		return nil, errors.Join(err, withdraw(ctx))
+	}
+	return withdraw, err
 }
 
 // Check says what Reserve would, from what is stored now, and writes nothing.
@@ -108,6 +118,26 @@ func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coo
 func (l *Ledger) Claim(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) (*v1beta1.EdgeClaim, error) {
 	c, _, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, mayTake)
 	return c, err
+}
+
+// ClaimUnless claims the point for an object that is stored, as Claim does, and asks then for a claim of another kind beside which it can't
+// be: of two that claim, and look then, one at least sees the other. A claim that is made here is taken back where there is one, which is a
+// *HeldError. Of one that was there before nothing is asked.
+func (l *Ledger) ClaimUnless(
+	ctx context.Context, by Claimant, at Coordinate, beside func(context.Context) (*v1beta1.EdgeClaim, error),
+) error {
+	c, created, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, nil)
+	if err != nil || !created {
+		return err
+	}
+	other, err := beside(ctx)
+	if err == nil && other == nil {
+		return nil
+	}
+	if other != nil {
+		err = &HeldError{At: at, Claim: other}
+	}
+	return errors.Join(err, l.Withdraw(ctx, c))
 }
 
 // Withdraw deletes claims as they were made a moment ago, except those that somebody has renewed to count on them.
@@ -161,7 +191,10 @@ func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, poin
 		})
 	}
 	_ = group.Wait() // each has its own
-	// The first of those that failed, in the order of the points.
+	// The first of those that failed, in the order of the points; that one is held says more than that another could not be claimed.
+	if held := slices.IndexFunc(errs, IsHeld); held >= 0 {
+		return r, errs[held]
+	}
 	return r, cmp.Or(errs...)
 }
 
@@ -209,7 +242,13 @@ func (l *Ledger) acquire(
 	if err != nil {
 		return nil, false, err
 	}
-	rival, err := l.rival(ctx, at, by.Holder, c.ResourceVersion)
+	if at.ListenerHost() != "" {
+		err = l.shares(ctx, at)
+	}
+	var rival *v1beta1.EdgeClaim
+	if err == nil {
+		rival, err = l.rival(ctx, at, by.Holder, c.ResourceVersion)
+	}
 	switch {
 	case err != nil:
 		err = fmt.Errorf("claiming %s: %w", at, err)

@@ -55,11 +55,13 @@ func (c Coordinate) IsNode() bool { return c.node }
 // Address of an address or of its port, the zero Addr for other points.
 func (c Coordinate) Address() netip.Addr { return c.address }
 
-// ScopeFamily is the scope itself, and addr for the scope of the ports of an address: there are as many of those as
-// addresses.
+// ScopeFamily is the scope itself, addr for the scope of the ports of an address, and gateway for those of what Gateways listen on: there
+// are as many of those as addresses, and as Gateways.
 func ScopeFamily(scope string) string {
-	if strings.HasPrefix(scope, addressScope+"/") {
-		return addressScope
+	for _, family := range []string{addressScope, GatewayScope} {
+		if strings.HasPrefix(scope, family+"/") {
+			return family
+		}
 	}
 	return scope
 }

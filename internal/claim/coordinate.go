@@ -7,7 +7,7 @@
 //	              a claim of another holder is a no.
 //	reconcilers   claim for objects that are stored without a claim, under the same rules.
 //	both          look for a claim on the other form of the same thing, once their own is stored: an address is held whole,
-//	              or by its ports. Who finds somebody else's takes its own back.
+//	              or by its ports, a port of a Gateway whole, or by host names. Who finds somebody else's takes its own back.
 //	release       reads the claim, then its holder (live), then deletes the claim with a precondition on the version
 //	              it read. An admission that renews in between makes the delete fail.
 //
@@ -33,7 +33,7 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, or a port of the nodes. It is comparable; the zero value is no point.
+// ports, a port of the nodes, or a port of a Gateway or a host name at one. It is comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
@@ -44,6 +44,8 @@ type Coordinate struct {
 	address netip.Addr
 	// node is set for the ports of the nodes.
 	node bool
+	// gateway is the namespace/name of the Gateway, set for what it listens on; there, host is that of a listener.
+	gateway string
 }
 
 // streamScope is the first part of the names of claims on the ports of a class.
@@ -97,6 +99,8 @@ func (c Coordinate) Name() string {
 	switch {
 	case c.IsZero():
 		return ""
+	case c.IsListener():
+		return c.listenerName()
 	case c.IsHTTP():
 		return httpName(c.host, c.path)
 	case c.IsAddress(), c.IsNode():
@@ -108,6 +112,8 @@ func (c Coordinate) Name() string {
 // Scope is the space in which the point is unique, for example stream/public or http.
 func (c Coordinate) Scope() string {
 	switch {
+	case c.IsListener():
+		return c.listenerScope()
 	case c.IsHTTP():
 		return HTTPScope
 	case c.IsAddress():
@@ -121,6 +127,8 @@ func (c Coordinate) Scope() string {
 // Point is the point within its scope, for example TCP/8080 or shop.example.com/api.
 func (c Coordinate) Point() string {
 	switch {
+	case c.IsListener():
+		return c.listenerPoint()
 	case c.IsHTTP():
 		return c.host + c.path
 	case c.IsAddress() && c.port == 0:
@@ -135,9 +143,9 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
 
-// Compare orders coordinates by class, address, port and protocol, and those of HTTP by host and path.
+// Compare orders coordinates by class, Gateway, address, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), a.address.Compare(b.address),
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), a.address.Compare(b.address),
 		cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
 		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }

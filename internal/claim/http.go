@@ -48,6 +48,9 @@ func Host(host string) Coordinate {
 
 // Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.
 func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
+	if strings.HasPrefix(c.Spec.Scope, GatewayScope+"/") {
+		return listenerOf(c)
+	}
 	if c.Spec.Scope != HTTPScope {
 		return Parse(c.Name)
 	}
@@ -62,13 +65,13 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 }
 
 // IsHTTP says whether c is a host, or a path on one.
-func (c Coordinate) IsHTTP() bool { return c.host != "" }
+func (c Coordinate) IsHTTP() bool { return c.host != "" && c.gateway == "" }
 
 // HostOf is the host of a path, as a coordinate.
 func HostOf(path Coordinate) Coordinate { return Coordinate{host: path.host} }
 
 // IsHost says whether c is a host as such.
-func (c Coordinate) IsHost() bool { return c.host != "" && c.path == "" }
+func (c Coordinate) IsHost() bool { return c.IsHTTP() && c.path == "" }
 
 // Host of a path or as such, empty for a port.
 func (c Coordinate) Host() string { return c.host }

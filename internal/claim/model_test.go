@@ -173,14 +173,17 @@ func (w *world) wrong() string {
 
 // collide says whether two points can't be had by two.
 func collide(a, b Coordinate) bool {
-	return a == b || a.IsAddress() && b.IsAddress() && a.Address() == b.Address() && (a.Port() == 0 || b.Port() == 0)
+	return a == b || a.IsAddress() && b.IsAddress() && a.Address() == b.Address() && (a.Port() == 0 || b.Port() == 0) ||
+		a.IsListener() && b.IsListener() && a.Port() == b.Port() && (a.ListenerHost() == "") != (b.ListenerHost() == "")
 }
 
 // orphans lets every grace pass, has every claim looked at once more, and says which is left without an owner.
 func (w *world) orphans() string {
 	w.reliable = true
 	w.now = w.now.Add(2*DefaultGrace + 2*maxSkew)
-	for _, name := range slices.Sorted(maps.Keys(w.claims.stored)) {
+	last := func(name string) bool { return name == hostsAt(Listener(edgeGateway, v1beta1.TCP, 1)).Name() }
+	names := slices.Sorted(maps.Keys(w.claims.stored))
+	for _, name := range append(slices.DeleteFunc(slices.Clone(names), last), slices.DeleteFunc(names, func(n string) bool { return !last(n) })...) {
 		w.sync(w.replicas[0])
 		w.start("last look at "+name, func() { w.release(w.replicas[0], name, "") })
 		for len(w.running) > 0 {

@@ -29,6 +29,8 @@ type variant struct {
 	// statusForgotten: a release does not look at what the status of the holder lists. statusAny: a status is written whatever
 	// the object is by now. trustsStatus: what it listed before is released without a look at whether the write has failed.
 	statusForgotten, statusAny, trustsStatus bool
+	// hostsAtOnce: the claim that says of a port that host names share it is released as soon as nobody has one, without a grace.
+	hostsAtOnce bool
 	// twiceOnly looks for two objects that were told yes, and lets lost claims pass.
 	twiceOnly bool
 }
@@ -99,6 +101,16 @@ func TestEveryPartOfTheProtocolIsNeeded(t *testing.T) {
 			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store, atPorts: true} }}, twice},
 		"looking for the whole address of a port before that is claimed, both are had": {
 			variant{breaks: func(l *Ledger) { l.Store = &looksEarly{Store: l.Store} }}, twice},
+		"looking for host names before a whole port is claimed, both are had": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksAside{Store: l.Store} }}, twice},
+		"looking for the whole port before a host name is claimed, both are had": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksAside{Store: l.Store, atWhole: true} }}, twice},
+		"without a word that host names share a port, it is had whole": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksAside{Store: l.Store, silent: true} }}, twice},
+		"that word is not taken back while somebody may have just counted on it": {
+			variant{hostsAtOnce: true}, twice},
+		"that word is renewed before it is so old that it may be taken back": {
+			variant{breaks: func(l *Ledger) { l.Store = &looksAside{Store: l.Store, stale: true} }}, twice},
 		"what asks for something else while it is being deleted has to be judged": {
 			variant{deletedPass: true}, twice},
 		"what is being deleted is not gone": {
@@ -194,7 +206,7 @@ type looksEarly struct {
 
 // Create implements Store.
 func (s *looksEarly) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
-	at, err := Parse(c.Name)
+	at, err := Of(c)
 	if err != nil {
 		return err
 	}
@@ -231,4 +243,49 @@ func (s *looksEarly) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, 
 	default:
 		return &s.early[0], nil
 	}
+}
+
+// looksAside is a Store for a protocol that looks for the other form at a port of a Gateway before it creates a claim there; or, if it is
+// silent, does not say that host names share a port; or says so and lets the word become stale.
+type looksAside struct {
+	Store
+	atWhole, silent, stale bool
+	// hidden are the names of the claims that were not there before.
+	hidden map[string]bool
+}
+
+// Create implements Store.
+func (s *looksAside) Create(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	at, err := Of(c)
+	if err != nil || !at.IsListener() {
+		return s.Store.Create(ctx, c)
+	}
+	if at.IsHosts() && s.silent {
+		return nil
+	}
+	if !at.IsHosts() && !s.silent && !s.stale && s.atWhole == (at.ListenerHost() != "") {
+		s.hidden = map[string]bool{}
+		for _, other := range at.InTheWay() {
+			if _, err := s.Store.Get(ctx, other.Name()); apierrors.IsNotFound(err) {
+				s.hidden[other.Name()] = true
+			}
+		}
+	}
+	return s.Store.Create(ctx, c)
+}
+
+// Update implements Store.
+func (s *looksAside) Update(ctx context.Context, c *v1beta1.EdgeClaim) error {
+	if at, err := Of(c); err == nil && at.IsHosts() && s.stale {
+		return nil
+	}
+	return s.Store.Update(ctx, c)
+}
+
+// Get implements Store.
+func (s *looksAside) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	if s.hidden[name] {
+		return nil, apierrors.NewNotFound(claimsResource, name)
+	}
+	return s.Store.Get(ctx, name)
 }

@@ -108,6 +108,12 @@ func settled(c *v1beta1.EdgeClaim, seen HolderState, gone types.UID) bool {
 	}
 }
 
+// IsFresh says whether a claim was promised within the last second, as far as the clocks agree: whoever did that may be about to take it
+// back.
+func (l *Ledger) IsFresh(c *v1beta1.EdgeClaim) bool {
+	return c.Spec.Renewed != nil && l.Clock.Since(c.Spec.Renewed.Time) < time.Second
+}
+
 // GraceLeft is how long an unsettled claim is still kept, 0 when its grace is over. A claim from a clock that is ahead is
 // kept for the whole grace from when that time comes; to the caller it is never more than the grace.
 func (l *Ledger) GraceLeft(c *v1beta1.EdgeClaim) time.Duration {

@@ -131,6 +131,15 @@ func (w *world) reconcile(r *replica, h Holder) {
 	if err != nil {
 		return
 	}
+	if o.at.IsListener() { // which is open already, whatever is found here: it counts as told once it is entered
+		// Where the cache shows a claim that is gone, the reconciler looks again as it learns of that.
+		if c := w.claims.stored[o.at.Name()]; w.stored[h] == o && c != nil && HolderOf(c) == h {
+			next := *o
+			next.admitted = true
+			w.stored[h] = &next
+		}
+		return
+	}
 	ok, err := w.ledger(r).Confirm(context.Background(), Claimant{Holder: h, UID: o.uid, Generation: o.generation}, o.at)
 	w.note("confirmed for %s: %t %v", o.uid, ok, err)
 	if !ok {
@@ -184,11 +193,17 @@ func (w *world) release(r *replica, name string, gone types.UID) {
 	if c == nil {
 		return
 	}
+	if at, _ := Of(c); at.IsHosts() && !w.hostsAtOnce && w.ledger(r).GraceLeft(c) > 0 { // as Reconcile of package claims does
+		return
+	}
 	keep, released, err := w.ledger(r).Release(context.Background(), c.DeepCopy(), look, gone)
 	w.note("keep=%v released=%v %v", keep, released, err)
 }
 
 func (w *world) stateOf(c *v1beta1.EdgeClaim) HolderState {
+	if at, _ := Of(c); at.IsHosts() {
+		return HolderState{Exists: true, Wants: len(w.claims.scopes[at.HostsScope()]) > 0}
+	}
 	o := w.stored[HolderOf(c)]
 	if o == nil {
 		return HolderState{}

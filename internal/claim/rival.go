@@ -14,6 +14,9 @@ import (
 // for the other form once its own claim is stored: of two that write, and look then, one at least sees the other. If both
 // do, neither has it, and whoever asks again does.
 func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, version string) (*v1beta1.EdgeClaim, error) {
+	if at.IsListener() {
+		return l.listenerRival(ctx, at, holder, version)
+	}
 	if !at.IsAddress() {
 		return nil, nil
 	}
@@ -39,5 +42,5 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 // mayBeTakenBack says whether an admission that made a claim on a point may yet find a rival, and delete it. A stored
 // object that is to count on such a claim has to renew it first.
 func mayBeTakenBack(c *v1beta1.EdgeClaim, at Coordinate, by Claimant) bool {
-	return at.IsAddress() && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
+	return (at.IsAddress() || at.IsListener()) && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
 }

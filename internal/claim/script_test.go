@@ -3,6 +3,7 @@ package claim
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,32 +14,42 @@ import (
 // or another.
 func (w *world) script() []func(*replica) {
 	a, b, at, to := StreamHolder("ns", "a"), StreamHolder("ns", "b"), Stream("c", v1beta1.TCP, 1), Stream("c", v1beta1.TCP, 2)
-	if w.rng.IntN(2) == 0 { // an address, and one of its ports
+	switch w.rng.IntN(4) {
+	case 0, 1: // an address, and one of its ports
 		at = Address(netip.AddrFrom4([4]byte{192, 0, 2, 1}))
 		to = AddressPort(at.Address(), "TCP", 1)
+	case 2: // a host name at a port of a Gateway, and the whole port, or the other way round
+		at, to = HostListener(edgeGateway, HTTPListener, 1, "example.com"), Listener(edgeGateway, v1beta1.TCP, 1)
+		if w.rng.IntN(2) == 0 {
+			at, to = to, at
+		}
 	}
 	var script []func(*replica)
-	switch w.rng.IntN(11) {
-	case 0: // two creations of one name
+	switch n := w.rng.IntN(13); {
+	case n == 0: // two creations of one name
 		script = []func(*replica){w.creates(a, at), w.comesAndGoes(a, b, at), w.creates(a, at), w.creates(b, at)}
-	case 1: // deleted and created anew
+	case n == 1: // deleted and created anew
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
 		script = []func(*replica){w.reconciles(a), w.deletes(a), w.creates(a, at), w.deletes(a), w.looks(at), w.looks(at), w.creates(b, at)}
-	case 2: // moved to and fro
+	case n == 2: // moved to and fro
 		w.store(a, &object{uid: w.uid(), generation: 1, at: to})
 		script = []func(*replica){w.moves(a, at), w.moves(a, to), w.moves(a, at), w.edits(a), w.looks(at), w.creates(b, at)}
-	case 3: // a point, and another that may not be had beside it
+	case n == 3: // a point, and another that may not be had beside it
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
 		script = []func(*replica){w.creates(a, at), w.creates(b, to), w.reconciles(a), w.reconciles(b), w.bypasses(b, to), w.moves(b, to), w.looks(to)}
-	case 4: // deleted, and changed behind a finalizer
+	case n == 4: // deleted, and changed behind a finalizer
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
 		script = []func(*replica){w.reconciles(a), w.finalizes(a), w.moves(a, to), w.looks(at), w.creates(b, to), w.creates(b, at), w.deletes(a)}
-	case 5: // open at one point, and moved to another
+	case n == 5: // open at one point, and moved to another
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
 		script = []func(*replica){w.settles(a, to), w.looks(at), w.creates(b, at), w.reconciles(b)}
-	case 6: // about to be opened at a point, and moved to another
+	case n == 6: // about to be opened at a point, and moved to another
 		w.store(a, &object{uid: w.uid(), generation: 1, at: at})
 		script = []func(*replica){w.reconciles(a), w.leaves(a, b, at, to), w.reconciles(b)}
+	case n > 10 && at.IsListener(): // the last host name at a port has gone, and another comes
+		age := []time.Duration{0, DefaultGrace / 2, DefaultGrace - time.Second, DefaultGrace + maxSkew}[w.rng.IntN(4)]
+		w.claims.put(held(hostsAt(at), GatewayHolder("edge", "public"), "", 0, w.now.Add(-age)))
+		script = []func(*replica){w.looksAtHosts(at), w.creates(a, at), w.creates(b, to)}
 	default:
 		for range 12 {
 			script = append(script, w.anything(a, b, at, to))
@@ -153,6 +164,16 @@ func (w *world) leaves(h, next Holder, at, to Coordinate) func(*replica) {
 func (w *world) looks(at Coordinate) func(*replica) {
 	return func(r *replica) {
 		w.start(fmt.Sprintf("look at %s", at), func() { w.release(r, at.Name(), w.hint(at)) })
+		if at.IsListener() {
+			w.looksAtHosts(at)(r)
+		}
+	}
+}
+
+// looksAtHosts looks whether host names share a port of a Gateway yet.
+func (w *world) looksAtHosts(at Coordinate) func(*replica) {
+	return func(r *replica) {
+		w.start(fmt.Sprintf("look whether host names share port %d", at.Port()), func() { w.release(r, hostsAt(at).Name(), "") })
 	}
 }
 
