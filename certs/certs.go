@@ -34,6 +34,8 @@ type Options struct {
 	// WebhookConfiguration is the ValidatingWebhookConfiguration that the certificate is for. Self-managed, it is told the
 	// authority.
 	WebhookConfiguration string
+	// Others are further ones, which are told the same authority.
+	Others []string
 	// Namespace and SecretName are where the authority and the certificate live.
 	Namespace, SecretName string
 	// DNSNames are what the API server calls the webhook server: no IP addresses, cert-controller can't issue for them.

@@ -67,6 +67,10 @@ func (s *Serving) setupSelfManaged(mgr manager.Manager) error {
 // newRotator returns cert-controller's rotator for these options. Only the leader rotates and injects; no replica has to
 // wait for that with a Secret that is there.
 func newRotator(o Options) *rotator.CertRotator {
+	webhooks := []rotator.WebhookInfo{{Name: o.WebhookConfiguration, Type: rotator.Validating}}
+	for _, other := range o.Others {
+		webhooks = append(webhooks, rotator.WebhookInfo{Name: other, Type: rotator.Validating})
+	}
 	name := "certificate-rotator"
 	if n := rotators.Add(1); n > 1 {
 		name = fmt.Sprintf("%s-%d", name, n)
@@ -83,7 +87,7 @@ func newRotator(o Options) *rotator.CertRotator {
 		CaCertDuration:        authorityLifetime,
 		ServerCertDuration:    certificateLifetime,
 		IsReady:               make(chan struct{}),
-		Webhooks:              []rotator.WebhookInfo{{Name: o.WebhookConfiguration, Type: rotator.Validating}},
+		Webhooks:              webhooks,
 		FieldOwner:            fieldOwner,
 		RequireLeaderElection: true,
 	}

@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/claims"
+	"jeffthecoder.xyz/portcullis/reconcilers/guards"
 	"jeffthecoder.xyz/portcullis/reconcilers/ingresses"
 	"jeffthecoder.xyz/portcullis/reconcilers/loadbalancers"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
@@ -38,6 +39,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		loadbalancers.Setup(mgr, a, services),
 		streams.Setup(mgr, a, services, ports),
 		ingresses.Setup(mgr, a),
+		guards.Setup(mgr, a),
 		claims.Setup(mgr, a, claims.Options{Services: services, Ports: ports, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))
 }

@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
@@ -17,6 +19,8 @@ import (
 type Options struct {
 	View   *kube.View
 	Ledger *claim.Ledger
+	// Guard says what becomes of what others open.
+	Guard guard.Actions
 }
 
 // Setup registers all webhooks with the manager's webhook server.
@@ -36,6 +40,17 @@ func Setup(mgr manager.Manager, o Options) error {
 	services := &serviceValidator{view: o.View, ledger: o.Ledger}
 	if err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(services).Complete(); err != nil {
 		return fmt.Errorf("webhook for Service: %w", err)
+	}
+	return setupGuard(mgr, listenerGuard{view: o.View, ledger: o.Ledger, actions: o.Guard})
+}
+
+// setupGuard registers the webhooks of what others open. Without a configuration that has the API server call them, nobody does.
+func setupGuard(mgr manager.Manager, v listenerGuard) error {
+	if err := builder.WebhookManagedBy(mgr, &gatewayv1.Gateway{}).WithValidator(gatewayGuard{v}).Complete(); err != nil {
+		return fmt.Errorf("webhook for Gateway: %w", err)
+	}
+	if err := builder.WebhookManagedBy(mgr, &gatewayv1.ListenerSet{}).WithValidator(setGuard{v}).Complete(); err != nil {
+		return fmt.Errorf("webhook for ListenerSet: %w", err)
 	}
 	return nil
 }

@@ -155,6 +155,16 @@ func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress,
 	if err != nil || isDryRun(ctx) {
 		return nil, err
 	}
+	listens, err := v.view.Gateways.Listens(ctx, v.ledger, req.Class, req.At)
+	if err != nil {
+		return nil, err
+	}
+	if listens != nil {
+		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+			return stream.Conflict(f, s, req.At, listens, v.ledger.GraceLeft(listens))
+		})
+		return problems, errors.Join(err, withdraw(ctx))
+	}
 	problems, err := v.claimFront(ctx, req.Front, req.At)
 	if err != nil || len(problems) == 0 {
 		return nil, err
@@ -204,6 +214,9 @@ func (v *streamValidator) autoAssign(
 		withdraw, err := v.ledger.ReserveAny(ctx, by, at)
 		if err != nil {
 			return false, claim.IgnoreHeld(err)
+		}
+		if listens, err := v.view.Gateways.Listens(ctx, v.ledger, req.Class, at); err != nil || listens != nil {
+			return false, errors.Join(err, withdraw(ctx))
 		}
 		problems, err := v.claimFront(ctx, req.Front, at)
 		if err != nil || len(problems) == 0 {

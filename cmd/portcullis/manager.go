@@ -63,10 +63,14 @@ func run(ctx context.Context, o *options) error {
 }
 
 func newServing(o *options) (*certs.Serving, error) {
-	serving, err := certs.New(certs.Options{
+	options := certs.Options{
 		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
 		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
-	})
+	}
+	if o.guard.Guards() { // config/guard brings it
+		options.Others = []string{o.webhookConfiguration + "-guard"}
+	}
+	serving, err := certs.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("serving certificate: %w", err)
 	}
@@ -155,6 +159,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	}
 	view.Ingresses.Expose(exposing)
 	view.Gateways.IndexBy(mgr.GetFieldIndexer())
+	view.Gateways.Guard(o.guard)
 	view.LoadBalancers.Options = o.loadBalancers
 	view.Streams.Domain = o.clusterDomain
 	if view.Endpoints, err = kube.NewEndpoints(mgr); err != nil {
@@ -174,13 +179,16 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
 	}
-	if err := webhooks.Setup(mgr, webhooks.Options{View: view, Ledger: ledger}); err != nil {
+	if err := webhooks.Setup(mgr, webhooks.Options{View: view, Ledger: ledger, Guard: o.guard}); err != nil {
 		return err
 	}
 	if err := reconcilers.Setup(mgr, reconcilers.Options{
 		View: view, Ledger: ledger, PodToIP: o.podToIP, AuditInterval: o.auditInterval,
 	}); err != nil {
 		return err
+	}
+	if err := mgr.Add(view.Gateways); err != nil {
+		return fmt.Errorf("reading what is guarded: %w", err)
 	}
 	if err := mgr.Add(returner{}); err != nil {
 		return fmt.Errorf("giving memory back: %w", err)
@@ -200,6 +208,7 @@ func addChecks(mgr manager.Manager, serving *certs.Serving, view *kube.View) err
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("certificate", serving.Check),
 		mgr.AddReadyzCheck("caches", caches),
+		mgr.AddReadyzCheck("guard", view.Gateways.CheckRead),
 		mgr.AddReadyzCheck("webhook", func(req *http.Request) error {
 			if err := serving.Check(req); err != nil {
 				return err // dialing would only log a failed handshake

@@ -17,6 +17,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -50,6 +51,7 @@ type options struct {
 	maxHTTPPoints int
 	loadBalancers kube.LoadBalancerOptions
 	clusterDomain string
+	guard         guard.Actions
 	zap           zap.Options
 }
 
@@ -120,7 +122,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 		"Make, inject and rotate a CA and a certificate of our own, instead of waiting for mounted ones.")
 	flags.StringVar(&o.certSecret, "cert-secret", "portcullis-webhook-cert", "Secret that keeps the self-signed certificate.")
 	flags.StringVar(&o.webhookConfiguration, "webhook-configuration", "portcullis",
-		"ValidatingWebhookConfiguration that gets the self-signed CA.")
+		"ValidatingWebhookConfiguration that gets the self-signed CA. With --guard, so does the one of that name and -guard.")
 	flags.StringVar(&o.dnsNames, "webhook-dns-names", "",
 		"Names in the self-signed certificate, separated by commas. Default portcullis-webhook.<namespace>.svc.")
 	flags.DurationVar(&o.claimGrace, "claim-grace", claim.DefaultGrace,
@@ -150,6 +152,9 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.IntVar(&o.loadBalancers.MaxPorts, "max-ports-per-service", 100,
 		"How many ports one Service of type LoadBalancer gets where it shares addresses, or the nodes, with others; 0 for any number. "+
 			"Services that a StreamIngressClass names get any number.")
+	flags.Var(&o.guard, "guard", fmt.Sprintf("What becomes of listeners that others open where somebody else has the port or the host name: "+
+		"KIND=ACTION, separated by commas, with the kinds %v, or all, and the actions %s and %s. Needs the webhooks of config/guard.",
+		guard.Kinds(), guard.Deny, guard.Warn))
 	o.zap.BindFlags(flags)
 }
 

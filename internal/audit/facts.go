@@ -42,6 +42,9 @@ type Facts struct {
 	// absent are the objects that a class, which is told by name, names and that are not there. What a Service shares is of no
 	// class.
 	absent map[absence]bool
+	// listening are the Gateways and ListenerSets with what they listen on, and hosts the ports of Gateways at which a host name is claimed.
+	listening map[claim.Holder]map[listener]bool
+	hosts     map[claim.Coordinate]bool
 }
 
 // absence is an object that a class names and that is not there. It keeps what it had.
@@ -89,6 +92,7 @@ func NewFacts() *Facts {
 		streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 		classes: map[string]bool{}, gateways: map[string]bool{}, claimed: map[string]bool{},
+		listening: map[claim.Holder]map[listener]bool{}, hosts: map[claim.Coordinate]bool{},
 	}
 }
 
@@ -103,6 +107,8 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 	_, _, left := claim.Adopted(c) // and about to be given back
 	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, class: c.Spec.ClassName, asked: left}
 	switch {
+	case at.IsListener() && at.ListenerHost() != "":
+		f.hosts[claim.Listener(at.Gateway(), claim.HTTPListener, at.Port())] = true
 	case at.IsStream():
 		f.claimed[at.Class()] = true
 	case at.IsHTTP() && !at.IsHost():
@@ -288,6 +294,9 @@ func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	if w, isStream := f.streams[c.holder]; isStream {
 		return w.of(at)
+	}
+	if at.IsListener() {
+		return f.listensAt(c, at)
 	}
 	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {

@@ -29,6 +29,7 @@ type Claims struct {
 	objects    *objects
 	addresses  *Addresses
 	departures *departures
+	gateways   *Gateways
 }
 
 // Held lists the points that a holder has claims on, in ascending order.

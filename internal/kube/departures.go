@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -81,8 +82,8 @@ func (d *departures) has(uid types.UID) bool {
 // deleted, a moment ago.
 func (c *Claims) Departed(uid types.UID) bool { return uid != "" && c.departures.has(uid) }
 
-// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses and
-// the Services that ask for an Ingress or an address are known.
+// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses,
+// the Services that ask for an Ingress or an address, and guarded objects are known.
 func (c *Claims) Seen(ctx context.Context, by claim.Claimant) bool {
 	by.Generation = 0
 	return c.Stored(ctx, by)
@@ -104,6 +105,8 @@ func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 	case by.IsService():
 		svc, err := c.objects.Service(ctx, by.Key())
 		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
+	case by.Group == gatewayv1.GroupName:
+		return c.gateways.isStored(ctx, by)
 	default:
 		return false
 	}

@@ -35,6 +35,7 @@ type Facts struct {
 	ingresses  answers[types.NamespacedName, *networkingv1.Ingress]
 	fronts     answers[struct{}, []types.NamespacedName]
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
+	standing   answers[types.NamespacedName, Standing]
 	pools      *addresspool.Book
 }
 
@@ -60,10 +61,11 @@ type features struct {
 	ingresses     ingressReader
 	http          Exposing
 	loadBalancers loadBalancerReader
+	guard         guardReader
 }
 
 func (v *View) features() features {
-	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers}
+	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers, v.Gateways}
 }
 
 // claimReader answers what is asked of several claims.
@@ -72,6 +74,7 @@ type claimReader interface {
 	OfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
 	OnPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
 	OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
+	HostClaims(ctx context.Context, hosts claim.Coordinate) ([]*v1beta1.EdgeClaim, error)
 	OnAddresses(ctx context.Context, in ...addresspool.Range) ([]*v1beta1.EdgeClaim, error)
 }
 

@@ -15,6 +15,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -29,6 +30,9 @@ const (
 // Ask, so that who has no class with a Gateway keeps nothing of it, nor do replicas that do not lead.
 type Gateways struct {
 	objects *objects
+	// Guarded are the kinds of which the listeners of others are guarded.
+	Guarded    guard.Actions
+	departures *departures
 	// ask closes asked.
 	ask   func()
 	asked chan struct{}
@@ -40,8 +44,8 @@ type Gateways struct {
 	unread time.Time
 }
 
-func newGateways(o *objects) *Gateways {
-	g := &Gateways{objects: o, asked: make(chan struct{}), indexed: map[string]bool{}}
+func newGateways(o *objects, d *departures) *Gateways {
+	g := &Gateways{objects: o, departures: d, asked: make(chan struct{}), indexed: map[string]bool{}}
 	g.ask = sync.OnceFunc(func() { close(g.asked) })
 	return g
 }
@@ -72,8 +76,9 @@ func (g *Gateways) Prepare(ctx context.Context) error {
 	for name, keys := range map[string]func(*gatewayv1.ListenerSet) []string{
 		IndexListener: listenerNames,
 		IndexAttached: attachedTo,
+		IndexListens:  listensAt,
 	} {
-		if g.indexed[name] {
+		if g.indexed[name] || name == IndexListens && !g.Guarded.Guards() {
 			continue
 		}
 		err := g.indexer.IndexField(ctx, &gatewayv1.ListenerSet{}, name, func(obj client.Object) []string {

@@ -41,10 +41,12 @@ func ListenersOf(set *gatewayv1.ListenerSet) (points []claim.Coordinate) {
 	return points
 }
 
-// GatewayOf is the Gateway of a ListenerSet, zero for one that names something else.
+// GatewayOf is the Gateway of a ListenerSet, zero for one that names something else, or nothing: any text passes the CRD as a name, also
+// one that reads like a Gateway and a port in an index.
 func GatewayOf(set *gatewayv1.ListenerSet) types.NamespacedName {
 	ref := set.Spec.ParentRef
-	if ptr.Deref(ref.Group, gatewayv1.GroupName) != gatewayv1.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" {
+	if ptr.Deref(ref.Group, gatewayv1.GroupName) != gatewayv1.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" ||
+		!isName(string(ref.Name)) {
 		return types.NamespacedName{}
 	}
 	parent := types.NamespacedName{Namespace: set.Namespace, Name: string(set.Spec.ParentRef.Name)}

@@ -7,21 +7,22 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// IndexShare finds the EdgeClaims that objects of a namespace have in a family of scopes; see shareOf. Those on paths are
+// IndexShare finds the EdgeClaims that objects of a namespace have in a family of scopes; see ShareOf. Those on paths are
 // left out: nobody counts them by namespace.
 const IndexShare = "share"
 
-func shareOf(namespace, family string) string { return family + " " + namespace }
+// ShareOf is the key of a namespace and a family of scopes in IndexShare.
+func ShareOf(namespace, family string) string { return family + " " + namespace }
 
 func shareKeys(c *v1beta1.EdgeClaim) []string {
 	if c.Spec.Scope == claim.HTTPScope {
 		return nil
 	}
-	return []string{shareOf(c.Spec.Holder.Namespace, claim.ScopeFamily(c.Spec.Scope))}
+	return []string{ShareOf(c.Spec.Holder.Namespace, claim.ScopeFamily(c.Spec.Scope))}
 }
 
 // OfNamespace lists the claims that the objects of a namespace have in a family of scopes; see claim.ScopeFamily. Claims that
 // this replica is making are among them: of the requests that come to one replica, each counts those before it.
 func (c *Claims) OfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error) {
-	return c.under(ctx, IndexShare, shareOf(namespace, family), true)
+	return c.under(ctx, IndexShare, ShareOf(namespace, family), true)
 }

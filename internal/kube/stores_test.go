@@ -127,7 +127,7 @@ func TestStoresUnder(t *testing.T) {
 			claims, err := v.Claims.by(t.Context(), IndexHolder, value)
 			return namesOf(claims...), err
 		}, want: namesOf(path, address)},
-		"claims of a namespace": {of: db, index: IndexShare, some: shareOf("shop", claim.StreamScope("public")), list: func(value string) ([]string, error) {
+		"claims of a namespace": {of: db, index: IndexShare, some: ShareOf("shop", claim.StreamScope("public")), list: func(value string) ([]string, error) {
 			claims, err := v.Claims.by(t.Context(), IndexShare, value)
 			return namesOf(claims...), err
 		}, want: namesOf(db)},

@@ -52,10 +52,10 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		return nil, err
 	}
 	o := &objects{Reader: cached, live: live, tenants: LimitInFlight(live, tenantReads), informers: cached, stores: kept, written: written}
-	gateways := newGateways(o)
+	gateways := newGateways(o, departures)
 	return &View{
 		objects: o, Occupancy: occupancy, Addresses: addresses,
-		Claims:        &Claims{objects: o, addresses: addresses, departures: departures},
+		Claims:        &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways},
 		Streams:       &Streams{objects: o, occupancy: occupancy},
 		Targets:       &Targets{objects: o, gateways: gateways, named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 		Gateways:      gateways,

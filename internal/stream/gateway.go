@@ -101,10 +101,10 @@ func ListenerIn(set *gatewayv1.ListenerSet, port PortKey) (l Listener, ok bool) 
 	return Listener{}, false
 }
 
-// SlimEntry leaves of a listener that is not as Portcullis writes it which port it has: tenants can make theirs large.
+// SlimEntry leaves of a listener that is not as Portcullis writes it which port and which host name it has: tenants can make theirs large.
 func SlimEntry(entry *gatewayv1.ListenerEntry) {
 	if _, ok := listenerOf(entry); !ok {
-		*entry = gatewayv1.ListenerEntry{Name: entry.Name, Port: entry.Port, Protocol: entry.Protocol}
+		*entry = gatewayv1.ListenerEntry{Name: entry.Name, Port: entry.Port, Protocol: entry.Protocol, Hostname: entry.Hostname}
 	}
 }
 

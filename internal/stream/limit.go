@@ -53,7 +53,39 @@ func portShares(
 			shares[i] = of
 		}
 	}
+	for at, c := range listenedPorts(f, s.Namespace, class) {
+		i := rules.Giving(at.Protocol, at.Port)
+		if of, limited := shares[i]; limited {
+			of.claims = append(of.claims, c)
+			of.All++
+			shares[i] = of
+		}
+	}
 	return shares
+}
+
+// listenedPorts are the ports that ListenerSets of a namespace have on the Gateway of a class, as far as that is guarded, with a claim on
+// each.
+func listenedPorts(f LimitFacts, namespace string, class *v1beta1.StreamIngressClass) map[PortKey]*v1beta1.EdgeClaim {
+	ports := map[PortKey]*v1beta1.EdgeClaim{}
+	ref := class.Spec.Gateway
+	if ref == nil || ref.Namespace == namespace { // where nobody is a tenant
+		return ports
+	}
+	for _, c := range f.ClaimsOfNamespace(namespace, claim.GatewayScope) {
+		at, err := claim.Of(c)
+		holder := claim.HolderOf(c)
+		if err != nil || holder != claim.ListenerSetHolder(holder.Namespace, holder.Name) ||
+			at.Gateway().Namespace != ref.Namespace || at.Gateway().Name != ref.Name {
+			continue
+		}
+		key := PortKey{Protocol: v1beta1.TCP, Port: at.Port()}
+		if at.Protocol() == v1beta1.UDP {
+			key.Protocol = v1beta1.UDP
+		}
+		ports[key] = c
+	}
+	return ports
 }
 
 // spent are the places of the rules that give a stream no port any more.

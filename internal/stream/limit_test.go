@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -78,6 +79,53 @@ func TestPortsOfANamespace(t *testing.T) {
 			if diff := cmp.Diff(tc.free, free); len(tc.want) == 0 && diff != "" {
 				t.Error(diff)
 			}
+		})
+	}
+}
+
+// TestListenersCountAsPorts has ListenerSets of a namespace listen on the Gateway of a class: those ports count as those of its streams do.
+func TestListenersCountAsPorts(t *testing.T) {
+	edge := types.NamespacedName{Namespace: "edge", Name: "public"}
+	onGateway := func(c *v1beta1.StreamIngressClass) {
+		c.Spec.Gateway = &v1beta1.ObjectReference{Namespace: edge.Namespace, Name: edge.Name}
+	}
+	limited := class("public", onGateway, allow(5000, 5009, ""), atMost(2), allow(5010, 5019, ""))
+	set, other := claim.ListenerSetHolder("shop", "web"), claim.StreamHolder("shop", "other")
+	whole := func(port int32) claim.Coordinate { return claim.Listener(edge, v1beta1.TCP, port) }
+	host := func(port int32, name string) claim.Coordinate {
+		return claim.HostListener(edge, claim.TLSListener, port, name)
+	}
+	running := map[string]*v1beta1.StreamIngress{"shop/other": sti(named("shop", "other"))}
+	refused := func(has string) []verdict {
+		return []verdict{{v1beta1.ReasonNamespaceLimitReached, `spec.listen: Invalid value: 5000: class "public" gives at most 2 port(s) of 5000-5009 to one namespace ` +
+			`(spec.allow[0].maxPerNamespace), and namespace "shop" has ` + has + `: delete a stream; free for namespace "shop" nearby: 5010, 5011, 5012`}}
+	}
+	for name, tc := range map[string]struct {
+		class  *v1beta1.StreamIngressClass
+		claims map[claim.Coordinate]*v1beta1.EdgeClaim
+		want   []verdict
+	}{
+		"one":                           {claims: claims(set, whole(5001))},
+		"two":                           {claims: claims(set, whole(5001), claim.Listener(edge, v1beta1.UDP, 5001)), want: refused("2")},
+		"one, and a stream":             {claims: both(claims(set, whole(5001)), claims(other, tcp(5002))), want: refused("2")},
+		"one port of many names":        {claims: claims(set, host(5001, "a"), host(5001, "b"), host(5001, claim.AllHosts))},
+		"two ports of a name each":      {claims: claims(set, host(5001, "a"), host(5002, "a")), want: refused("2")},
+		"one port of two objects":       {claims: both(claims(set, host(5001, "a")), claims(claim.ListenerSetHolder("shop", "more"), host(5001, "b")))},
+		"ports that another rule gives": {claims: claims(set, whole(5010), whole(5011))},
+		"ports of another Gateway": {claims: claims(set, claim.Listener(types.NamespacedName{Namespace: "edge", Name: "private"}, v1beta1.TCP, 5001),
+			claim.Listener(types.NamespacedName{Namespace: "edge", Name: "private"}, v1beta1.TCP, 5002))},
+		"ports of another namespace": {claims: claims(claim.ListenerSetHolder("rival", "web"), whole(5001), whole(5002))},
+		"a class without a Gateway":  {class: class("public", allow(5000, 5009, ""), atMost(2)), claims: claims(set, whole(5001), whole(5002))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.class == nil {
+				tc.class = limited
+			}
+			w := &facts{classes: []*v1beta1.StreamIngressClass{tc.class}, claims: tc.claims, streams: running}
+			decide(t, w, func(f Facts) refusal.Problems {
+				_, problems := PortFor(f, sti(listen(5000)), tc.class)
+				return problems
+			}, tc.want...)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -27,6 +28,7 @@ const atOnce = 500
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
 	var held heldByServices
+	guarded := false
 	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return nil, err
@@ -35,6 +37,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			c := &page.Items[i]
 			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
 			held.note(c)
+			guarded = guarded || strings.HasPrefix(c.Spec.Scope, claim.GatewayScope+"/")
 		}
 	}
 	var pools v1beta1.AddressPoolList
@@ -64,7 +67,39 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	if err := a.gatherServices(ctx, facts, held); err != nil {
 		return nil, err
 	}
+	if guarded {
+		if err := a.gatherGuarded(ctx, facts); err != nil {
+			return nil, err
+		}
+	}
 	return facts, a.gatherClasses(ctx, facts)
+}
+
+// gatherGuarded reads all that can listen on Gateways.
+func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
+	for page, err := range kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce) {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			facts.AddGateway(&page.Items[i])
+		}
+	}
+	for page, err := range kube.Pages[gatewayv1.ListenerSetList](ctx, a.Live, atOnce) {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			facts.AddListenerSet(&page.Items[i])
+		}
+	}
+	return nil
 }
 
 // heldByServices says what of Services has to be read: reading them whole costs most of all.

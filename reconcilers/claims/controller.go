@@ -183,6 +183,9 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 func (r *claimReconciler) reconcileClaim(
 	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, known *holderReading, live func() (*holderReading, error),
 ) (again time.Duration, err error) {
+	if keep := r.Ledger.GraceLeft(c); keep > 0 && coordinateOf(c).IsHosts() {
+		return keep, nil // before its names are looked for: see shares in internal/claim/listener.go
+	}
 	wanted, err := known.wants(ctx, c)
 	if err != nil || wanted.Wants {
 		return 0, err
@@ -194,6 +197,13 @@ func (r *claimReconciler) reconcileClaim(
 	if gone == "" && !wanted.Exists && r.Ledger.GraceLeft(c) > r.Ledger.Grace-settle {
 		return settle, nil
 	}
+	return r.releaseClaim(ctx, c, gone, live)
+}
+
+// releaseClaim releases a claim if its holder, looked at live, does not want it, and returns when to look at it again, 0 for never.
+func (r *claimReconciler) releaseClaim(
+	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, live func() (*holderReading, error),
+) (again time.Duration, err error) {
 	now, err := live()
 	if err != nil {
 		return 0, err
@@ -241,7 +251,9 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 			enqueueClaim(q, e.ObjectNew.(*v1beta1.EdgeClaim))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
-			if at := coordinateOf(e.Object.(*v1beta1.EdgeClaim)); at.IsStream() {
+			at := coordinateOf(e.Object.(*v1beta1.EdgeClaim))
+			enqueueHosts(q, at)
+			if at.IsStream() {
 				r.enqueueFront(ctx, q, at)
 			}
 		},

@@ -128,6 +128,8 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 	switch {
 	case err != nil:
 		return claim.HolderState{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
+	case at.IsListener():
+		return s.listenerWants(ctx, at)
 	case at.IsHTTP():
 		return s.httpWants(ctx, at)
 	case !at.IsStream():

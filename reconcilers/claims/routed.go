@@ -36,6 +36,9 @@ func onGateways(
 		for i := range claims.Items {
 			c := &claims.Items[i]
 			class, err := b.View.Class(ctx, coordinateOf(c).Class())
+			if coordinateOf(c).IsListener() {
+				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+			}
 			if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
 				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
 			}
@@ -101,11 +104,13 @@ func (r *claimReconciler) onGateway() handler.TypedEventHandler[client.Object, c
 			if !equality.Semantic.DeepEqual(before.Spec.AllowedListeners, after.Spec.AllowedListeners) ||
 				!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
 				r.enqueueAttached(ctx, q)
+				r.enqueueGuarded(ctx, "", func(req claimRequest) { q.Add(req) })
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			own.Delete(ctx, e, q)
 			r.enqueueAttached(ctx, q)
+			r.enqueueGuarded(ctx, "", func(req claimRequest) { q.Add(req) })
 		},
 	}
 }
@@ -140,6 +145,7 @@ func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Objec
 		log.FromContext(ctx).Error(err, "could not list the classes")
 	}
 	holders := sets.New[claimRequest]()
+	r.enqueueGuarded(ctx, namespace.GetName(), func(req claimRequest) { holders.Insert(req) })
 	for i := range classes {
 		if classes[i].Spec.Gateway == nil {
 			continue

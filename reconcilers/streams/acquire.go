@@ -30,7 +30,7 @@ func (r *streamReconciler) acquire(
 		return r.autoAssign(ctx, si, by, req)
 	}
 	by.Adopts = adoption.Adopts
-	_, err = r.Ledger.Claim(ctx, by, nil, req.At)
+	err = r.claimPort(ctx, by, req.Class, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
 		problems, err := kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
@@ -39,6 +39,15 @@ func (r *streamReconciler) acquire(
 		return claim.Coordinate{}, problems, err
 	}
 	return req.At, nil, err
+}
+
+// claimPort claims a port that nobody listens at on the Gateway of its class.
+func (r *streamReconciler) claimPort(
+	ctx context.Context, by claim.Claimant, class *v1beta1.StreamIngressClass, at claim.Coordinate,
+) error {
+	return r.Ledger.ClaimUnless(ctx, by, at, func(ctx context.Context) (*v1beta1.EdgeClaim, error) {
+		return r.View.Gateways.Listens(ctx, r.Ledger, class, at)
+	})
 }
 
 // autoAssign claims a free port for a stream that names none. The port it had before is tried first, and claims that the
@@ -58,7 +67,7 @@ func (r *streamReconciler) autoAssign(
 		if err != nil || foreign {
 			return false, err
 		}
-		_, err = r.Ledger.Claim(ctx, by, nil, at)
+		err = r.claimPort(ctx, by, req.Class, at)
 		return err == nil, claim.IgnoreHeld(err)
 	}
 	before := claim.Stream(req.Class.Name, si.ProtocolOrDefault(), si.Status.Listen)

@@ -116,7 +116,7 @@ func TestEveryAlertIsDescribed(t *testing.T) {
 func TestEveryPermissionIsExplained(t *testing.T) {
 	text := read(t, "docs/security.md")
 	files := roleComment.FindAllStringSubmatch(text, -1)
-	if len(files) != 5 {
+	if len(files) != 6 {
 		t.Errorf("there are tables of %d files with roles", len(files))
 	}
 	for _, file := range files {
@@ -318,6 +318,48 @@ func TestTheTablesAreRead(t *testing.T) {
 	} {
 		if n < 10 {
 			t.Errorf("only %d %s", n, what)
+		}
+	}
+}
+
+// TestGuardComponent holds that the component config/guard is whole on either overlay, in whatever order: the API server is told of an
+// authority by cert-manager, or by Portcullis, which may do so, and the flag of the manual's kustomization is the one that counts.
+func TestGuardComponent(t *testing.T) {
+	_, rest, found := strings.Cut(read(t, "docs/guard.md"), "<!-- tested: guard -->\n```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/guard.md has no example")
+	}
+	example = strings.ReplaceAll(example, "../portcullis/config/", "%s/")
+	for _, overlay := range []string{"default", "standalone"} {
+		objects, err := controlplane.RenderText(t.Context(), t.TempDir(), "resources: [%s/overlays/"+overlay+"]\n"+example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, object := range objects {
+			found[object.GetKind()+" "+object.GetName()] = true
+			authority := object.GetAnnotations()["cert-manager.io/inject-ca-from"]
+			if object.GetName() == "portcullis-guard" && object.GetKind() == "ValidatingWebhookConfiguration" &&
+				authority != "portcullis-system/portcullis-webhook" {
+				t.Errorf("%s: cert-manager is told of %q", overlay, authority)
+			}
+			if object.GetKind() != "Deployment" {
+				continue
+			}
+			var d appsv1.Deployment
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
+				t.Fatal(err)
+			}
+			args := d.Spec.Template.Spec.Containers[0].Args
+			if got := args[len(args)-2:]; !slices.Equal(got, []string{"--guard=all=Deny", "--guard=all=Warn"}) {
+				t.Errorf("%s: it runs with %v at the end", overlay, got)
+			}
+		}
+		for _, name := range []string{"ValidatingWebhookConfiguration", "ClusterRole", "ClusterRoleBinding"} {
+			if !found[name+" portcullis-guard"] {
+				t.Errorf("%s: there is no %s of the guard", overlay, name)
+			}
 		}
 	}
 }

@@ -4,7 +4,9 @@
 package harness
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -48,6 +51,8 @@ type Options struct {
 	WebhookTimeout int64
 	// WithoutGatewayAPI leaves out the CRD of ReferenceGrants; InstallGatewayAPI applies it later.
 	WithoutGatewayAPI bool
+	// Guard adds the component config/guard, and what it guards of the Gateway API; the flag is that of Flags, or to deny everything.
+	Guard bool
 	// Binary is an already built one; empty to build it.
 	Binary string
 }
@@ -147,7 +152,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 
 // install applies what `make deploy OVERLAY=standalone` would, and the CRD of ReferenceGrants unless that is left out.
 func (h *Harness) install(ctx context.Context) error {
-	objects, err := controlplane.Render(ctx, "config/overlays/standalone")
+	objects, err := h.render(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,7 +170,21 @@ func (h *Harness) install(ctx context.Context) error {
 	if err := controlplane.Apply(ctx, h.Config(), "install", objects...); err != nil || h.opts.WithoutGatewayAPI {
 		return err
 	}
+	if h.opts.Guard {
+		if err := h.InstallGateways(ctx); err != nil {
+			return err
+		}
+	}
 	return h.InstallGatewayAPI(ctx)
+}
+
+// render returns the objects of the standalone overlay, and of the components that are asked for.
+func (h *Harness) render(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	if !h.opts.Guard {
+		return controlplane.Render(ctx, "config/overlays/standalone")
+	}
+	h.opts.Flags = append([]string{"--guard=all=Deny"}, h.opts.Flags...)
+	return controlplane.RenderText(ctx, h.dir, "resources: [%s/overlays/standalone]\ncomponents: [%s/guard]\n")
 }
 
 // InstallGatewayAPI applies what Portcullis reads of the Gateway API while no class has a Gateway: the CRD of ReferenceGrants.
@@ -209,6 +228,23 @@ func ModuleDir(ctx context.Context, module string) (string, error) {
 		return "", fmt.Errorf("finding the module %s: %w", module, err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// PinnedDir is where the sources of a module are that another one pins, whose directory is seen from the root of the repository. They are
+// downloaded if need be, and are those of its go.sum.
+func PinnedDir(ctx context.Context, pinnedBy, module string) (string, error) {
+	root, err := controlplane.Root()
+	if err != nil {
+		return "", err
+	}
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	download.Dir = filepath.Join(root, pinnedBy)
+	out, err := download.Output()
+	var said struct{ Dir, Error string } // in JSON, also when it fails
+	if unread := json.Unmarshal(out, &said); err != nil || unread != nil {
+		return "", fmt.Errorf("downloading the module %s: %w %s", module, cmp.Or(err, unread), said.Error)
+	}
+	return said.Dir, nil
 }
 
 // awaitWebhook waits until the API server calls the webhooks: it learns of them, and of their CA, a moment later.

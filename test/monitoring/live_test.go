@@ -39,10 +39,7 @@ func TestPrometheusSeesEverything(t *testing.T) {
 	program(t, "prometheus")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := start(ctx, t, harness.Options{Replicas: 2, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
-	if err := h.InstallGateways(ctx); err != nil {
-		t.Fatal(err)
-	}
+	h := start(ctx, t, harness.Options{Replicas: 2, Guard: true, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
 	secret := &corev1.Secret{}
 	if err := h.Client.Get(ctx, client.ObjectKey{Namespace: "portcullis-system", Name: "portcullis-webhook-cert"}, secret); err != nil {
 		t.Fatal(err)

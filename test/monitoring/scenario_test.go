@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/controlplane"
@@ -57,7 +58,7 @@ func (s *scenario) apply(text string) {
 	}
 }
 
-// goOn lets one more of everything happen: a stream and a Pod come, those of the last round go, and what others hold is
+// goOn lets one more of everything happen: a stream, a Pod and a listener come, those of the last round go, and what others hold is
 // asked for in vain.
 func (s *scenario) goOn() error {
 	s.round++
@@ -93,7 +94,10 @@ func (s *scenario) passing(round int) []client.Object {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: stream.Name}}
 	pod.Spec.NodeName = "node-a"
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "example.com/c:1"}}
-	return []client.Object{stream, pod}
+	set := &gatewayv1.ListenerSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: stream.Name}}
+	set.Spec.ParentRef = gatewayv1.ParentGatewayReference{Namespace: new(gatewayv1.Namespace("edge")), Name: "open"}
+	set.Spec.Listeners = []gatewayv1.ListenerEntry{{Name: "tcp", Port: int32(8000 + round%1000), Protocol: gatewayv1.TCPProtocolType}}
+	return []client.Object{stream, pod, set}
 }
 
 // rivals ask for what others hold.

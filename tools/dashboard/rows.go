@@ -23,7 +23,7 @@ var rows = []row{
 	{"Admission", []panel{
 		curves("Decisions", "Requests by what became of them. An error is neither yes nor no: the author has to try again.", perSecond,
 			rates("decision", "portcullis_admission_decisions_total")),
-		curves("Refusals", "Requests that got no yes, by kind and reason.", perSecond,
+		curves("Refusals", "Requests that got no yes, or a warning in its place, by kind and reason.", perSecond,
 			rates("kind, reason", `portcullis_admission_decisions_total{decision!="allowed"}`)),
 		curves("Time to decide", "Inside Portcullis, the writing of the claim included. The API server waits 3 s.", seconds,
 			quantiles("kind", "portcullis_admission_duration_seconds", "")).badFrom(1),
@@ -31,8 +31,8 @@ var rows = []row{
 			quantiles("name", "apiserver_admission_webhook_admission_duration_seconds", "{"+webhooks+"}")).badFrom(1),
 		curves("No answer: refused", "Requests that the API server refused because Portcullis gave no answer.", perSecond,
 			rates("name", `apiserver_admission_webhook_rejection_count{`+webhooks+`,error_type!="no_error"}`)).badFrom(0.001),
-		curves("No answer: let through", "Requests about Services that were let through because Portcullis gave no answer.", perSecond,
-			rates("name", "apiserver_admission_webhook_fail_open_count{"+webhooks+"}")).badFrom(0.001),
+		curves("No answer: let through", "Requests about Services and guarded listeners let through, as Portcullis gave no answer.",
+			perSecond, rates("name", "apiserver_admission_webhook_fail_open_count{"+webhooks+"}")).badFrom(0.001),
 	}},
 	{"Ledger", []panel{
 		curves("Claims", "Points that are held, by scope.", count, most("scope", "portcullis_claims")),
@@ -55,6 +55,12 @@ var rows = []row{
 			most("class, state", "portcullis_gateway_routes")),
 		curves("Time to open", "From the creation of a StreamIngress until it is programmed. Creation times are in whole seconds.", seconds,
 			quantiles("", "portcullis_stream_programming_seconds", "")).badFrom(30),
+	}},
+	{"Guard", []panel{
+		curves("Listeners in conflict", "Listeners that stand where somebody else has the port or the host name. Events name them.",
+			count, most("kind", "portcullis_guard_conflicts")).badFrom(1),
+		curves("Decisions on listeners", "Requests about Gateways and ListenerSets that were judged. An error is let through.", perSecond,
+			rates("kind, operation, decision, reason", `portcullis_admission_decisions_total{kind=~"Gateway|ListenerSet"}`)),
 	}},
 	{"Ingresses", []panel{
 		curves("Services with ingress/http", "By IngressClass and whether they are served.", count,

@@ -34,7 +34,7 @@ var layers = map[string][]string{
 var (
 	pure = []string{
 		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer",
-		"internal/allocator", "internal/podtoip",
+		"internal/allocator", "internal/guard", "internal/podtoip",
 	}
 	modules = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )
@@ -42,6 +42,7 @@ var (
 // features are the packages that have a room for each feature beside those that they share. One feature never imports another.
 var features = []string{
 	"reconcilers/streams", "reconcilers/ingresses", "reconcilers/loadbalancers", "reconcilers/pods", "reconcilers/claims",
+	"reconcilers/guards",
 }
 
 // shared are the packages that features stand on. They import no feature.

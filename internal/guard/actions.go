@@ -1,0 +1,86 @@
+// Package guard has the rules for doors that others open: the listeners of Gateways and ListenerSets. What stands keeps what it has; what
+// is new is refused, or warned of, where it would take that away.
+//
+// It knows no cluster: values go in, values come out.
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Kind is what is guarded.
+type Kind string
+
+// The kinds that can be guarded.
+const (
+	Gateway     Kind = "Gateway"
+	ListenerSet Kind = "ListenerSet"
+)
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{Gateway, ListenerSet} }
+
+// all stands for every kind in the text of Actions.
+const all = "all"
+
+// Action is what becomes of a request that would take away what somebody else has.
+type Action string
+
+// The actions.
+const (
+	// Deny refuses it.
+	Deny Action = "Deny"
+	// Warn lets it pass, and says what Deny would have refused.
+	Warn Action = "Warn"
+)
+
+// Actions are those of the guarded kinds; a kind that is not among them is not guarded. It is a flag.Value.
+type Actions map[Kind]Action
+
+// String is the actions as Set reads them, by kind.
+func (a Actions) String() string {
+	texts := make([]string, 0, len(a))
+	for _, kind := range slices.Sorted(maps.Keys(a)) {
+		texts = append(texts, string(kind)+"="+string(a[kind]))
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set reads KIND=ACTION, separated by commas. The kind all stands for those that are not named.
+func (a *Actions) Set(text string) error {
+	read := Actions{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, action, _ := strings.Cut(part, "=")
+		kind := Kind(strings.TrimSpace(name))
+		if kind != all && !slices.Contains(Kinds(), kind) {
+			return fmt.Errorf("%q is no kind that can be guarded: want one of %v, or all", kind, Kinds())
+		}
+		does := Action(strings.TrimSpace(action))
+		if does != Deny && does != Warn {
+			return fmt.Errorf("%q is no action: want %s=%s or %s=%s", part, kind, Deny, kind, Warn)
+		}
+		if was, twice := read[kind]; twice && was != does {
+			return fmt.Errorf("%s is named twice", kind)
+		}
+		read[kind] = does
+	}
+	if does, named := read[all]; named {
+		delete(read, all)
+		for _, kind := range Kinds() {
+			if _, named := read[kind]; !named {
+				read[kind] = does
+			}
+		}
+	}
+	*a = read
+	return nil
+}
+
+// Guards says whether listeners are guarded, of whichever kind: whoever looks at those of one has to know those of the others.
+func (a Actions) Guards() bool { return len(a) > 0 }

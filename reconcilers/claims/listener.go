@@ -1,0 +1,117 @@
+package claims
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+)
+
+// listenerWants says whether a Gateway or a ListenerSet that holds a point of a Gateway is there, and listens at it. Nobody wants any while
+// listeners are not guarded.
+func (s *holderReading) listenerWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	if !s.view.Gateways.Guarded.Guards() {
+		return seen, nil
+	}
+	if at.IsHosts() {
+		var names v1beta1.EdgeClaimList
+		err := s.reader.List(ctx, &names, client.MatchingFields{kube.IndexScope: at.HostsScope()}, client.Limit(1))
+		return claim.HolderState{Exists: true, Wants: len(names.Items) > 0}, err
+	}
+	opener, gateway, err := s.opener(ctx)
+	if err != nil || opener == nil {
+		return seen, err
+	}
+	seen = claim.HolderState{Exists: true, UID: opener.UID, Generation: opener.Generation}
+	if gateway == nil || !opener.Stands(at) {
+		return seen, nil
+	}
+	scopes, _, err := s.view.Gateways.Reach(ctx, gateway)
+	for _, scope := range scopes {
+		seen.Wants = seen.Wants || scope == at.Gateway()
+	}
+	return seen, err
+}
+
+// opener is the holder with its listeners, nil if it is not there, and the Gateway that they are on, nil for none.
+func (s *holderReading) opener(ctx context.Context) (*guard.Opener, *gatewayv1.Gateway, error) {
+	gateway := &gatewayv1.Gateway{}
+	if s.holder == claim.GatewayHolder(s.holder.Namespace, s.holder.Name) {
+		found, err := s.readLate(ctx, s.holder.Key(), gateway)
+		if err != nil || !found {
+			return nil, nil, err
+		}
+		opener := guard.OfGateway(gateway)
+		return &opener, gateway, nil
+	}
+	set := &gatewayv1.ListenerSet{}
+	found, err := s.readLate(ctx, s.holder.Key(), set)
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	key := kube.GatewayOf(set)
+	opener := guard.OfListenerSet(set, key)
+	if own, err := s.view.Gateways.IsOwn(ctx, set); err != nil || own {
+		return &opener, nil, err
+	}
+	found, err = s.readLate(ctx, key, gateway)
+	if err != nil || !found {
+		return &opener, nil, err
+	}
+	attaches, err := s.view.Gateways.Attaches(ctx, gateway, set)
+	if err != nil || !attaches {
+		return &opener, nil, err
+	}
+	return &opener, gateway, nil
+}
+
+// readLate reads an object of a kind that may not be installed; found is false then, too.
+func (s *holderReading) readLate(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
+	found, err = s.read(ctx, key, obj)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return found, err
+}
+
+// enqueueHosts asks for a look at the claim which says of a port that it is shared by host name, as one of the names there is gone.
+func enqueueHosts(q claimQueue, at claim.Coordinate) {
+	if at.IsListener() && at.ListenerHost() != "" {
+		gateway := at.Gateway()
+		q.Add(claimRequest{
+			Holder: claim.GatewayHolder(gateway.Namespace, gateway.Name), At: claim.Listener(gateway, claim.HTTPListener, at.Port()),
+		})
+	}
+}
+
+// enqueueGuarded asks for a look at the claims of all who listen on Gateways, those of a namespace, or of all for "": which Gateway lets
+// them attach, and with which others that is at an address, has changed.
+func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, add func(claimRequest)) {
+	if !r.View.Gateways.Guarded.Guards() {
+		return
+	}
+	var claims v1beta1.EdgeClaimList
+	var by []client.ListOption
+	if namespace != "" {
+		by = append(by, client.MatchingFields{kube.IndexShare: kube.ShareOf(namespace, claim.GatewayScope)})
+	}
+	if err := r.View.Reader.List(ctx, &claims, by...); err != nil {
+		log.FromContext(ctx).Error(err, "could not list claims")
+	}
+	seen := map[claim.Holder]bool{}
+	for i := range claims.Items {
+		h := claim.HolderOf(&claims.Items[i])
+		if !seen[h] && coordinateOf(&claims.Items[i]).IsListener() {
+			seen[h] = true
+			add(claimRequest{Holder: h})
+		}
+	}
+}
