@@ -1,7 +1,7 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
 # Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/kubernetes/go.mod (etcd,
 # kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds and
-# caches them on first use.
+# caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh

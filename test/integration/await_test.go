@@ -107,12 +107,17 @@ func (w *fixture) delete(objects ...client.Object) {
 // tryEdit changes the stored object, again when somebody else changed it meanwhile, and returns what the API server
 // says. The object has the stored version then.
 func tryEdit[T client.Object](w *fixture, object T, edit func(T)) error {
+	return editBy(w.t.Context(), w.Client, object, edit)
+}
+
+// editBy is tryEdit by another client.
+func editBy[T client.Object](ctx context.Context, c client.Client, object T, edit func(T)) error {
 	for {
-		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		edit(object)
-		if err := w.Client.Update(w.t.Context(), object); !apierrors.IsConflict(err) {
+		if err := c.Update(ctx, object); !apierrors.IsConflict(err) {
 			return err
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -37,7 +36,7 @@ func (w *fixture) creators(prefix string, n int) []*creator {
 	for i := range all {
 		c := &creator{namespace: fmt.Sprintf("%s-%d", prefix, i), open: map[net.Conn]bool{}}
 		config := w.Config()
-		config.Dial, config.WarningHandlerWithContext = c.dial, rest.NoWarnings{}
+		config.Dial, config.WarningHandlerWithContext = c.dial, hears{}
 		var err error
 		if c.Client, err = client.New(config, client.Options{Scheme: harness.Scheme(), Mapper: w.Client.RESTMapper()}); err != nil {
 			w.t.Fatal(err)
@@ -46,6 +45,39 @@ func (w *fixture) creators(prefix string, n int) []*creator {
 		all[i] = c
 	}
 	return all
+}
+
+// heard are the warnings that came with the answers to requests.
+type heard struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// hearing is a context with which the requests of creators are made, to have their warnings.
+func hearing(ctx context.Context) (context.Context, *heard) {
+	h := &heard{}
+	return context.WithValue(ctx, heardKey{}, h), h
+}
+
+type heardKey struct{}
+
+// said are the warnings in one text.
+func (h *heard) said() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(h.texts, "\n")
+}
+
+// hears keeps warnings for whom is hearing, and drops all others.
+type hears struct{}
+
+// HandleWarningHeaderWithContext keeps a warning.
+func (hears) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
+	if h, ok := ctx.Value(heardKey{}).(*heard); ok {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.texts = append(h.texts, text)
+	}
 }
 
 func (c *creator) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -178,11 +210,11 @@ func (y *tally) report(w *fixture, disturbed bool) {
 	}
 }
 
-// decisions is how many decisions on StreamIngresses a replica has counted.
-func decisions(w *fixture, r *harness.Replica) (total float64) {
+// decisions is how many decisions on objects of a kind a replica has counted.
+func decisions(w *fixture, r *harness.Replica, kind string) (total float64) {
 	w.t.Helper()
 	for line, value := range metrics(w, r.Metrics+"/metrics", http.DefaultClient) {
-		if strings.HasPrefix(line, "portcullis_admission_decisions_total{") && strings.Contains(line, `kind="StreamIngress"`) {
+		if strings.HasPrefix(line, "portcullis_admission_decisions_total{") && strings.Contains(line, `kind="`+kind+`"`) {
 			total += value
 		}
 	}

@@ -58,12 +58,12 @@ func TestNoDoubleYes(t *testing.T) {
 			w := newFixture(t, h)
 			before := make([]float64, len(h.Replicas))
 			for i, r := range h.Replicas {
-				before[i] = decisions(w, r)
+				before[i] = decisions(w, r, "StreamIngress")
 			}
 			began := time.Now()
 			race.run(w)
 			for i, r := range h.Replicas {
-				decided := decisions(w, r) - before[i]
+				decided := decisions(w, r, "StreamIngress") - before[i]
 				t.Logf("replica %d decided %v times in %v", i, decided, time.Since(began).Round(time.Millisecond))
 				if decided == 0 {
 					t.Errorf("replica %d was never asked, so that this was no race between replicas", i)
