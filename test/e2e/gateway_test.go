@@ -6,36 +6,43 @@ import (
 	"testing"
 )
 
-// gatewayClass makes a Gateway of a real implementation, with an address of a pool, and a class in front of it. All go when the test
-// ends, the class first.
-func gatewayClass(t *testing.T, name, address string) (class string) {
+// newGateway makes a Gateway "edge" of a real implementation, with an address of a pool, which lets ListenerSets attach of the namespaces
+// that allowed names. It goes when the test ends, with its pool and its namespace.
+func newGateway(t *testing.T, name, address, allowed string) (namespace string) {
 	t.Helper()
 	needs(t, target.script != "", "only a cluster that CLUSTER makes has an implementation of the Gateway API")
 	if err := command(target.script, "gateway"); err != nil {
 		t.Fatal(err)
 	}
 	lend(t, name, "addresses: ["+address+"]")
-	class = newNamespace(t, name)
-	apply(t, class, fmt.Sprintf(`
+	namespace = newNamespace(t, name)
+	apply(t, namespace, fmt.Sprintf(`
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: edge}
 spec:
   gatewayClassName: cilium
   infrastructure: {annotations: {nginx-stream.jeffthecoder.xyz/address-pool: %s}}
-  allowedListeners: {namespaces: {from: Same}}
+  allowedListeners: {namespaces: {from: %s}}
   listeners: [{name: own, port: 9, protocol: TCP, allowedRoutes: {namespaces: {from: Same}}}]
-`, name))
+`, name, allowed))
 	t.Cleanup(func() {
-		kubectl(t, "delete", "gateway", "edge", "-n", class)
+		kubectl(t, "delete", "gateway", "edge", "-n", namespace)
 		eventually(t, "the Service of the Gateway to go", func() error {
-			left, err := list[struct{ Metadata struct{ Name string } }]("services", "-n", class)
+			left, err := list[struct{ Metadata struct{ Name string } }]("services", "-n", namespace)
 			if err == nil && len(left) > 0 {
 				err = fmt.Errorf("%d are left", len(left))
 			}
 			return err
 		})
 	})
+	return namespace
+}
+
+// gatewayClass makes a Gateway and a class in front of it. Both go when the test ends, the class first.
+func gatewayClass(t *testing.T, name, address string) (class string) {
+	t.Helper()
+	class = newGateway(t, name, address, "Same")
 	apply(t, "default", fmt.Sprintf(`
 apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
 kind: StreamIngressClass
