@@ -26,6 +26,7 @@ var ofAdministrator = []kind{
 	{"recreate ConfigMap", 1, func(u *user, rng *rand.Rand) act {
 		return recreates(u, rng, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: platform, Name: "udp-services"}})
 	}},
+	{"patch Gateway", 3, func(u *user, rng *rand.Rand) act { return merges(u, gateway(), gatewayText(rng)) }},
 	{"recreate proxy", 1, func(u *user, rng *rand.Rand) act { return recreates(u, rng, proxy()) }},
 }
 

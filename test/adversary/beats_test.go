@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -36,6 +37,12 @@ func beats() []beat {
 		}}},
 		{&v1beta1.AddressPoolList{}, &v1beta1.AddressPool{ObjectMeta: named, Spec: v1beta1.AddressPoolSpec{
 			Addresses: []string{"203.0.113.1"}, AutoAssign: new(false),
+		}}},
+		{&gatewayv1.GatewayList{}, &gatewayv1.Gateway{ObjectMeta: here, Spec: gatewayv1.GatewaySpec{
+			GatewayClassName: "none", Listeners: gateway().Spec.Listeners,
+		}}},
+		{&gatewayv1.ListenerSetList{}, &gatewayv1.ListenerSet{ObjectMeta: here, Spec: gatewayv1.ListenerSetSpec{
+			ParentRef: gatewayv1.ParentGatewayReference{Name: "beat"}, Listeners: []gatewayv1.ListenerEntry{entry(80, "")},
 		}}},
 		{&v1beta1.EdgeClaimList{}, &v1beta1.EdgeClaim{ObjectMeta: named, Spec: v1beta1.EdgeClaimSpec{
 			Scope: "beat", Point: "beat", HeldBy: "ConfigMap " + platform + "/beat",

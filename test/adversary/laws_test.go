@@ -16,4 +16,4 @@ type law struct {
 	check    func(now *moment, c change, before client.Object) error
 }
 
-var laws = slices.Concat(lawsOfServices, lawsOfIngresses, lawsOfStreams, lawsOfProxies, lawsOfForwarded)
+var laws = slices.Concat(lawsOfServices, lawsOfIngresses, lawsOfStreams, lawsOfProxies, lawsOfForwarded, lawsOfListeners)

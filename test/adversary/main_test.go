@@ -1,6 +1,6 @@
-// Package adversary lets three tenants, who may edit one namespace each, do at random whatever that lets them do, against two
-// replicas of the real binary, while an administrator changes classes and pools and replicas are killed. An observer looks at
-// the cluster after every change of every object: see the laws.
+// Package adversary lets three tenants, who may edit one namespace each, and have ListenerSets there, do at random whatever that lets
+// them do, against two replicas of the real binary, while an administrator changes classes, pools and a Gateway, and replicas are
+// killed. An observer looks at the cluster after every change of every object: see the laws.
 //
 // What each of them does follows from a seed. How their requests interleave does not, so that a seed plays the same attacks again,
 // and mostly with the same end.
@@ -83,7 +83,7 @@ func TestNobodyTakesWhatIsHeld(t *testing.T) {
 func options() harness.Options {
 	roomy := []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
 	return harness.Options{
-		Replicas: 2, WebhookTimeout: 20, Env: roomy,
+		Replicas: 2, WebhookTimeout: 20, Env: roomy, Guard: true,
 		Flags: []string{"--claim-grace=" + grace.String(), "--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s"},
 		ControlPlane: controlplane.Options{
 			Controllers: true, Env: roomy, APIServerFlags: []string{"--request-timeout=" + requestTimeout.String()},

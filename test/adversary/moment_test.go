@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -26,6 +27,11 @@ type moment struct {
 	classes    map[types.NamespacedName]*v1beta1.StreamIngressClass
 	// claims are the claims by name.
 	claims map[string]*v1beta1.EdgeClaim
+	// listens says since when somebody listens at a point of the Gateway, and owned since when a claim is its holder's; unowned is what that
+	// was before the last change.
+	listens map[claim.Holder]map[claim.Coordinate]time.Time
+	owned   map[string]time.Time
+	unowned time.Time
 
 	// served says since when an Ingress serves a point.
 	served map[types.NamespacedName]map[claim.Coordinate]time.Time
@@ -65,6 +71,7 @@ func newMoment() *moment {
 		configMaps: map[types.NamespacedName]*corev1.ConfigMap{}, streams: map[types.NamespacedName]*v1beta1.StreamIngress{},
 		classes: map[types.NamespacedName]*v1beta1.StreamIngressClass{}, claims: map[string]*v1beta1.EdgeClaim{},
 		served: map[types.NamespacedName]map[claim.Coordinate]time.Time{}, held: map[claim.Coordinate]map[claim.Holder]time.Time{},
+		listens: map[claim.Holder]map[claim.Coordinate]time.Time{}, owned: map[string]time.Time{},
 		asked: map[types.NamespacedName]uint64{}, listed: map[types.NamespacedName]map[netip.Addr]uint64{},
 		reserved: map[int32]time.Time{}, unjudged: map[types.NamespacedName]string{}, opened: map[types.NamespacedName]int64{}, pools: map[string]*v1beta1.AddressPool{},
 	}
@@ -107,8 +114,11 @@ func (m *moment) enter(c change) (before client.Object) {
 			m.governed = c.seen
 		}
 		return put(m.pools, object.Name, object, c.gone)
+	case *gatewayv1.Gateway, *gatewayv1.ListenerSet:
+		m.noteOpener(c, opener(object))
 	case *v1beta1.EdgeClaim:
 		m.noteClaim(c, m.claims[object.Name])
+		m.noteOwner(c, m.claims[object.Name], object)
 		return put(m.claims, object.Name, object, c.gone)
 	}
 	return nil

@@ -32,6 +32,9 @@ func (m *moment) settled() error {
 			return err
 		}
 	}
+	if err := m.listenersSettled(); err != nil {
+		return err
+	}
 	return m.forwardedSettled()
 }
 
@@ -39,6 +42,8 @@ func (m *moment) settled() error {
 func (m *moment) needs(holder claim.Holder, at claim.Coordinate) bool {
 	svc, ing := m.services[holder.Key()], m.ingresses[holder.Key()]
 	switch {
+	case at.IsListener():
+		return m.listenerNeeds(holder, at)
 	case at.IsHTTP():
 		return ing != nil && slices.Contains(exposure.PointsOf(ing), at) || holder.IsService() && svc != nil && slices.Contains(pathsOf(svc), at)
 	case at.IsStream():

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/test/harness"
@@ -161,7 +162,7 @@ func (s *stage) makePools() {
 // makeProxy makes the proxy's Service, which has a port of the shared address for each port of a stream, and the classes.
 func (s *stage) makeProxy() {
 	s.t.Helper()
-	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platform}}, proxy(), entries())
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platform}}, proxy(), entries(), gateway())
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: directNamespace}})
 	for _, c := range []*v1beta1.StreamIngressClass{class(), hostClass(), directClass()} {
 		s.create(c)
@@ -193,7 +194,7 @@ func isTrue(conditions []metav1.Condition, kind string) error {
 	return fmt.Errorf("not %s: %v", kind, conditions)
 }
 
-// makeTenant makes a namespace and a user who may edit it, and nothing else.
+// makeTenant makes a namespace and a user who may edit it, and have ListenerSets there, and nothing else.
 func (s *stage) makeTenant(name string) *user {
 	s.t.Helper()
 	config, err := s.ConfigFor(name, "system:authenticated")
@@ -209,8 +210,15 @@ func (s *stage) makeTenant(name string) *user {
 		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "edit"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	}, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "listen"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{gatewayv1.GroupName}, Resources: []string{"listenersets"}, Verbs: []string{"*"}}},
+	}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "listen"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "listen"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	})
-	for _, resource := range []string{"services", "ingresses.networking.k8s.io", "streamingresses." + v1beta1.GroupName} {
+	for _, resource := range []string{"services", "ingresses.networking.k8s.io", "streamingresses." + v1beta1.GroupName, "listenersets." + gatewayv1.GroupName} {
 		s.eventually("the rights of "+name, func() error { return s.may(name, resource) })
 	}
 	return u

@@ -148,6 +148,14 @@ func TestEveryLawFinds(t *testing.T) {
 			held(claim.NodePort("TCP", 8080), lbB),
 		},
 	}
+	set, other := setOf("tenant-a", "set", entry(7100, "TCP")), setOf("tenant-b", "set", entry(7100, ""))
+	setA, setB := claim.ListenerSetHolder("tenant-a", "set"), claim.ListenerSetHolder("tenant-b", "set")
+	tcp := claim.Listener(keyOf(gateway()), v1beta1.TCP, 7100)
+	hosts := claim.HostListener(keyOf(gateway()), claim.HTTPListener, 7100, claim.AllHosts)
+	stories["a listener keeps its point for as long as it is there"] = []client.Object{set, held(tcp, setA), later{held(tcp, setB)}}
+	stories["no two listeners have what one of them has to have alone"] = []client.Object{
+		set, held(tcp, setA), other, held(hosts, setB), later{held(node80, lbA)},
+	}
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			story := stories[l.name]
