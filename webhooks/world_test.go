@@ -73,6 +73,7 @@ func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim
 	}
 	view.Ingresses.Expose(kube.Exposing{Defaults: defaults})
 	view.LoadBalancers.Options = options
+	view.Gateways.IndexBy(cached)
 	if err := memory.Fill(b.Context(), cached, view.Synced); err != nil {
 		b.Fatal(err)
 	}

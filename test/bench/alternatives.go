@@ -29,7 +29,7 @@ const (
 
 // offerAlternatives sets up the alternatives, and leaves namespaces with the label to them.
 func (s *stage) offerAlternatives() (end func(), err error) {
-	if err := s.leaveOut(); err != nil {
+	if err := s.leaveOut("portcullis"); err != nil {
 		return nil, err
 	}
 	if err := s.offerPolicy(); err != nil {
@@ -42,14 +42,18 @@ func (s *stage) offerAlternatives() (end func(), err error) {
 	return end, s.awaitAlternatives()
 }
 
-// leaveOut keeps Portcullis out of namespaces that have the label.
-func (s *stage) leaveOut() error {
+// leaveOut keeps the webhooks of a configuration out of namespaces that have the label.
+func (s *stage) leaveOut(configuration string) error {
 	var hooks admissionregistrationv1.ValidatingWebhookConfiguration
-	if err := s.Client.Get(s.b.ctx, client.ObjectKey{Name: "portcullis"}, &hooks); err != nil {
+	if err := s.Client.Get(s.b.ctx, client.ObjectKey{Name: configuration}, &hooks); err != nil {
 		return err
 	}
 	for i := range hooks.Webhooks {
 		selector := hooks.Webhooks[i].NamespaceSelector
+		if selector == nil {
+			selector = &metav1.LabelSelector{}
+			hooks.Webhooks[i].NamespaceSelector = selector
+		}
 		selector.MatchExpressions = append(selector.MatchExpressions,
 			metav1.LabelSelectorRequirement{Key: admissionLabel, Operator: metav1.LabelSelectorOpDoesNotExist})
 	}

@@ -17,34 +17,46 @@ import (
 
 // decision runs the Go benchmarks of the webhooks: what a decision costs, without what the API server costs.
 func (b *bench) decision() error {
-	times, runs := "300ms", b.of(3, 1)
-	if b.quick {
-		times = "20ms"
-	}
-	b.say("decision: Go benchmarks of the webhooks, %d times %s each", runs, times)
-	test := exec.CommandContext(b.ctx, "go", "test", "-run=^$", "-bench=.", "-benchtime="+times, "-count="+strconv.Itoa(runs),
-		"-short="+strconv.FormatBool(b.quick), "./webhooks")
-	test.Dir = b.root
-	out, err := test.CombinedOutput()
+	found, err := b.decisions("-bench=.", "-skip=^"+guardBenchmark)
 	if err != nil {
-		return fmt.Errorf("go test -bench: %w\n%s", err, out)
-	}
-	found := parseBenchmarks(out)
-	if len(found) == 0 {
-		return fmt.Errorf("go test -bench has measured nothing:\n%s", out)
+		return err
 	}
 	b.add(decisionSection(found))
 	return nil
 }
 
+// decisions runs some Go benchmarks of the webhooks.
+func (b *bench) decisions(which ...string) ([]*measured, error) {
+	times, runs := "300ms", b.of(3, 1)
+	if b.quick {
+		times = "20ms"
+	}
+	b.say("decision: Go benchmarks of the webhooks, %d times %s each", runs, times)
+	args := append([]string{"test", "-run=^$", "-benchtime=" + times, "-count=" + strconv.Itoa(runs),
+		"-short=" + strconv.FormatBool(b.quick), "./webhooks"}, which...)
+	test := exec.CommandContext(b.ctx, "go", args...)
+	test.Dir = b.root
+	out, err := test.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go test -bench: %w\n%s", err, out)
+	}
+	found := parseBenchmarks(out)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("go test -bench has measured nothing:\n%s", out)
+	}
+	return found, nil
+}
+
 // measured is what Go benchmarks of one name have found, one element a run.
 type measured struct {
-	name          string
+	name string
+	// claims is how many claims there were, or ListenerSets.
 	claims        float64
 	nanos, allocs []float64
 }
 
-var benchmarkLine = regexp.MustCompile(`^Benchmark(\S+?)(?:/claims=(\d+))?(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+[\d.]+ B/op\s+(\d+) allocs/op`)
+var benchmarkLine = regexp.MustCompile(
+	`^Benchmark(\S+?)(?:/(?:claims|sets)=(\d+))?(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+[\d.]+ B/op\s+(\d+) allocs/op`)
 
 // parseBenchmarks reads what go test -bench prints, in its order.
 func parseBenchmarks(out []byte) []*measured {
@@ -83,13 +95,9 @@ func decisionSection(found []*measured) report.Section {
 			"What would write a claim writes it into memory. A review is a whole request at the webhook server: JSON in, JSON out.",
 	}
 	chart := plot.Chart{Name: "decision", Title: "Cost of a decision", X: "claims in the ledger", Y: "µs", LogX: true}
-	for len(found) > 0 {
-		name := found[0].name
-		isOther := func(m *measured) bool { return m.name != name }
-		of := slices.DeleteFunc(slices.Clone(found), isOther)
-		found = slices.DeleteFunc(found, func(m *measured) bool { return !isOther(m) })
-		title := strings.ReplaceAll(name, "/", ", ")
-		s.Figures = append(s.Figures, decisionFigures(title, of)...)
+	for _, of := range byName(found) {
+		title := strings.ReplaceAll(of[0].name, "/", ", ")
+		s.Figures = append(s.Figures, decisionFigures(title, "claims", 50, of)...)
 		if len(of) > 1 {
 			line := plot.Line{Name: title}
 			for _, m := range of {
@@ -102,8 +110,20 @@ func decisionSection(found []*measured) report.Section {
 	return s
 }
 
-// decisionFigures are the figures of one kind of decision, measured with several numbers of claims.
-func decisionFigures(title string, of []*measured) []report.Figure {
+// byName are the benchmarks of one name each.
+func byName(found []*measured) (names [][]*measured) {
+	for len(found) > 0 {
+		name := found[0].name
+		isOther := func(m *measured) bool { return m.name != name }
+		names = append(names, slices.DeleteFunc(slices.Clone(found), isOther))
+		found = slices.DeleteFunc(found, func(m *measured) bool { return !isOther(m) })
+	}
+	return names
+}
+
+// decisionFigures are the figures of one kind of decision, measured with several numbers of claims, or of something else, and at most so
+// many microseconds long.
+func decisionFigures(title, things string, limit float64, of []*measured) []report.Figure {
 	last := of[len(of)-1]
 	allocations := report.Figure{Name: title + ", allocations", Value: median(last.allocs)}
 	if len(of) == 1 {
@@ -111,14 +131,14 @@ func decisionFigures(title string, of []*measured) []report.Figure {
 	}
 	byCost := func(a, b *measured) int { return cmp.Compare(a.micros(), b.micros()) }
 	most, least := slices.MaxFunc(of, byCost), slices.MinFunc(of, byCost)
-	why := fmt.Sprintf("it is the most with %.0f claims and the least with %.0f", most.claims, least.claims)
+	why := fmt.Sprintf("it is the most with %.0f %s and the least with %.0f", most.claims, things, least.claims)
 	if most == last {
-		why += "; no step of it loops over claims, but what is in a larger cache is less often in the CPU's"
+		why += "; no step of it loops over " + things + ", but what is in a larger cache is less often in the CPU's"
 	} else {
 		why += ", so that it is not their number that costs: the machine did something else, too"
 	}
 	return []report.Figure{
-		report.Figure{Name: fmt.Sprintf("%s, %.0f claims", title, last.claims), Value: last.micros(), Unit: "µs"}.AtMost(50, ""),
+		report.Figure{Name: fmt.Sprintf("%s, %.0f %s", title, last.claims, things), Value: last.micros(), Unit: "µs"}.AtMost(limit, ""),
 		report.Figure{Name: title + ", the most of all sizes", Value: most.micros(), Unit: "µs"}.
 			Against("the least", least.micros()).
 			RatioAtMost(1.3, why),

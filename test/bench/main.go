@@ -83,6 +83,7 @@ var parts = []struct {
 	{"house", (*bench).house},
 	{"kernel", (*bench).kernel},
 	{"gateway", (*bench).gateway},
+	{"guard", (*bench).guard},
 	{"cilium", (*bench).cilium},
 	{"nodeports", (*bench).nodePorts},
 	{"ingress", (*bench).ingress},
