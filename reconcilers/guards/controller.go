@@ -37,7 +37,8 @@ func Setup(mgr manager.Manager, a access.Access) error {
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onGateway(), watch.Nobody)).
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onListenerSet(), r.everyGateway)).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfClass)).
+		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfClass),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.gatewaysThatSelect),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).

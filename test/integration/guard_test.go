@@ -233,6 +233,9 @@ func TestGuardTellsOfWhatGotPast(t *testing.T) {
 			set.Spec.Listeners = []gatewayv1.ListenerEntry{listen("TCP", 7500, ""), listen("TCP", 8080, ""), listen("TCP", 7600, "")}
 		})
 	})
+	// An admission that ended between its claim and the look at what that can't be beside.
+	unfinished := claim.Claimant{Holder: claim.ListenerSetHolder("old", "web"), UID: old.UID, Generation: old.Generation}
+	w.create(claim.New(claim.Listener(key, TCP, 8080), unfinished))
 	unknown := listenerSet("old/first", edge, listen("TCP", 7700, ""))
 	w.create(unknown, listenerSet("young/second", edge, listen("TCP", 7700, "")))
 	_, err := w.StartReplica(t.Context())
@@ -247,6 +250,8 @@ func TestGuardTellsOfWhatGotPast(t *testing.T) {
 	w.listens(claim.Listener(key, TCP, 7500), "ListenerSet young/web")
 	w.listens(claim.Listener(key, TCP, 7700), "ListenerSet old/first")
 	w.listens(claim.Listener(key, TCP, 7600), "ListenerSet old/web")
+	w.listens(claim.Listener(key, TCP, 8080), "")
+	w.listens(claim.HostListener(key, claim.HTTPListener, 8080, "a.example.com"), "ListenerSet young/web")
 	w.eventually("the conflicts to be counted", func() error { return is(w.metric(`portcullis_guard_conflicts{kind="ListenerSet"}`), 3) })
 	must(w, tryEdit(w, old, func(set *gatewayv1.ListenerSet) { set.Labels = map[string]string{"a": "b"} })) // what stands is not refused
 
