@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
@@ -64,6 +65,9 @@ func TestEveryFlag(t *testing.T) {
 		"max-ports-per-service":       {"0", func(o *options) { o.loadBalancers.MaxPorts = 0 }},
 		"max-http-points-per-service": {"8", func(o *options) { o.maxHTTPPoints = 8 }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
+		"guard": {"all=Warn,Gateway=Deny", func(o *options) {
+			o.guard = guard.Actions{guard.Gateway: guard.Deny, guard.ListenerSet: guard.Warn}
+		}},
 	}
 	t.Setenv("POD_NAMESPACE", "")
 	for name, row := range rows {
