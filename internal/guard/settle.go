@@ -11,13 +11,14 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
-// Ledger is what is claimed.
+// Ledger is what is claimed, and what stands.
 type Ledger interface {
 	// Claim is the claim of a name, nil for none.
 	Claim(name string) *v1beta1.EdgeClaim
 	// HostClaims are the claims on host names at a port of a Gateway.
 	HostClaims(hosts claim.Coordinate) []*v1beta1.EdgeClaim
-	// Standing are those that are stored with a listener at a point, as those of Facts.
+	// Standing are those that are stored with a listener at a point of a Gateway, or of one that has an address in common with it; or, where
+	// that stands for all that share a port by host name, with any there.
 	Standing(at claim.Coordinate) []Opener
 }
 

@@ -68,19 +68,24 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 		return nil, err
 	}
 	if guarded {
-		if err := a.gatherGuarded(ctx, facts); err != nil {
+		if err := ignoreNoMatch(a.gatherGuarded(ctx, facts)); err != nil {
 			return nil, err
 		}
 	}
 	return facts, a.gatherClasses(ctx, facts)
 }
 
-// gatherGuarded reads all that can listen on Gateways.
+// ignoreNoMatch is an error unless it says that a kind is not installed.
+func ignoreNoMatch(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// gatherGuarded reads all that can listen on Gateways. The error is one that meta.IsNoMatchError knows where these are not installed.
 func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
 	for page, err := range kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce) {
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -89,9 +94,6 @@ func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
 		}
 	}
 	for page, err := range kube.Pages[gatewayv1.ListenerSetList](ctx, a.Live, atOnce) {
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/guard"
+)
+
+// Guard has the listeners of others guarded: the Gateway API is read from now on.
+func (g *Gateways) Guard(actions guard.Actions) {
+	g.Guarded = actions
+	if actions.Guards() {
+		g.Ask()
+	}
+}
+
+// CheckRead is a check of readiness: whether all is read of what guarded kinds are decided by.
+func (g *Gateways) CheckRead(req *http.Request) error {
+	if !g.Guarded.Guards() {
+		return nil
+	}
+	err := g.Read(req.Context())
+	if g.unreadFor(IsUnread(err)) > readPatience {
+		return nil
+	}
+	return err
+}
+
+// readPatience is how long a replica waits for guarded kinds to be read before it answers without: what else it decides does not wait for
+// kinds that can't be read.
+const readPatience = time.Minute
+
+// Read is an error until all is read of what guarded kinds are decided by.
+func (g *Gateways) Read(ctx context.Context) error {
+	for _, kind := range []client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}} {
+		if _, err := g.isKnown(ctx, kind); err != nil {
+			return err
+		}
+	}
+	if _, err := g.prepared(ctx); err != nil {
+		return err
+	}
+	return g.followed(ctx)
+}
+
+// followed makes sure that departures of guarded objects are remembered.
+func (g *Gateways) followed(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, kind := range []client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}} {
+		name := fmt.Sprintf("%T", kind)
+		if known, err := g.isKnown(ctx, kind); err != nil || !known || g.indexed[name] {
+			continue
+		}
+		told := toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+			if gone, ok := objectOf(obj).(client.Object); ok {
+				g.departures.add(gone.GetUID())
+			}
+		}}
+		if _, err := follow(ctx, g.objects.informers, kind, told); err != nil {
+			return err
+		}
+		g.indexed[name] = true
+	}
+	return nil
+}
+
+// Start reads what guarded kinds are decided by as soon as they are installed, until the context ends.
+func (g *Gateways) Start(ctx context.Context) error {
+	if !g.Guarded.Guards() {
+		return nil
+	}
+	for {
+		if err := g.Read(ctx); err != nil && !IsUnread(err) && ctx.Err() == nil {
+			log.FromContext(ctx).V(1).Info("could not read what is guarded, trying again", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(readEvery):
+		}
+	}
+}
+
+// readEvery is how often it is looked whether guarded kinds are installed by now, and read.
+const readEvery = 2 * time.Second
+
+// NeedLeaderElection says that every replica reads: all of them answer admission requests.
+func (g *Gateways) NeedLeaderElection() bool { return false }
