@@ -67,7 +67,7 @@ func newServing(o *options) (*certs.Serving, error) {
 		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
 		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
 	}
-	if o.guard.Guards() { // config/guard brings it
+	if len(o.guard) > 0 { // config/guard brings it
 		options.Others = []string{o.webhookConfiguration + "-guard"}
 	}
 	serving, err := certs.New(options)

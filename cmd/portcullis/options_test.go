@@ -65,7 +65,7 @@ func TestEveryFlag(t *testing.T) {
 		"max-ports-per-service":       {"0", func(o *options) { o.loadBalancers.MaxPorts = 0 }},
 		"max-http-points-per-service": {"8", func(o *options) { o.maxHTTPPoints = 8 }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
-		"guard": {"all=Warn,Gateway=Deny", func(o *options) {
+		"guard": {"ListenerSet=Warn,Gateway=Deny", func(o *options) {
 			o.guard = guard.Actions{guard.Gateway: guard.Deny, guard.ListenerSet: guard.Warn}
 		}},
 	}

@@ -1,5 +1,5 @@
-// Package guard has the rules for doors that others open: the listeners of Gateways and ListenerSets. What stands keeps what it has; what
-// is new is refused, or warned of, where it would take that away.
+// Package guard has the rules for doors that others open: the listeners of Gateways and ListenerSets, the routes on them, and external IPs.
+// What stands keeps what it has; what is new is refused, or warned of, where it would take that away.
 //
 // It knows no cluster: values go in, values come out.
 package guard
@@ -18,10 +18,21 @@ type Kind string
 const (
 	Gateway     Kind = "Gateway"
 	ListenerSet Kind = "ListenerSet"
+	TCPRoute    Kind = "TCPRoute"
+	UDPRoute    Kind = "UDPRoute"
+	TLSRoute    Kind = "TLSRoute"
+	// ExternalIPs are those that Services name in spec.externalIPs.
+	ExternalIPs Kind = "ExternalIPs"
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Gateway, ListenerSet} }
+func Kinds() []Kind { return slices.Concat(Listeners(), Routes(), []Kind{ExternalIPs}) }
+
+// Listeners are the kinds that have listeners.
+func Listeners() []Kind { return []Kind{Gateway, ListenerSet} }
+
+// Routes are the kinds of which a listener serves one.
+func Routes() []Kind { return []Kind{TCPRoute, UDPRoute, TLSRoute} }
 
 // all stands for every kind in the text of Actions.
 const all = "all"
@@ -82,5 +93,7 @@ func (a *Actions) Set(text string) error {
 	return nil
 }
 
-// Guards says whether listeners are guarded, of whichever kind: whoever looks at those of one has to know those of the others.
-func (a Actions) Guards() bool { return len(a) > 0 }
+// Guards says whether any of some kinds is guarded: whoever looks at the listeners of a Gateway has to know those of ListenerSets, too.
+func (a Actions) Guards(kinds ...Kind) bool {
+	return slices.ContainsFunc(kinds, func(kind Kind) bool { return a[kind] != "" })
+}

@@ -3,6 +3,7 @@ package guard
 import (
 	"flag"
 	"io"
+	"maps"
 	"slices"
 	"testing"
 
@@ -18,14 +19,15 @@ func TestActions(t *testing.T) {
 		"commas":                         {",,", "", Actions{}},
 		"one kind":                       {"Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
 		"both":                           {"ListenerSet=Warn,Gateway=Deny", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
-		"all":                            {"all=Warn", "Gateway=Warn,ListenerSet=Warn", Actions{Gateway: Warn, ListenerSet: Warn}},
-		"all, but for one":               {"all=Deny,ListenerSet=Warn", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
-		"one, and then all":              {"ListenerSet=Warn,all=Deny", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
-		"all, and each of them":          {"Gateway=Warn,ListenerSet=Warn,all=Deny", "Gateway=Warn,ListenerSet=Warn", Actions{Gateway: Warn, ListenerSet: Warn}},
+		"all":                            {"all=Warn", "ExternalIPs=Warn,Gateway=Warn,ListenerSet=Warn,TCPRoute=Warn,TLSRoute=Warn,UDPRoute=Warn", every(Warn, nil)},
+		"all, but for one":               {"all=Deny,ListenerSet=Warn", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"one, and then all":              {"ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"all, and some of them":          {"Gateway=Warn,ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Warn,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny",
+			every(Deny, Actions{Gateway: Warn, ListenerSet: Warn})},
 		"spaces":                         {" Gateway = Deny , ListenerSet= Warn ", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
 		"one twice, which says the same": {"Gateway=Deny,Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
 		"a comma behind":                 {"Gateway=Deny,", "Gateway=Deny", Actions{Gateway: Deny}},
-		"all twice, which says the same": {"all=Deny,all=Deny", "Gateway=Deny,ListenerSet=Deny", Actions{Gateway: Deny, ListenerSet: Deny}},
+		"all twice, which says the same": {"all=Deny,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Deny,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Actions
@@ -36,7 +38,7 @@ func TestActions(t *testing.T) {
 				t.Error(diff)
 			}
 			mustBe(t, "text", a.String(), tc.text)
-			mustBe(t, "guards", a.Guards(), len(tc.want) > 0)
+			mustBe(t, "guards listeners", a.Guards(Listeners()...), tc.want[Gateway] != "" || tc.want[ListenerSet] != "")
 		})
 	}
 }
@@ -48,15 +50,15 @@ func TestActionsThatAreNone(t *testing.T) {
 		"Gateway=deny":                `"Gateway=deny" is no action: want Gateway=Deny or Gateway=Warn`,
 		"Gateway=Deny=Warn":           `"Gateway=Deny=Warn" is no action: want Gateway=Deny or Gateway=Warn`,
 		"all":                         `"all" is no action: want all=Deny or all=Warn`,
-		"gateway=Deny":                `"gateway" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
-		"=Deny":                       `"" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
-		" ":                           `"" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
-		"All=Deny":                    `"All" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
-		"HTTPRoute=Deny":              `"HTTPRoute" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
+		"gateway=Deny":                `"gateway" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		"=Deny":                       `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		" ":                           `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		"All=Deny":                    `"All" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		"HTTPRoute=Deny":              `"HTTPRoute" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
 		"Gateway=Deny;all=Warn":       `"Gateway=Deny;all=Warn" is no action: want Gateway=Deny or Gateway=Warn`,
 		"Gateway=Deny,Gateway=Warn":   `Gateway is named twice`,
 		"all=Deny,all=Warn":           `all is named twice`,
-		"ListenerSet=Deny,Route=Warn": `"Route" is no kind that can be guarded: want one of [Gateway ListenerSet], or all`,
+		"ListenerSet=Deny,Route=Warn": `"Route" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
 	} {
 		a := Actions{ListenerSet: Warn}
 		if err := a.Set(in); err == nil || err.Error() != want {
@@ -107,4 +109,14 @@ func FuzzActions(f *testing.F) {
 			t.Errorf("%q is written as %q: %s", in, a.String(), diff)
 		}
 	})
+}
+
+// every is an action for all kinds, but for some that have their own.
+func every(action Action, but Actions) Actions {
+	a := Actions{}
+	for _, kind := range Kinds() {
+		a[kind] = action
+	}
+	maps.Copy(a, but)
+	return a
 }

@@ -78,7 +78,7 @@ func (g *Gateways) Prepare(ctx context.Context) error {
 		IndexAttached: attachedTo,
 		IndexListens:  listensAt,
 	} {
-		if g.indexed[name] || name == IndexListens && !g.Guarded.Guards() {
+		if g.indexed[name] || name == IndexListens && !g.Guarded.Guards(guard.Listeners()...) {
 			continue
 		}
 		err := g.indexer.IndexField(ctx, &gatewayv1.ListenerSet{}, name, func(obj client.Object) []string {

@@ -174,7 +174,7 @@ func (g *Gateways) Letting(ctx context.Context, key types.NamespacedName, namesp
 func (g *Gateways) Listens(
 	ctx context.Context, ledger *claim.Ledger, class *v1beta1.StreamIngressClass, at claim.Coordinate,
 ) (*v1beta1.EdgeClaim, error) {
-	if class.Spec.Gateway == nil || !g.Guarded.Guards() {
+	if class.Spec.Gateway == nil || !g.Guarded.Guards(guard.Listeners()...) {
 		return nil, nil
 	}
 	scopes := []types.NamespacedName{keyOf(*class.Spec.Gateway)}

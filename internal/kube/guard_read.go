@@ -14,17 +14,17 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
-// Guard has the listeners of others guarded: the Gateway API is read from now on.
+// Guard has what others open guarded: the Gateway API is read from now on, if that concerns it.
 func (g *Gateways) Guard(actions guard.Actions) {
 	g.Guarded = actions
-	if actions.Guards() {
+	if actions.Guards(guard.Listeners()...) {
 		g.Ask()
 	}
 }
 
 // CheckRead is a check of readiness: whether all is read of what guarded kinds are decided by.
 func (g *Gateways) CheckRead(req *http.Request) error {
-	if !g.Guarded.Guards() {
+	if !g.Guarded.Guards(guard.Listeners()...) {
 		return nil
 	}
 	err := g.Read(req.Context())
@@ -75,7 +75,7 @@ func (g *Gateways) followed(ctx context.Context) error {
 
 // Start reads what guarded kinds are decided by as soon as they are installed, until the context ends.
 func (g *Gateways) Start(ctx context.Context) error {
-	if !g.Guarded.Guards() {
+	if !g.Guarded.Guards(guard.Listeners()...) {
 		return nil
 	}
 	for {

@@ -18,7 +18,7 @@ import (
 // listenerWants says whether a Gateway or a ListenerSet that holds a point of a Gateway is there, and listens at it. Nobody wants any while
 // listeners are not guarded.
 func (s *holderReading) listenerWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
-	if !s.view.Gateways.Guarded.Guards() {
+	if !s.view.Gateways.Guarded.Guards(guard.Listeners()...) {
 		return seen, nil
 	}
 	if at.IsHosts() {
@@ -95,7 +95,7 @@ func enqueueHosts(q claimQueue, at claim.Coordinate) {
 // enqueueGuarded asks for a look at the claims of all who listen on Gateways, those of a namespace, or of all for "": which Gateway lets
 // them attach, and with which others that is at an address, has changed.
 func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, add func(claimRequest)) {
-	if !r.View.Gateways.Guarded.Guards() {
+	if !r.View.Gateways.Guarded.Guards(guard.Listeners()...) {
 		return
 	}
 	var claims v1beta1.EdgeClaimList

@@ -26,13 +26,19 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// Setup adds the reconciler of Gateways to the manager, if listeners are guarded.
+// Setup adds the reconcilers of what is guarded to the manager.
 func Setup(mgr manager.Manager, a access.Access) error {
-	if !a.View.Gateways.Guarded.Guards() {
+	lost := &losses{}
+	defer registerMetrics(lost)
+	return setupListeners(mgr, a, lost)
+}
+
+// setupListeners adds the reconciler of Gateways, if listeners are guarded.
+func setupListeners(mgr manager.Manager, a access.Access, lost *losses) error {
+	if !a.View.Gateways.Guarded.Guards(guard.Listeners()...) {
 		return nil
 	}
-	r := &gatewayReconciler{Access: a, losers: newLosers()}
-	registerMetrics(r.losers)
+	r := &gatewayReconciler{Access: a, losers: lost.of(guard.Listeners()...)}
 	return builder.ControllerManagedBy(mgr).Named("guard").
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onGateway(), watch.Nobody)).
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onListenerSet(), r.everyGateway)).

@@ -21,32 +21,46 @@ import (
 // are told again.
 type losers struct {
 	mu sync.Mutex
-	// on are the losers on a Gateway, with what they were told.
+	// kinds are those of the losers, all of them.
+	kinds []guard.Kind
+	// on are the losers in one place, a Gateway for example, with what they were told.
 	on map[types.NamespacedName]map[types.UID]told
+}
+
+// losses are the losers of all that is guarded.
+type losses []*losers
+
+// of adds losers of some kinds.
+func (l *losses) of(kinds ...guard.Kind) *losers {
+	*l = append(*l, newLosers(kinds...))
+	return (*l)[len(*l)-1]
 }
 
 type told struct {
 	// text is what they are told, and key what that is about: ages and places in a list change no more than the words.
 	text, key string
-	listeners int
-	kind      guard.Kind
+	// points is how many of the object's have been lost.
+	points int
+	kind   guard.Kind
 }
 
-func newLosers() *losers { return &losers{on: map[types.NamespacedName]map[types.UID]told{}} }
+func newLosers(kinds ...guard.Kind) *losers {
+	return &losers{kinds: kinds, on: map[types.NamespacedName]map[types.UID]told{}}
+}
 
-// are says who has lost on a Gateway, and returns those who have yet to be told so.
-func (l *losers) are(gateway types.NamespacedName, now map[types.UID]told) (fresh []types.UID) {
+// are says who has lost in a place, and returns those who have yet to be told so.
+func (l *losers) are(place types.NamespacedName, now map[types.UID]told) (fresh []types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uid, t := range now {
-		if l.on[gateway][uid].key != t.key {
+		if l.on[place][uid].key != t.key {
 			fresh = append(fresh, uid)
 		}
 	}
 	if len(now) == 0 {
-		delete(l.on, gateway)
+		delete(l.on, place)
 	} else {
-		l.on[gateway] = now
+		l.on[place] = now
 	}
 	slices.Sort(fresh)
 	return fresh
@@ -59,14 +73,17 @@ func (l *losers) any() bool {
 	return len(l.on) > 0
 }
 
-// count counts the listeners that have lost, by the kind of their objects.
+// count counts the points that have been lost, by the kind of the objects.
 func (l *losers) count() map[guard.Kind]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts := map[guard.Kind]int{guard.Gateway: 0, guard.ListenerSet: 0}
+	counts := map[guard.Kind]int{}
+	for _, kind := range l.kinds {
+		counts[kind] = 0
+	}
 	for _, on := range l.on {
 		for _, t := range on {
-			counts[t.kind] += t.listeners
+			counts[t.kind] += t.points
 		}
 	}
 	return counts
@@ -77,14 +94,14 @@ func (r *gatewayReconciler) tell(gateway types.NamespacedName, lost []guard.Loss
 	now, who := map[types.UID]told{}, map[types.UID]guard.Opener{}
 	for _, loss := range lost {
 		t := now[loss.Opener.UID]
-		if t.listeners == 0 {
+		if t.points == 0 {
 			t.kind = loss.Opener.Kind
 		} else {
 			t.text += "; "
 		}
 		t.text += loss.String()
 		t.key += loss.Key() + "\n"
-		t.listeners++
+		t.points++
 		now[loss.Opener.UID], who[loss.Opener.UID] = t, loss.Opener
 	}
 	for _, uid := range r.losers.are(gateway, now) {
@@ -105,26 +122,28 @@ func objectOf(o guard.Opener) client.Object {
 
 var (
 	conflictsDesc = prometheus.NewDesc("portcullis_guard_conflicts",
-		"Listeners that stand where somebody else has the point, by the kind of their object: what admission would have refused, and came in "+
+		"Points at which somebody stands though somebody else has them, by the kind of the object: what admission would have refused, and came in "+
 			"while it was away, by a change of something else, or before it was guarded. From the replica that leads.", []string{"kind"}, nil)
 
 	registerOnce sync.Once
 )
 
 // registerMetrics registers the metrics of the guard.
-func registerMetrics(l *losers) {
+func registerMetrics(l *losses) {
 	registerOnce.Do(func() { metrics.Registry.MustRegister(conflictCounts{l}) })
 }
 
-// conflictCounts counts the listeners of losers.
-type conflictCounts struct{ losers *losers }
+// conflictCounts counts what has been lost.
+type conflictCounts struct{ losses *losses }
 
 // Describe implements prometheus.Collector.
 func (conflictCounts) Describe(descs chan<- *prometheus.Desc) { descs <- conflictsDesc }
 
 // Collect implements prometheus.Collector.
 func (c conflictCounts) Collect(out chan<- prometheus.Metric) {
-	for kind, n := range c.losers.count() {
-		out <- prometheus.MustNewConstMetric(conflictsDesc, prometheus.GaugeValue, float64(n), string(kind))
+	for _, losers := range *c.losses {
+		for kind, n := range losers.count() {
+			out <- prometheus.MustNewConstMetric(conflictsDesc, prometheus.GaugeValue, float64(n), string(kind))
+		}
 	}
 }
