@@ -89,6 +89,9 @@ func (v listenerGuard) answer(
 	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, guardPatience))
 	defer cancel()
 	what := schema.GroupKind{Group: gatewayv1.GroupName, Kind: string(kind)}
+	if kind == guard.ExternalIPs {
+		what = serviceKind
+	}
 	if action == guard.Warn {
 		return warned(ctx, what, decide)
 	}

@@ -67,6 +67,11 @@ type EdgeClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	ClassName string `json:"className,omitempty"`
 
+	// externalIP says that the holder, a Service, has the port of the address by naming it in spec.externalIPs, and was not given it as
+	// a load balancer. Absent where it was given it, whether it names it or not.
+	// +optional
+	ExternalIP bool `json:"externalIP,omitempty"`
+
 	// routeNamespaces are where Portcullis has written, or is about to write, a route to the stream that holds the point, or to one
 	// that held it: what is written there is found, and taken out again, by this alone. Absent where the class has no Gateway.
 	// +optional

@@ -27,6 +27,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/certs"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers"
 	"jeffthecoder.xyz/portcullis/webhooks"
@@ -160,6 +161,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	view.Ingresses.Expose(exposing)
 	view.Gateways.IndexBy(mgr.GetFieldIndexer())
 	view.Gateways.Guard(o.guard)
+	view.ExternalIPs.Guarded = o.guard.Guards(guard.ExternalIPs)
 	view.LoadBalancers.Options = o.loadBalancers
 	view.Streams.Domain = o.clusterDomain
 	if view.Endpoints, err = kube.NewEndpoints(mgr); err != nil {

@@ -149,7 +149,7 @@ func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
 func ClassConflict(
 	facts Facts, class *v1beta1.StreamIngressClass, ip netip.Addr, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	text := refusal.Held(held, isLeaving(facts, claim.HolderOf(held)), graceLeft)
+	text := refusal.Held(held, isLeaving(facts, held), graceLeft)
 	if len(class.Spec.AddressPool.Addresses) > 0 {
 		text += "; choose another, or leave the addresses out to be given one"
 	}

@@ -83,7 +83,7 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 func Conflict(
 	facts Facts, s *Subject, allocation Allocation, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	text := refusal.Held(held, isLeaving(facts, claim.HolderOf(held)), graceLeft)
+	text := refusal.Held(held, isLeaving(facts, held), graceLeft)
 	if at.Port() == 0 {
 		return refusal.One(v1beta1.ReasonAddressConflict,
 			refusal.Duplicate(s.AddressesPath, at.Address().String(), text+s.instead(facts, allocation)))
@@ -102,15 +102,20 @@ func Conflict(
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(path, at.Point(), text+where))
 }
 
-// isLeaving says whether a Service that holds a point is gone, and no class names it, or is no load balancer any longer.
-func isLeaving(facts Facts, holder claim.Holder) bool {
-	if !holder.IsService() {
+// isLeaving says whether a Service that holds a point is gone, and no class names it, or is no load balancer any longer, and does not name
+// the address itself. Of one that was never given the point, only that counts.
+func isLeaving(facts Facts, held *v1beta1.EdgeClaim) bool {
+	holder := claim.HolderOf(held)
+	if !holder.IsService() || held.CreationTimestamp.IsZero() {
 		return false
 	}
-	if svc := facts.Service(holder.Key()); svc != nil {
-		return svc.Spec.Type != corev1.ServiceTypeLoadBalancer
+	svc := facts.Service(holder.Key())
+	if svc == nil {
+		return held.Spec.ExternalIP || !slices.Contains(facts.Fronts(), holder.Key())
 	}
-	return !slices.Contains(facts.Fronts(), holder.Key())
+	at, err := claim.Of(held)
+	named := err == nil && loadbalancer.NamesPoint(svc, at)
+	return !named && (held.Spec.ExternalIP || svc.Spec.Type != corev1.ServiceTypeLoadBalancer)
 }
 
 // instead names an address that is free. One that is not asked for can't be left out.

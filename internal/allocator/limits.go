@@ -78,7 +78,7 @@ func (a *allocator) poolLimit(allocations []Allocation, fronts []types.Namespace
 	}
 	leaving := max(of.Own-of.Wanted, 0)
 	for _, c := range claims {
-		if holder := claim.HolderOf(c); holder != a.Holder() && isLeaving(a.facts, holder) {
+		if holder := claim.HolderOf(c); holder != a.Holder() && isLeaving(a.facts, c) {
 			leaving++
 		}
 	}

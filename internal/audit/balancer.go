@@ -8,6 +8,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
 // balancer is a Service of type LoadBalancer.
@@ -21,8 +22,13 @@ type balancer struct {
 	ours bool
 }
 
-// AddLoadBalancer adds a Service; one of another type adds nothing.
+// AddLoadBalancer adds a Service; one of another type adds the addresses that it names itself.
 func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
+	for _, ip := range loadbalancer.ExternalIPs(svc) {
+		for _, at := range loadbalancer.ExternalPoints(svc, ip) {
+			f.note(claim.ServiceHolder(svc.Namespace, svc.Name), at)
+		}
+	}
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return
 	}

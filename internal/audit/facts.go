@@ -300,7 +300,7 @@ func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	}
 	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {
-		return absent || f.balancers[c.holder].asks(at)
+		return absent || c.asked && c.holder.IsService() || f.balancers[c.holder].asks(at)
 	}
 	return absent || f.unread[c.holder] || c.asked
 }

@@ -101,6 +101,9 @@ type Claimant struct {
 	Generation int64
 	// ClassName is the class for whose proxy a Service claims the point, empty where it is for itself, or any.
 	ClassName string
+	// ExternalIP says that a Service claims the port of an address because it names that in spec.externalIPs. A claim that it has been
+	// given, or is given later, does not say so.
+	ExternalIP bool
 	// Adopts is the foreign entry that a stream takes over with the point, from whatever holds the claim on it that is no
 	// stream; nil for none.
 	Adopts *v1beta1.AdoptedEntry
@@ -111,17 +114,18 @@ func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
 	return mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream()
 }
 
-// isNoted says whether a claim of the claimant says for which class it is.
+// isNoted says whether a claim of the claimant says for which class it is, and whether it is for an external IP alone.
 func (c Claimant) isNoted(in *v1beta1.EdgeClaim) bool {
-	return c.ClassName == "" || c.ClassName == in.Spec.ClassName
+	return (c.ClassName == "" || c.ClassName == in.Spec.ClassName) && (c.ExternalIP || !in.Spec.ExternalIP)
 }
 
 // having is a claim that somebody has, the claimant or another, when the claimant has it.
 func (c Claimant) having(found *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 	next := found.DeepCopy()
 	if HolderOf(found) != c.Holder {
-		next.Spec.Adopted, next.Spec.ClassName = c.Adopts, ""
+		next.Spec.Adopted, next.Spec.ClassName, next.Spec.ExternalIP = c.Adopts, "", c.ExternalIP
 	}
+	next.Spec.ExternalIP = next.Spec.ExternalIP && c.ExternalIP
 	next.Spec.Holder, next.Spec.HeldBy = c.spec(), c.String()
 	next.Spec.ClassName = cmp.Or(c.ClassName, next.Spec.ClassName)
 	return next

@@ -71,7 +71,8 @@ func New(at Coordinate, by Claimant) *v1beta1.EdgeClaim {
 	return &v1beta1.EdgeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Name()},
 		Spec: v1beta1.EdgeClaimSpec{
-			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), ClassName: by.ClassName, Adopted: by.Adopts,
+			Scope: at.Scope(), Point: at.Point(), Holder: by.spec(), HeldBy: by.String(), ClassName: by.ClassName,
+			ExternalIP: by.ExternalIP, Adopted: by.Adopts,
 		},
 	}
 }

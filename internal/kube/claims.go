@@ -32,7 +32,8 @@ type Claims struct {
 	gateways   *Gateways
 }
 
-// Held lists the points that a holder has claims on, in ascending order.
+// Held lists the points that a holder has claims on, in ascending order, but for those that a Service has by naming them alone: what it
+// is given as a load balancer does not follow from these.
 func (c *Claims) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
 	claims, err := c.Of(ctx, by)
 	return coordinates(claims), err
@@ -44,11 +45,11 @@ func (c *Claims) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordin
 	return coordinates(ofHolder(claims, by)), err
 }
 
-// coordinates are those of claims that can be read, in order.
+// coordinates are those of claims that can be read, and that are not for external IPs alone, in order.
 func coordinates(claims []*v1beta1.EdgeClaim) []claim.Coordinate {
 	var held []claim.Coordinate
 	for _, c := range claims {
-		if at, err := claim.Of(c); err == nil {
+		if at, err := claim.Of(c); err == nil && !c.Spec.ExternalIP {
 			held = append(held, at)
 		}
 	}

@@ -36,6 +36,7 @@ type Facts struct {
 	fronts     answers[struct{}, []types.NamespacedName]
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
 	standing   answers[types.NamespacedName, Standing]
+	naming     answers[netip.Addr, []*corev1.Service]
 	pools      *addresspool.Book
 }
 
@@ -62,10 +63,11 @@ type features struct {
 	http          Exposing
 	loadBalancers loadBalancerReader
 	guard         guardReader
+	external      externalReader
 }
 
 func (v *View) features() features {
-	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers, v.Gateways}
+	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers, v.Gateways, v.ExternalIPs}
 }
 
 // claimReader answers what is asked of several claims.

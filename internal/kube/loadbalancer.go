@@ -37,6 +37,9 @@ func AddLoadBalancerIndexes(ctx context.Context, indexer client.FieldIndexer, o 
 	if err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexOurLoadBalancers, err)
 	}
+	if err := addExternalIPIndex(ctx, indexer); err != nil {
+		return err
+	}
 	return addNodeIndexes(ctx, indexer)
 }
 

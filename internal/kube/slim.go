@@ -114,7 +114,7 @@ func slimService(obj any) (any, error) {
 	if svc.Labels = labelOfClass(before.Labels); svc.Labels != nil {
 		svc.ManagedFields = applied(&before)
 	}
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer || len(svc.Spec.ExternalIPs) > 0 { // pools select by them
 		svc.Labels = someLabels(before.Labels)
 	}
 	s, allocates := &svc.Spec, svc.Spec.AllocateLoadBalancerNodePorts
@@ -123,6 +123,7 @@ func slimService(obj any) (any, error) {
 		ClusterIP: s.ClusterIP, ClusterIPs: s.ClusterIPs, IPFamilies: s.IPFamilies, IPFamilyPolicy: s.IPFamilyPolicy,
 		LoadBalancerClass: s.LoadBalancerClass, LoadBalancerIP: cut(s.LoadBalancerIP, loadbalancer.MaxLength),
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy, HealthCheckNodePort: s.HealthCheckNodePort,
+		ExternalIPs: loadbalancer.SlimExternalIPs(s.ExternalIPs),
 	}
 	if isStreamService(svc) {
 		svc.ManagedFields = applied(&before)

@@ -28,6 +28,7 @@ type View struct {
 	Consents      *Consents
 	Ingresses     *Ingresses
 	LoadBalancers *LoadBalancers
+	ExternalIPs   *ExternalIPs
 	Pods          *Pods
 	// Endpoints knows where the Services of streams lead to. It is nil where nothing asks for that.
 	Endpoints *Endpoints
@@ -62,6 +63,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		Consents:      newConsents(cached),
 		Ingresses:     &Ingresses{objects: o},
 		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses},
+		ExternalIPs:   &ExternalIPs{objects: o},
 		Pods:          &Pods{objects: o},
 		grants:        newGrantLooks(), warm: warm,
 	}, nil

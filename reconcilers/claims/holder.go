@@ -22,7 +22,7 @@ type holderReading struct {
 	view   *kube.View
 	reader client.Reader
 	holder claim.Holder
-	// held are the points of its claims, in ascending order.
+	// held are the points of its claims, but for those that are for external IPs alone, in ascending order.
 	held []claim.Coordinate
 	// stream, service and ingress are the objects of the holder's name that its claims may be about, nil for none.
 	stream  *v1beta1.StreamIngress
@@ -42,7 +42,7 @@ func (r *claimReconciler) readHolder(
 ) (*holderReading, error) {
 	s := &holderReading{view: r.View, reader: reader, holder: holder}
 	for _, c := range claims {
-		if at, err := claim.Of(c); err == nil {
+		if at, err := claim.Of(c); err == nil && !c.Spec.ExternalIP {
 			s.held = append(s.held, at)
 		}
 	}

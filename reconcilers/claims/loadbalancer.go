@@ -38,6 +38,10 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 		return claim.HolderState{Exists: stays, Wants: stays}, nil
 	}
 	seen := claim.HolderState{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	if s.view.ExternalIPs.Guarded && loadbalancer.NamesPoint(s.service, at) {
+		seen.Wants = true
+		return seen, nil
+	}
 	held := loadbalancer.Own(s.held)
 	if !s.view.LoadBalancers.IsOurs(s.service) {
 		seen.Wants = loadbalancer.Lists(s.service, held, at)

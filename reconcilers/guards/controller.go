@@ -1,5 +1,5 @@
-// Package guards enters into the ledger what others listen on at Gateways, and tells those who stand where somebody else has the point. It
-// writes to none of them.
+// Package guards enters into the ledger what others listen on at Gateways, and which addresses their Services name, and tells those who stand
+// where somebody else has the point. It writes to none of them.
 package guards
 
 import (
@@ -30,7 +30,7 @@ import (
 func Setup(mgr manager.Manager, a access.Access) error {
 	lost := &losses{}
 	defer registerMetrics(lost)
-	return setupListeners(mgr, a, lost)
+	return errors.Join(setupListeners(mgr, a, lost), setupExternalIPs(mgr, a, lost))
 }
 
 // setupListeners adds the reconciler of Gateways, if listeners are guarded.

@@ -1,0 +1,193 @@
+package allocator
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// ExternalFacts are what the rules for external IPs see of the cluster.
+type ExternalFacts interface {
+	Facts
+	// Naming are the Services that name an address in spec.externalIPs.
+	Naming(ip netip.Addr) []*corev1.Service
+}
+
+// External judges a Service, a new one (before is nil) or the change of one, by the addresses that it names in spec.externalIPs: it may
+// name those that a pool gives to it, port by port, whatever the pool's sharing. points are those that it comes to have, for the ledger
+// to tell whether they are free. What it has already is not judged. graceLeft says how long a claim is kept if its holder is gone.
+func External(
+	facts ExternalFacts, before, svc *corev1.Service, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) (points []claim.Coordinate, problems refusal.Problems) {
+	e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
+	if before != nil {
+		e.before = before
+	}
+	for i, ip := range loadbalancer.ExternalIPs(svc) {
+		points = append(points, e.newAt(ip)...)
+		if len(e.newAt(ip)) > 0 && len(problems) < mostProblems {
+			problems = append(problems, e.judge(i, ip)...)
+		}
+	}
+	switch over := e.tooMuch(); {
+	case svc.DeletionTimestamp != nil && len(points) > 0:
+		return nil, refusal.Problems{refusal.BeingDeleted(loadbalancer.ExternalIPsPath)}
+	case over != nil && len(points) > 0:
+		return nil, refusal.One(v1beta1.ReasonTooManyPorts, over)
+	case len(problems) > 0:
+		return nil, problems
+	}
+	return points, nil
+}
+
+// mostProblems is how many addresses a refusal speaks of: to find out more takes a time that a request could be made to have.
+const mostProblems = 8
+
+// external is one look at the addresses that a Service names.
+type external struct {
+	facts ExternalFacts
+	svc   *corev1.Service
+	// before is what is stored of it, nil for nothing.
+	before    *corev1.Service
+	graceLeft func(*v1beta1.EdgeClaim) time.Duration
+	pools     []*addresspool.Pool
+	// beside are the addresses that have been judged.
+	beside []Allocation
+}
+
+// newAt are the points of an address that the Service has not been stored with.
+func (e *external) newAt(ip netip.Addr) []claim.Coordinate {
+	return slices.DeleteFunc(loadbalancer.ExternalPoints(e.svc, ip), func(at claim.Coordinate) bool {
+		return e.before != nil && loadbalancer.NamesPoint(e.before, at)
+	})
+}
+
+// tooMuch says that a Service names more addresses, or has more ports at them, than one gets.
+func (e *external) tooMuch() *field.Error {
+	if n := len(e.svc.Spec.ExternalIPs); n > loadbalancer.MaxExternalIPs {
+		return &field.Error{Type: field.ErrorTypeTooMany, Field: loadbalancer.ExternalIPsPath.String(), BadValue: n,
+			Detail: fmt.Sprintf("a Service may name at most %d addresses: spread them over several Services", loadbalancer.MaxExternalIPs)}
+	}
+	n, most := len(e.svc.Spec.ExternalIPs)*len(e.svc.Spec.Ports), e.facts.MaxPorts()
+	if most == 0 || n <= most {
+		return nil
+	}
+	return &field.Error{Type: field.ErrorTypeTooMany, Field: loadbalancer.ExternalIPsPath.String(), BadValue: n,
+		Detail: fmt.Sprintf("a Service gets at most %d ports of addresses that it names, all of these together: "+
+			"spread them over several Services", most)}
+}
+
+// judge says what is wrong with one of the addresses.
+func (e *external) judge(i int, ip netip.Addr) refusal.Problems {
+	path := loadbalancer.ExternalIPsPath.Index(i)
+	pool := e.poolOf(ip)
+	if pool == nil {
+		return refusal.One(v1beta1.ReasonAddressNotInPool, field.Forbidden(path, e.ungiven(ip)))
+	}
+	asked, _ := loadbalancer.Read(e.svc)
+	request := loadbalancer.Request{Addresses: []netip.Addr{ip}, AddressesPath: path, Ports: asked.Ports}
+	a := &allocator{
+		facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc, Request: request, Held: e.has(ip)},
+	}
+	allocation := AddressAllocation(pool, ip, v1beta1.SharingPorts, request.Ports)
+	if over := a.limits(e.beside, allocation); len(over) > 0 {
+		return over
+	}
+	e.beside = append(e.beside, allocation)
+	for _, at := range e.newAt(ip) {
+		if held := e.heldByOther(a, at); held != nil {
+			return e.conflict(path, pool, at, held)
+		}
+	}
+	return nil
+}
+
+// poolOf is the pool that gives an address to the Service, nil for none.
+func (e *external) poolOf(ip netip.Addr) *addresspool.Pool {
+	i := slices.IndexFunc(e.pools, func(p *addresspool.Pool) bool {
+		return p.SourceOrDefault() == v1beta1.SourceAddresses && p.Set.Contains(ip)
+	})
+	if i < 0 {
+		return nil
+	}
+	return e.pools[i]
+}
+
+// ungiven says which addresses the Service may name in place of one that it may not.
+func (e *external) ungiven(ip netip.Addr) string {
+	text := fmt.Sprintf("no AddressPool gives %s to a Service like this in namespace %q", ip, e.svc.Namespace)
+	have := slices.DeleteFunc(slices.Clone(e.pools), func(p *addresspool.Pool) bool { return p.SourceOrDefault() != v1beta1.SourceAddresses })
+	if len(have) == 0 {
+		return text + ", nor any other: a pool has to say so by its namespaceSelector and serviceSelector"
+	}
+	return text + "; it may name those of " + poolNames(have)
+}
+
+// has are the points of an address that the Service has: those that it has been stored with, and those that it has claims on.
+func (e *external) has(ip netip.Addr) (held []claim.Coordinate) {
+	for _, at := range loadbalancer.ExternalPoints(e.svc, ip) {
+		c := e.facts.Claim(at.Name())
+		if e.before != nil && loadbalancer.NamesPoint(e.before, at) || c != nil && claim.HolderOf(c) == claim.ServiceHolder(e.svc.Namespace, e.svc.Name) {
+			held = append(held, at)
+		}
+	}
+	return held
+}
+
+// heldByOther is the claim of somebody else on a point, or on what it can't be had beside, or what stands there without one; nil for none.
+func (e *external) heldByOther(a *allocator, at claim.Coordinate) *v1beta1.EdgeClaim {
+	if held := a.heldByOther(at); held != nil {
+		return held
+	}
+	for _, other := range e.facts.Naming(at.Address()) {
+		by := ExternalClaimant(other)
+		if by.Holder != a.Holder() && loadbalancer.NamesPoint(other, at) && e.facts.Claim(at.Name()) == nil {
+			return claim.New(at, by)
+		}
+	}
+	return nil
+}
+
+// conflict says who has a port of an address that the Service names.
+func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.Coordinate, held *v1beta1.EdgeClaim) refusal.Problems {
+	text := fmt.Sprintf("port %s there is %s", at.Point(), refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
+	if on, err := claim.Of(held); err == nil && on.Port() == 0 {
+		text = fmt.Sprintf("all of it is %s", refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
+	}
+	points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
+	text += "; choose another port"
+	if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
+		text += fmt.Sprintf(", or another address: free in AddressPool %s is %s", pool.Name, ip)
+	}
+	return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(path, at.Address().String(), text))
+}
+
+// ExternalConflict tells a Service that a point which it names is held, which was found out as it was claimed.
+func ExternalConflict(
+	facts ExternalFacts, svc *corev1.Service, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) refusal.Problems {
+	e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
+	pool := e.poolOf(at.Address())
+	if pool == nil { // as it was a moment ago
+		pool = &addresspool.Pool{}
+	}
+	i := max(slices.Index(loadbalancer.ExternalIPs(svc), at.Address()), 0)
+	return e.conflict(loadbalancer.ExternalIPsPath.Index(i), pool, at, held)
+}
+
+// ExternalClaimant is a stored Service as it claims what it names.
+func ExternalClaimant(svc *corev1.Service) claim.Claimant {
+	return claim.Claimant{
+		Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion), ExternalIP: true,
+	}
+}

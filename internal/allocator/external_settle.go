@@ -1,0 +1,88 @@
+package allocator
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// ExternalEntry is a port of an address that a Service has by naming that, and that the ledger is to say so of.
+type ExternalEntry struct {
+	By claim.Claimant
+	At claim.Coordinate
+}
+
+// ExternalLoss is what is wrong with an address that a stored Service names: kube-proxy forwards its ports there all the same.
+type ExternalLoss struct {
+	Service *corev1.Service
+	// Reason and Text say what it is. Key says whether two losses are the same to whom they are told.
+	Reason, Text, Key string
+	// At is the point that somebody else has, zero where it is not about one. Claimed says that the Service has a claim on it, beside which
+	// the other one can't be; see claim.Ledger.Confirm.
+	At      claim.Coordinate
+	Claimed bool
+}
+
+// SettleExternal says what is to be entered of the Services that name an address, and what is wrong with any. What is claimed stays
+// claimed; of two that have a port, the older one has it, then the first by name. A claim that is about to be released is nobody's loss.
+// An address that no pool gives to a Service is the Service's in the ledger, too: it has the traffic, and nobody is to be given it beside.
+func SettleExternal(
+	facts ExternalFacts, ip netip.Addr, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) (enter []ExternalEntry, lost []ExternalLoss) {
+	planned := map[claim.Coordinate]*v1beta1.EdgeClaim{}
+	naming := slices.Clone(facts.Naming(ip))
+	slices.SortFunc(naming, compareNaming)
+	for _, svc := range naming {
+		e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
+		path := loadbalancer.ExternalIPsPath.Index(max(slices.Index(loadbalancer.ExternalIPs(svc), ip), 0)).String()
+		if over := e.tooMuch(); over != nil {
+			lost = append(lost, ExternalLoss{Service: svc, Reason: v1beta1.ReasonTooManyPorts, Text: over.Error(), Key: over.Field})
+			continue
+		}
+		if e.poolOf(ip) == nil {
+			lost = append(lost, ExternalLoss{
+				Service: svc, Reason: v1beta1.ReasonAddressNotInPool, Text: path + ": " + e.ungiven(ip), Key: "pool " + ip.String(),
+			})
+		}
+		for _, at := range loadbalancer.ExternalPoints(svc, ip) {
+			held := e.holds(at)
+			if held == nil {
+				held = planned[at]
+			}
+			own := facts.Claim(at.Name())
+			claimed := own != nil && claim.HolderOf(own) == claim.ServiceHolder(svc.Namespace, svc.Name)
+			switch {
+			case held == nil && !claimed:
+				by := ExternalClaimant(svc)
+				enter, planned[at] = append(enter, ExternalEntry{By: by, At: at}), claim.New(at, by)
+			case held != nil && !isLeaving(facts, held):
+				text := fmt.Sprintf("%s: port %s of %s is %s", path, at.Point(), ip, refusal.Held(held, false, 0))
+				lost = append(lost, ExternalLoss{
+					Service: svc, Reason: v1beta1.ReasonAddressConflict, Text: text, Key: at.String() + " " + held.Spec.HeldBy, At: at, Claimed: claimed,
+				})
+			}
+		}
+	}
+	return enter, lost
+}
+
+// holds is the claim of somebody else beside which the Service can't have a point, nil for none.
+func (e *external) holds(at claim.Coordinate) *v1beta1.EdgeClaim {
+	a := &allocator{facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc}}
+	return a.heldByOther(at)
+}
+
+// compareNaming compares Services that name one address by which of them has it, where the ledger does not say: the older, then by name.
+func compareNaming(a, b *corev1.Service) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,84 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/internal/allocator"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+)
+
+// indexExternalIP finds Services by the addresses that they name in spec.externalIPs, and all that name any under anyExternalIP.
+const (
+	indexExternalIP = "externalIP"
+	anyExternalIP   = "any"
+)
+
+func addExternalIPIndex(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &corev1.Service{}, indexExternalIP, func(obj client.Object) (keys []string) {
+		for _, ip := range loadbalancer.ExternalIPs(obj.(*corev1.Service)) {
+			if ip.IsValid() {
+				keys = append(keys, ip.String())
+			}
+		}
+		if len(keys) > 0 {
+			keys = append(keys, anyExternalIP)
+		}
+		return keys
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Services by %s: %w", indexExternalIP, err)
+	}
+	return nil
+}
+
+// ExternalIPs reads the Services that name addresses in spec.externalIPs.
+type ExternalIPs struct {
+	objects *objects
+	// Guarded says whether they are guarded: while not, nobody has an address by naming it.
+	Guarded bool
+}
+
+// Naming are the Services that name an address.
+func (e *ExternalIPs) Naming(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error) {
+	return e.by(ctx, ip.String())
+}
+
+// Named are the addresses that Services name.
+func (e *ExternalIPs) Named(ctx context.Context) (map[netip.Addr]bool, error) {
+	services, err := e.by(ctx, anyExternalIP)
+	named := map[netip.Addr]bool{}
+	for _, svc := range services {
+		for _, ip := range loadbalancer.ExternalIPs(svc) {
+			named[ip] = true
+		}
+	}
+	delete(named, netip.Addr{})
+	return named, err
+}
+
+func (e *ExternalIPs) by(ctx context.Context, key string) ([]*corev1.Service, error) {
+	var list corev1.ServiceList
+	err := e.objects.Reader.List(ctx, &list, client.MatchingFields{indexExternalIP: key})
+	services := make([]*corev1.Service, 0, len(list.Items))
+	for i := range list.Items {
+		services = append(services, &list.Items[i])
+	}
+	return services, err
+}
+
+// externalReader answers what is asked of external IPs.
+type externalReader interface {
+	Naming(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error)
+}
+
+var _ allocator.ExternalFacts = &Facts{}
+
+// Naming are the Services that name an address in spec.externalIPs.
+func (f *Facts) Naming(ip netip.Addr) []*corev1.Service {
+	return f.naming.of(f, ip, f.ask.external.Naming)
+}

@@ -1,0 +1,207 @@
+package guards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// setupExternalIPs adds the reconciler of addresses that Services name, if they are guarded.
+func setupExternalIPs(mgr manager.Manager, a access.Access, lost *losses) error {
+	if !a.View.ExternalIPs.Guarded {
+		return nil
+	}
+	r := &externalIPReconciler{Access: a, losers: lost.of(guard.ExternalIPs)}
+	return builder.ControllerManagedBy(mgr).Named("guard-external-ips").
+		Watches(&corev1.Service{}, r.onService()).
+		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		WatchesRawSource(watch.OnPools(a.View, r.everyAddress)).
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.addressesIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		Complete(watch.Guarded(a.View, a.Kinds, r))
+}
+
+// externalIPReconciler looks at all Services that name an address in spec.externalIPs.
+type externalIPReconciler struct {
+	access.Access
+	losers *losers
+}
+
+// Reconcile enters into the ledger what Services have at an address by naming it, and tells those who name one that is not theirs.
+func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ip, err := netip.ParseAddr(req.Name)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	var lost []allocator.ExternalLoss
+	enter, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (enter []allocator.ExternalEntry) {
+		enter, lost = allocator.SettleExternal(f, ip, r.Ledger.GraceLeft)
+		return enter
+	})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.tell(req.NamespacedName, lost)
+	again := len(enter) > entriesAtOnce
+	if again {
+		enter = enter[:entriesAtOnce]
+	}
+	held, err := r.enter(ctx, enter)
+	confirms := false
+	for _, loss := range lost {
+		if loss.Claimed && err == nil {
+			confirms = true
+			_, err = r.Ledger.Confirm(ctx, allocator.ExternalClaimant(loss.Service), loss.At)
+		}
+	}
+	switch {
+	case again || held: // what was found to be held is somebody's loss by the next look
+		return reconcile.Result{RequeueAfter: gather}, err
+	case confirms:
+		return reconcile.Result{RequeueAfter: confirmEvery}, err
+	}
+	return reconcile.Result{}, err
+}
+
+// enter claims points for the Services that have them. held says that somebody else was faster.
+func (r *externalIPReconciler) enter(ctx context.Context, entries []allocator.ExternalEntry) (held bool, err error) {
+	errs := make([]error, len(entries))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i, e := range entries {
+		group.Go(func() error {
+			_, errs[i] = r.Ledger.Claim(ctx, e.By, nil, e.At)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own
+	for i, err := range errs {
+		if claim.IsHeld(err) {
+			held, errs[i] = true, nil
+		} else if err != nil {
+			errs[i] = fmt.Errorf("entering %s for %s: %w", entries[i].At, entries[i].By.Holder, err)
+		}
+	}
+	return held, errors.Join(errs...)
+}
+
+// tell tells those who name an address that is not theirs, by an event about the Service.
+func (r *externalIPReconciler) tell(address types.NamespacedName, lost []allocator.ExternalLoss) {
+	now, who := map[types.UID]told{}, map[types.UID]allocator.ExternalLoss{}
+	for _, loss := range lost {
+		t, known := now[loss.Service.UID]
+		if known {
+			t.text += "; "
+		} else {
+			t.kind, who[loss.Service.UID] = guard.ExternalIPs, loss
+		}
+		t.text += loss.Text
+		t.key += loss.Key + "\n"
+		t.points++
+		now[loss.Service.UID] = t
+	}
+	for _, uid := range r.losers.are(address, now) {
+		svc := who[uid].Service
+		about := &corev1.Service{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name, UID: uid},
+		}
+		text := now[uid].text + "; the nodes forward it all the same, to this Service or to the other: take the address out of spec.externalIPs"
+		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, who[uid].Reason, "Guard", text)
+	}
+}
+
+// onService looks at the addresses that a Service names, or has named.
+func (r *externalIPReconciler) onService() handler.EventHandler {
+	look := func(q watch.Queue, services ...client.Object) {
+		for _, svc := range services {
+			for _, ip := range loadbalancer.ExternalIPs(svc.(*corev1.Service)) {
+				if ip.IsValid() {
+					q.AddAfter(watch.ForName(ip.String()), gather)
+				}
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { look(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
+			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			if !sameExternalIPs(before, after) {
+				look(q, before, after)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(q, e.Object) },
+	}
+}
+
+func sameExternalIPs(a, b *corev1.Service) bool {
+	isPort := func(x, y corev1.ServicePort) bool { return x.Protocol == y.Protocol && x.Port == y.Port }
+	return a.UID == b.UID && slices.Equal(a.Spec.ExternalIPs, b.Spec.ExternalIPs) && slices.EqualFunc(a.Spec.Ports, b.Spec.Ports, isPort) &&
+		(len(a.Spec.ExternalIPs) == 0 || maps.Equal(a.Labels, b.Labels))
+}
+
+// onClaim looks at an address of which a claim is gone, or somebody else's, where anybody names it.
+func (r *externalIPReconciler) onClaim() handler.EventHandler {
+	look := func(ctx context.Context, obj client.Object, q watch.Queue) {
+		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
+		if err != nil || !at.IsAddress() {
+			return
+		}
+		if naming, err := r.View.ExternalIPs.Naming(ctx, at.Address()); err != nil || len(naming) > 0 {
+			q.AddAfter(watch.ForName(at.Address().String()), gather)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+				look(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
+	}
+}
+
+// everyAddress asks for a look at all addresses that Services name.
+func (r *externalIPReconciler) everyAddress(ctx context.Context) (requests []reconcile.Request) {
+	named, err := r.View.ExternalIPs.Named(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Services that name addresses")
+	}
+	for ip := range named {
+		requests = append(requests, watch.ForName(ip.String()))
+	}
+	return requests
+}
+
+// addressesIn asks for a look at all addresses, as pools may give others to a namespace whose labels have changed.
+func (r *externalIPReconciler) addressesIn(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.everyAddress(ctx)
+}

@@ -1,0 +1,94 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// externalIPsPath is where the API server asks about spec.externalIPs. What else Services ask for has the path of their kind.
+const externalIPsPath = "/guard-external-ips"
+
+// externalIPsGuard decides on the addresses that Services name in spec.externalIPs.
+type externalIPsGuard struct{ listenerGuard }
+
+var _ admission.Validator[*corev1.Service] = externalIPsGuard{}
+
+// ValidateCreate claims the ports of the addresses that a new Service names.
+func (v externalIPsGuard) ValidateCreate(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
+	return v.answer(ctx, guard.ExternalIPs, svc.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
+}
+
+// ValidateUpdate claims those that a Service comes to have.
+func (v externalIPsGuard) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
+	return v.answer(ctx, guard.ExternalIPs, svc.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
+}
+
+// ValidateDelete always passes.
+func (v externalIPsGuard) ValidateDelete(context.Context, *corev1.Service) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// decide judges a new Service (before is nil) or the change of one.
+func (v externalIPsGuard) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
+	if len(svc.Spec.ExternalIPs) == 0 {
+		return d, nil
+	}
+	if err := ready(v.view); err != nil {
+		return d, err
+	}
+	by := allocator.ExternalClaimant(svc)
+	if before == nil {
+		by.Generation = 0
+		if err := isNew(ctx, v.view, svc, corev1.Resource("services")); err != nil {
+			return d, err
+		}
+	} else {
+		by.Generation = claim.AfterVersion(before.ResourceVersion)
+	}
+	points, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) (points []claim.Coordinate) {
+		points, d.problems = allocator.External(f, before, svc, v.ledger.GraceLeft)
+		return points
+	})
+	if err == nil && len(d.problems) == 0 && len(points) > 0 {
+		d.problems, err = v.claim(ctx, svc, by, points)
+	}
+	if err == nil && len(d.problems) > 0 {
+		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+	}
+	return d, err
+}
+
+// claim claims points, if the action is to refuse what is held, and finds out whether it could otherwise.
+func (v externalIPsGuard) claim(
+	ctx context.Context, svc *corev1.Service, by claim.Claimant, points []claim.Coordinate,
+) (problems refusal.Problems, err error) {
+	if v.actions[guard.ExternalIPs] == guard.Warn || isDryRun(ctx) {
+		err = v.ledger.Check(ctx, by, nil, points...)
+	} else {
+		_, err = v.ledger.ReserveAll(ctx, by, points...)
+	}
+	held, ok := errors.AsType[*claim.HeldError](err)
+	if !ok {
+		return nil, err
+	}
+	problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+		return allocator.ExternalConflict(f, svc, held.At, held.Claim, v.ledger.GraceLeft)
+	})
+	if err != nil { // what else it would say is not worth that it is not said
+		problems = refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(
+			loadbalancer.ExternalIPsPath, held.At.Address().String(), refusal.Held(held.Claim, false, time.Duration(0))))
+	}
+	return problems, nil
+}
