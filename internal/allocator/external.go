@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -29,10 +30,8 @@ type ExternalFacts interface {
 func External(
 	facts ExternalFacts, before, svc *corev1.Service, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) (points []claim.Coordinate, problems refusal.Problems) {
-	e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
-	if before != nil {
-		e.before = before
-	}
+	e := newExternal(facts, svc, graceLeft)
+	e.before = before
 	for i, ip := range loadbalancer.ExternalIPs(svc) {
 		points = append(points, e.newAt(ip)...)
 		if len(e.newAt(ip)) > 0 && len(problems) < mostProblems {
@@ -63,6 +62,15 @@ type external struct {
 	pools     []*addresspool.Pool
 	// beside are the addresses that have been judged.
 	beside []Allocation
+	// isFront says that a class names the Service: its ports are those of streams, and what it names is the platform's business.
+	isFront bool
+}
+
+func newExternal(facts ExternalFacts, svc *corev1.Service, graceLeft func(*v1beta1.EdgeClaim) time.Duration) *external {
+	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+	return &external{
+		facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc), isFront: slices.Contains(facts.Fronts(), key),
+	}
 }
 
 // newAt are the points of an address that the Service has not been stored with.
@@ -74,6 +82,9 @@ func (e *external) newAt(ip netip.Addr) []claim.Coordinate {
 
 // tooMuch says that a Service names more addresses, or has more ports at them, than one gets.
 func (e *external) tooMuch() *field.Error {
+	if e.isFront {
+		return nil
+	}
 	if n := len(e.svc.Spec.ExternalIPs); n > loadbalancer.MaxExternalIPs {
 		return &field.Error{Type: field.ErrorTypeTooMany, Field: loadbalancer.ExternalIPsPath.String(), BadValue: n,
 			Detail: fmt.Sprintf("a Service may name at most %d addresses: spread them over several Services", loadbalancer.MaxExternalIPs)}
@@ -91,7 +102,10 @@ func (e *external) tooMuch() *field.Error {
 func (e *external) judge(i int, ip netip.Addr) refusal.Problems {
 	path := loadbalancer.ExternalIPsPath.Index(i)
 	pool := e.poolOf(ip)
-	if pool == nil {
+	switch {
+	case pool == nil && e.isFront && e.before != nil && slices.Contains(loadbalancer.ExternalIPs(e.before), ip):
+		pool = &addresspool.Pool{} // streams are not refused for what their proxy's Service names already
+	case pool == nil:
 		return refusal.One(v1beta1.ReasonAddressNotInPool, field.Forbidden(path, e.ungiven(ip)))
 	}
 	asked, _ := loadbalancer.Read(e.svc)
@@ -149,9 +163,11 @@ func (e *external) heldByOther(a *allocator, at claim.Coordinate) *v1beta1.EdgeC
 	if held := a.heldByOther(at); held != nil {
 		return held
 	}
+	if e.facts.Claim(at.Name()) != nil {
+		return nil
+	}
 	for _, other := range e.facts.Naming(at.Address()) {
-		by := ExternalClaimant(other)
-		if by.Holder != a.Holder() && loadbalancer.NamesPoint(other, at) && e.facts.Claim(at.Name()) == nil {
+		if by := ExternalClaimant(other); by.Holder != a.Holder() && loadbalancer.HasPort(other, at) {
 			return claim.New(at, by)
 		}
 	}
@@ -166,6 +182,9 @@ func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.C
 	}
 	points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
 	text += "; choose another port"
+	if pool.Name == "" {
+		return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(path, at.Address().String(), text))
+	}
 	if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
 		text += fmt.Sprintf(", or another address: free in AddressPool %s is %s", pool.Name, ip)
 	}
@@ -176,9 +195,9 @@ func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.C
 func ExternalConflict(
 	facts ExternalFacts, svc *corev1.Service, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
-	e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
+	e := newExternal(facts, svc, graceLeft)
 	pool := e.poolOf(at.Address())
-	if pool == nil { // as it was a moment ago
+	if pool == nil { // it stands in front of a proxy, or a pool gave it a moment ago
 		pool = &addresspool.Pool{}
 	}
 	i := max(slices.Index(loadbalancer.ExternalIPs(svc), at.Address()), 0)

@@ -42,32 +42,28 @@ func SettleExternal(
 	naming := slices.Clone(facts.Naming(ip))
 	slices.SortFunc(naming, compareNaming)
 	for _, svc := range naming {
-		e := &external{facts: facts, svc: svc, graceLeft: graceLeft, pools: Serving(facts, svc)}
+		e := newExternal(facts, svc, graceLeft)
 		path := loadbalancer.ExternalIPsPath.Index(max(slices.Index(loadbalancer.ExternalIPs(svc), ip), 0)).String()
 		if over := e.tooMuch(); over != nil {
 			lost = append(lost, ExternalLoss{Service: svc, Reason: v1beta1.ReasonTooManyPorts, Text: over.Error(), Key: over.Field})
 			continue
 		}
-		if e.poolOf(ip) == nil {
+		if e.poolOf(ip) == nil && !e.isFront {
 			lost = append(lost, ExternalLoss{
 				Service: svc, Reason: v1beta1.ReasonAddressNotInPool, Text: path + ": " + e.ungiven(ip), Key: "pool " + ip.String(),
 			})
 		}
 		for _, at := range loadbalancer.ExternalPoints(svc, ip) {
-			held := e.holds(at)
-			if held == nil {
-				held = planned[at]
-			}
-			own := facts.Claim(at.Name())
-			claimed := own != nil && claim.HolderOf(own) == claim.ServiceHolder(svc.Namespace, svc.Name)
+			held, claimed := e.standing(at)
+			held = cmp.Or(held, planned[at])
 			switch {
 			case held == nil && !claimed:
 				by := ExternalClaimant(svc)
 				enter, planned[at] = append(enter, ExternalEntry{By: by, At: at}), claim.New(at, by)
 			case held != nil && !isLeaving(facts, held):
-				text := fmt.Sprintf("%s: port %s of %s is %s", path, at.Point(), ip, refusal.Held(held, false, 0))
 				lost = append(lost, ExternalLoss{
-					Service: svc, Reason: v1beta1.ReasonAddressConflict, Text: text, Key: at.String() + " " + held.Spec.HeldBy, At: at, Claimed: claimed,
+					Service: svc, Reason: v1beta1.ReasonAddressConflict, Key: at.String() + " " + held.Spec.HeldBy, At: at, Claimed: claimed,
+					Text: fmt.Sprintf("%s: port %s of %s is %s", path, at.Point(), ip, refusal.Held(held, false, 0)),
 				})
 			}
 		}
@@ -75,10 +71,11 @@ func SettleExternal(
 	return enter, lost
 }
 
-// holds is the claim of somebody else beside which the Service can't have a point, nil for none.
-func (e *external) holds(at claim.Coordinate) *v1beta1.EdgeClaim {
+// standing is the claim of somebody else beside which the Service can't have a point, nil for none; claimed says that it has one itself.
+func (e *external) standing(at claim.Coordinate) (held *v1beta1.EdgeClaim, claimed bool) {
 	a := &allocator{facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc}}
-	return a.heldByOther(at)
+	own := e.facts.Claim(at.Name())
+	return a.heldByOther(at), own != nil && claim.HolderOf(own) == a.Holder()
 }
 
 // compareNaming compares Services that name one address by which of them has it, where the ledger does not say: the older, then by name.

@@ -15,14 +15,14 @@ func TestActions(t *testing.T) {
 		in, text string
 		want     Actions
 	}{
-		"nothing":                        {"", "", Actions{}},
-		"commas":                         {",,", "", Actions{}},
-		"one kind":                       {"Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
-		"both":                           {"ListenerSet=Warn,Gateway=Deny", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
-		"all":                            {"all=Warn", "ExternalIPs=Warn,Gateway=Warn,ListenerSet=Warn,TCPRoute=Warn,TLSRoute=Warn,UDPRoute=Warn", every(Warn, nil)},
-		"all, but for one":               {"all=Deny,ListenerSet=Warn", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
-		"one, and then all":              {"ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
-		"all, and some of them":          {"Gateway=Warn,ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Warn,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny",
+		"nothing":           {"", "", Actions{}},
+		"commas":            {",,", "", Actions{}},
+		"one kind":          {"Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
+		"both":              {"ListenerSet=Warn,Gateway=Deny", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
+		"all":               {"all=Warn", "ExternalIPs=Warn,Gateway=Warn,ListenerSet=Warn,TCPRoute=Warn,TLSRoute=Warn,UDPRoute=Warn", every(Warn, nil)},
+		"all, but for one":  {"all=Deny,ListenerSet=Warn", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"one, and then all": {"ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"all, and some of them": {"Gateway=Warn,ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Warn,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny",
 			every(Deny, Actions{Gateway: Warn, ListenerSet: Warn})},
 		"spaces":                         {" Gateway = Deny , ListenerSet= Warn ", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
 		"one twice, which says the same": {"Gateway=Deny,Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},

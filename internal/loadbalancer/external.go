@@ -46,13 +46,24 @@ func ExternalPoints(svc *corev1.Service, ip netip.Addr) []claim.Coordinate {
 
 // NamesPoint says whether a Service names the address of a point in spec.externalIPs, and has its port.
 func NamesPoint(svc *corev1.Service, at claim.Coordinate) bool {
-	return at.IsAddress() && at.Port() != 0 && slices.Contains(ExternalIPs(svc), at.Address()) &&
-		slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return p.Port == at.Port() && string(p.Protocol) == string(at.Protocol())
-		})
+	return at.IsAddress() && HasPort(svc, at) && slices.Contains(ExternalIPs(svc), at.Address())
 }
+
+// HasPort says whether the port of a point is one of a Service.
+func HasPort(svc *corev1.Service, at claim.Coordinate) bool {
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		return p.Port == at.Port() && string(p.Protocol) == string(at.Protocol())
+	})
+}
+
+// maxAddress is more than an address has: that of IPv6 has at most 45 letters.
+const maxAddress = 64
 
 // SlimExternalIPs leaves of spec.externalIPs what ExternalIPs reads, and whether there are more.
 func SlimExternalIPs(named []string) []string {
-	return named[:min(len(named), MaxExternalIPs+1)]
+	var kept []string
+	for _, text := range named[:min(len(named), MaxExternalIPs+1)] {
+		kept = append(kept, text[:min(len(text), maxAddress)])
+	}
+	return kept
 }
