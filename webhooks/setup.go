@@ -52,7 +52,8 @@ func setupGuard(mgr manager.Manager, v listenerGuard) error {
 	if err := builder.WebhookManagedBy(mgr, &gatewayv1.ListenerSet{}).WithValidator(setGuard{v}).Complete(); err != nil {
 		return fmt.Errorf("webhook for ListenerSet: %w", err)
 	}
-	err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(externalIPsGuard{v}).WithValidatorCustomPath(externalIPsPath).Complete()
+	err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(externalIPsGuard{v}).
+		WithValidatorCustomPath(externalIPsPath).Complete()
 	if err != nil {
 		return fmt.Errorf("webhook for spec.externalIPs: %w", err)
 	}

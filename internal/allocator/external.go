@@ -102,10 +102,8 @@ func (e *external) tooMuch() *field.Error {
 func (e *external) judge(i int, ip netip.Addr) refusal.Problems {
 	path := loadbalancer.ExternalIPsPath.Index(i)
 	pool := e.poolOf(ip)
-	switch {
-	case pool == nil && e.isFront && e.before != nil && slices.Contains(loadbalancer.ExternalIPs(e.before), ip):
-		pool = &addresspool.Pool{} // streams are not refused for what their proxy's Service names already
-	case pool == nil:
+	// Streams are not refused for what their proxy's Service names already.
+	if pool == nil && !(e.isFront && e.before != nil && slices.Contains(loadbalancer.ExternalIPs(e.before), ip)) {
 		return refusal.One(v1beta1.ReasonAddressNotInPool, field.Forbidden(path, e.ungiven(ip)))
 	}
 	asked, _ := loadbalancer.Read(e.svc)
@@ -113,11 +111,12 @@ func (e *external) judge(i int, ip netip.Addr) refusal.Problems {
 	a := &allocator{
 		facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc, Request: request, Held: e.has(ip)},
 	}
-	allocation := AddressAllocation(pool, ip, v1beta1.SharingPorts, request.Ports)
-	if over := a.limits(e.beside, allocation); len(over) > 0 {
-		return over
+	if allocation := AddressAllocation(pool, ip, v1beta1.SharingPorts, request.Ports); pool != nil {
+		if over := a.limits(e.beside, allocation); len(over) > 0 {
+			return over
+		}
+		e.beside = append(e.beside, allocation)
 	}
-	e.beside = append(e.beside, allocation)
 	for _, at := range e.newAt(ip) {
 		if held := e.heldByOther(a, at); held != nil {
 			return e.conflict(path, pool, at, held)
@@ -149,9 +148,10 @@ func (e *external) ungiven(ip netip.Addr) string {
 
 // has are the points of an address that the Service has: those that it has been stored with, and those that it has claims on.
 func (e *external) has(ip netip.Addr) (held []claim.Coordinate) {
+	holder := claim.ServiceHolder(e.svc.Namespace, e.svc.Name)
 	for _, at := range loadbalancer.ExternalPoints(e.svc, ip) {
 		c := e.facts.Claim(at.Name())
-		if e.before != nil && loadbalancer.NamesPoint(e.before, at) || c != nil && claim.HolderOf(c) == claim.ServiceHolder(e.svc.Namespace, e.svc.Name) {
+		if e.before != nil && loadbalancer.NamesPoint(e.before, at) || c != nil && claim.HolderOf(c) == holder {
 			held = append(held, at)
 		}
 	}
@@ -174,19 +174,18 @@ func (e *external) heldByOther(a *allocator, at claim.Coordinate) *v1beta1.EdgeC
 	return nil
 }
 
-// conflict says who has a port of an address that the Service names.
+// conflict says who has a port of an address that the Service names; the pool is that of the address, nil for none.
 func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.Coordinate, held *v1beta1.EdgeClaim) refusal.Problems {
 	text := fmt.Sprintf("port %s there is %s", at.Point(), refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
 	if on, err := claim.Of(held); err == nil && on.Port() == 0 {
 		text = fmt.Sprintf("all of it is %s", refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
 	}
-	points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
 	text += "; choose another port"
-	if pool.Name == "" {
-		return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(path, at.Address().String(), text))
-	}
-	if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
-		text += fmt.Sprintf(", or another address: free in AddressPool %s is %s", pool.Name, ip)
+	if pool != nil {
+		points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
+		if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
+			text += fmt.Sprintf(", or another address: free in AddressPool %s is %s", pool.Name, ip)
+		}
 	}
 	return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(path, at.Address().String(), text))
 }
@@ -196,12 +195,8 @@ func ExternalConflict(
 	facts ExternalFacts, svc *corev1.Service, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
 	e := newExternal(facts, svc, graceLeft)
-	pool := e.poolOf(at.Address())
-	if pool == nil { // it stands in front of a proxy, or a pool gave it a moment ago
-		pool = &addresspool.Pool{}
-	}
 	i := max(slices.Index(loadbalancer.ExternalIPs(svc), at.Address()), 0)
-	return e.conflict(loadbalancer.ExternalIPsPath.Index(i), pool, at, held)
+	return e.conflict(loadbalancer.ExternalIPsPath.Index(i), e.poolOf(at.Address()), at, held)
 }
 
 // ExternalClaimant is a stored Service as it claims what it names.

@@ -15,7 +15,7 @@ import (
 // each port.
 const MaxExternalIPs = 16
 
-// ExternalIPsPath is the field in which a Service names addresses that are routed to the nodes, so that kube-proxy forwards its ports there.
+// ExternalIPsPath is the field in which a Service names addresses that lead to the nodes: kube-proxy forwards its ports there.
 var ExternalIPsPath = field.NewPath("spec", "externalIPs")
 
 // ExternalIPs are the addresses that a Service names in spec.externalIPs, the first MaxExternalIPs of them. They are read as kube-proxy

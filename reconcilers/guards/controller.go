@@ -1,5 +1,5 @@
-// Package guards enters into the ledger what others listen on at Gateways, and which addresses their Services name, and tells those who stand
-// where somebody else has the point. It writes to none of them.
+// Package guards enters into the ledger what others listen on at Gateways, and which addresses their Services name, and tells those who
+// stand where somebody else has the point. It writes to none of them.
 package guards
 
 import (

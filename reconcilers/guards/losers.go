@@ -122,8 +122,9 @@ func objectOf(o guard.Opener) client.Object {
 
 var (
 	conflictsDesc = prometheus.NewDesc("portcullis_guard_conflicts",
-		"Points at which somebody stands though somebody else has them, by the kind of the object: what admission would have refused, and came in "+
-			"while it was away, by a change of something else, or before it was guarded. From the replica that leads.", []string{"kind"}, nil)
+		"Points at which somebody stands though somebody else has them, by the kind of the object: what admission would have refused, and "+
+			"came in while it was away, by a change of something else, or before it was guarded. From the replica that leads.",
+		[]string{"kind"}, nil)
 
 	registerOnce sync.Once
 )

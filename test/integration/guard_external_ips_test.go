@@ -47,7 +47,7 @@ func TestGuardExternalIPs(t *testing.T) {
 	mine := naming("young/mine", named("198.18.80.0", "198.18.80.8"))
 	w.create(mine)
 	w.pointHeldBy("addr.198-18-80-0.tcp.80", "Service young/mine")
-	w.refusedSaying(balancer("young/late", wants("198.18.80.0")), "held by Service young/mine since 20")
+	_ = w.refusedSaying(balancer("young/late", wants("198.18.80.0")), "held by Service young/mine since 20")
 	next := balancer("young/next", inPool("whole"))
 	w.create(next)
 	w.balances(next, "198.18.80.2 VIP TCP/80")
@@ -57,7 +57,7 @@ func TestGuardExternalIPs(t *testing.T) {
 	w.create(beside)
 	w.refusedFor(tryEdit(w, beside, func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 80 }), "spec.externalIPs[0]", "held by Service young/mine")
 	edit(w, beside, func(svc *corev1.Service) { svc.Labels = map[string]string{"a": "b"} })
-	w.refusedSaying(balancer("old/lb", wants("198.18.80.8")), "held by Service young/mine since 20")
+	_ = w.refusedSaying(balancer("old/lb", wants("198.18.80.8")), "held by Service young/mine since 20")
 
 	t.Log("a load balancer that names an address is not given that, and keeps its own")
 	both := balancer("young/both", inPool("ports"), wants("198.18.80.9"), named("198.18.80.10"))
@@ -135,4 +135,23 @@ func TestGuardWarnsOfExternalIPs(t *testing.T) {
 	mustContain(t, k.said(), "portcullis would refuse this: spec.externalIPs[0]", "no AddressPool gives 198.18.82.1")
 	w.pointHeldBy("addr.198-18-82-1.tcp.80", "Service old/mine") // it has the traffic
 	w.told("Service", "mine", v1beta1.ReasonAddressNotInPool, "no AddressPool gives 198.18.82.1")
+}
+
+// TestGuardLetsProxiesNameNodes opens a port of a proxy whose Service names an address of the nodes, which is in no pool, as that of an
+// ingress controller on bare metal does.
+func TestGuardLetsProxiesNameNodes(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 1, Flags: []string{"--claim-grace=" + grace.String(), "--guard=ExternalIPs=Warn"}})
+	w.create(namespace("edge"), namespace("shop"), configMap("edge/tcp-services", nil), configMap("edge/udp-services", nil))
+	proxy := service("edge/proxy", port("http", 80))
+	proxy.Spec.ExternalIPs = []string{"198.18.83.1"}
+	w.create(proxy, streamClass("edge", "edge"))
+	w.restart((*harness.Replica).Terminate, "--claim-grace="+grace.String(), "--guard=ExternalIPs=Deny")
+	w.pointHeldBy("addr.198-18-83-1.tcp.80", "Service edge/proxy")
+
+	w.create(service("shop/db", port("sql", 5432)))
+	s := sti("shop/db", to("db", 5432), func(s *v1beta1.StreamIngress) { s.Spec.ClassName, s.Spec.Listen = "edge", new(int32(7000)) })
+	w.create(s)
+	w.has(s, v1beta1.ConditionProgrammed, "True Programmed")
+	w.pointHeldBy("addr.198-18-83-1.tcp.7000", "Service edge/proxy")
+	w.refusedFor(tryEdit(w, proxy, named("198.18.83.1", "198.18.83.2")), "spec.externalIPs[1]", "no AddressPool gives 198.18.83.2")
 }

@@ -57,10 +57,10 @@ var rows = []row{
 			quantiles("", "portcullis_stream_programming_seconds", "")).badFrom(30),
 	}},
 	{"Guard", []panel{
-		curves("Listeners in conflict", "Listeners that stand where somebody else has the port or the host name. Events name them.",
+		curves("Conflicts", "Listeners, routes and external IPs that stand where somebody else has the point. Events name them.",
 			count, most("kind", "portcullis_guard_conflicts")).badFrom(1),
-		curves("Decisions on listeners", "Requests about Gateways and ListenerSets that were judged. An error is let through.", perSecond,
-			rates("kind, operation, decision, reason", `portcullis_admission_decisions_total{kind=~"Gateway|ListenerSet"}`)),
+		curves("Decisions", "Requests about Gateways, ListenerSets and routes that were judged. An error is let through.", perSecond,
+			rates("kind, operation, decision, reason", `portcullis_admission_decisions_total{kind=~"Gateway|ListenerSet|.*Route"}`)),
 	}},
 	{"Ingresses", []panel{
 		curves("Services with ingress/http", "By IngressClass and whether they are served.", count,
