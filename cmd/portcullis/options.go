@@ -152,7 +152,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.IntVar(&o.loadBalancers.MaxPorts, "max-ports-per-service", 100,
 		"How many ports one Service of type LoadBalancer gets where it shares addresses, or the nodes, with others; 0 for any number. "+
 			"Services that a StreamIngressClass names get any number.")
-	flags.Var(&o.guard, "guard", fmt.Sprintf("What becomes of listeners that others open where somebody else has the port or the host name: "+
+	flags.Var(&o.guard, "guard", fmt.Sprintf("What becomes of doors that others open where somebody else has the point: "+
 		"KIND=ACTION, separated by commas, with the kinds %v, or all, and the actions %s and %s. Needs the webhooks of config/guard.",
 		guard.Kinds(), guard.Deny, guard.Warn))
 	o.zap.BindFlags(flags)
