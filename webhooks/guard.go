@@ -88,10 +88,7 @@ func (v listenerGuard) answer(
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, guardPatience))
 	defer cancel()
-	what := schema.GroupKind{Group: gatewayv1.GroupName, Kind: string(kind)}
-	if kind == guard.ExternalIPs {
-		what = serviceKind
-	}
+	what := kindOf(kind)
 	if action == guard.Warn {
 		return warned(ctx, what, decide)
 	}
@@ -125,7 +122,23 @@ func warned(ctx context.Context, kind schema.GroupKind, decide func(context.Cont
 }
 
 func undecided(err error) string {
-	return "portcullis could not check now whether somebody else has these ports; it will, and report by an event: " + err.Error()
+	return "portcullis could not check now whether somebody else has what this asks for; it will, and report by an event: " + err.Error()
+}
+
+// reserve claims points, all of them or none, if the action of their kind is to refuse what is held, and finds out whether it could
+// otherwise. held says which of them is somebody else's.
+func (v listenerGuard) reserve(
+	ctx context.Context, kind guard.Kind, by claim.Claimant, points []claim.Coordinate,
+) (held *claim.HeldError, err error) {
+	if v.actions[kind] == guard.Warn || isDryRun(ctx) {
+		err = v.ledger.Check(ctx, by, nil, points...)
+	} else {
+		_, err = v.ledger.ReserveAll(ctx, by, points...)
+	}
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		return held, nil
+	}
+	return nil, err
 }
 
 // gateway judges a new Gateway (before is nil) or the change of one.

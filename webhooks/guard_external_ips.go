@@ -2,8 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -70,25 +68,20 @@ func (v externalIPsGuard) decide(ctx context.Context, before, svc *corev1.Servic
 	return d, err
 }
 
-// claim claims points, if the action is to refuse what is held, and finds out whether it could otherwise.
+// claim claims the points that a Service comes to have.
 func (v externalIPsGuard) claim(
 	ctx context.Context, svc *corev1.Service, by claim.Claimant, points []claim.Coordinate,
-) (problems refusal.Problems, err error) {
-	if v.actions[guard.ExternalIPs] == guard.Warn || isDryRun(ctx) {
-		err = v.ledger.Check(ctx, by, nil, points...)
-	} else {
-		_, err = v.ledger.ReserveAll(ctx, by, points...)
-	}
-	held, ok := errors.AsType[*claim.HeldError](err)
-	if !ok {
+) (refusal.Problems, error) {
+	held, err := v.reserve(ctx, guard.ExternalIPs, by, points)
+	if err != nil || held == nil {
 		return nil, err
 	}
-	problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+	problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 		return allocator.ExternalConflict(f, svc, held.At, held.Claim, v.ledger.GraceLeft)
 	})
 	if err != nil { // what else it would say is not worth that it is not said
 		problems = refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(
-			loadbalancer.ExternalIPsPath, held.At.Address().String(), refusal.Held(held.Claim, false, time.Duration(0))))
+			loadbalancer.ExternalIPsPath, held.At.Address().String(), refusal.Held(held.Claim, false, 0)))
 	}
 	return problems, nil
 }

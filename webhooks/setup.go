@@ -2,10 +2,13 @@
 package webhooks
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -52,10 +55,26 @@ func setupGuard(mgr manager.Manager, v listenerGuard) error {
 	if err := builder.WebhookManagedBy(mgr, &gatewayv1.ListenerSet{}).WithValidator(setGuard{v}).Complete(); err != nil {
 		return fmt.Errorf("webhook for ListenerSet: %w", err)
 	}
+	if err := errors.Join(
+		setupRoutes(mgr, v, guard.TCPRoute, &gatewayv1.TCPRoute{}),
+		setupRoutes(mgr, v, guard.UDPRoute, &gatewayv1.UDPRoute{}),
+		setupRoutes(mgr, v, guard.TLSRoute, &gatewayv1.TLSRoute{}),
+	); err != nil {
+		return err
+	}
 	err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(externalIPsGuard{v}).
 		WithValidatorCustomPath(externalIPsPath).Complete()
 	if err != nil {
 		return fmt.Errorf("webhook for spec.externalIPs: %w", err)
+	}
+	return nil
+}
+
+// setupRoutes registers the webhook of a kind of routes.
+func setupRoutes[T client.Object](mgr manager.Manager, v listenerGuard, kind guard.Kind, route T) error {
+	validator := routeGuard[T]{listenerGuard: v, kind: kind, resource: strings.ToLower(string(kind)) + "s"}
+	if err := builder.WebhookManagedBy(mgr, route).WithValidator(validator).Complete(); err != nil {
+		return fmt.Errorf("webhook for %s: %w", kind, err)
 	}
 	return nil
 }

@@ -31,11 +31,11 @@ type EdgeClaim struct {
 // +kubebuilder:validation:XValidation:rule="self.scope == oldSelf.scope && self.point == oldSelf.point",message="scope and point can't be changed: they are the claim's name"
 // +kubebuilder:validation:XValidation:rule="self.heldBy == (has(self.holder.__namespace__) ? self.holder.kind + ' ' + self.holder.__namespace__ + '/' + self.holder.name : self.holder.kind + ' ' + self.holder.name)",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
 type EdgeClaimSpec struct {
-	// scope is the space in which points are unique, for example stream/public: the streams of class public; or gateway/infra/edge: what
-	// Gateway edge of namespace infra listens on.
+	// scope is the space in which points are unique, for example stream/public: the streams of class public; gateway/infra/edge: what
+	// Gateway edge of namespace infra listens on; or route/gateway/infra/edge/sql: the routes on the listener sql of that Gateway.
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=384
+	// +kubebuilder:validation:MaxLength=640
 	Scope string `json:"scope"`
 
 	// point is what is held within the scope, for example TCP/8080, shop.example.com/api, or, of an Ingress with very many

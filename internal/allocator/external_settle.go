@@ -15,12 +15,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
-// ExternalEntry is a port of an address that a Service has by naming that, and that the ledger is to say so of.
-type ExternalEntry struct {
-	By claim.Claimant
-	At claim.Coordinate
-}
-
 // ExternalLoss is what is wrong with an address that a stored Service names: kube-proxy forwards its ports there all the same.
 type ExternalLoss struct {
 	Service *corev1.Service
@@ -37,7 +31,7 @@ type ExternalLoss struct {
 // An address that no pool gives to a Service is the Service's in the ledger, too: it has the traffic, and nobody is to be given it beside.
 func SettleExternal(
 	facts ExternalFacts, ip netip.Addr, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
-) (enter []ExternalEntry, lost []ExternalLoss) {
+) (enter []claim.Entry, lost []ExternalLoss) {
 	planned := map[claim.Coordinate]*v1beta1.EdgeClaim{}
 	naming := slices.Clone(facts.Naming(ip))
 	slices.SortFunc(naming, compareNaming)
@@ -59,7 +53,7 @@ func SettleExternal(
 			switch {
 			case held == nil && !claimed:
 				by := ExternalClaimant(svc)
-				enter, planned[at] = append(enter, ExternalEntry{By: by, At: at}), claim.New(at, by)
+				enter, planned[at] = append(enter, claim.Entry{By: by, At: at}), claim.New(at, by)
 			case held != nil && !isLeaving(facts, held):
 				lost = append(lost, ExternalLoss{
 					Service: svc, Reason: v1beta1.ReasonAddressConflict, Key: at.String() + " " + held.Spec.HeldBy, At: at, Claimed: claimed,

@@ -55,10 +55,10 @@ func (c Coordinate) IsNode() bool { return c.node }
 // Address of an address or of its port, the zero Addr for other points.
 func (c Coordinate) Address() netip.Addr { return c.address }
 
-// ScopeFamily is the scope itself, addr for the scope of the ports of an address, and gateway for those of what Gateways listen on: there
-// are as many of those as addresses, and as Gateways.
+// ScopeFamily is the scope itself, addr for the scope of the ports of an address, gateway for those of what Gateways listen on, and route
+// for those of their routes: there are as many of those as addresses, as Gateways, and as listeners.
 func ScopeFamily(scope string) string {
-	for _, family := range []string{addressScope, GatewayScope} {
+	for _, family := range []string{addressScope, GatewayScope, RouteScope} {
 		if strings.HasPrefix(scope, family+"/") {
 			return family
 		}

@@ -33,7 +33,8 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, a port of the nodes, or a port of a Gateway or a host name at one. It is comparable; the zero value is no point.
+// ports, a port of the nodes, a port of a Gateway or a host name at one, or what a listener has for routes. It is comparable; the zero value
+// is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
@@ -46,6 +47,8 @@ type Coordinate struct {
 	node bool
 	// gateway is the namespace/name of the Gateway, set for what it listens on; there, host is that of a listener.
 	gateway string
+	// route is the listener that a route is on, as Section has it; there, host is one that the route is for.
+	route string
 }
 
 // streamScope is the first part of the names of claims on the ports of a class.
@@ -101,6 +104,8 @@ func (c Coordinate) Name() string {
 		return ""
 	case c.IsListener():
 		return c.listenerName()
+	case c.IsRoute():
+		return c.routeName()
 	case c.IsHTTP():
 		return httpName(c.host, c.path)
 	case c.IsAddress(), c.IsNode():
@@ -114,6 +119,8 @@ func (c Coordinate) Scope() string {
 	switch {
 	case c.IsListener():
 		return c.listenerScope()
+	case c.IsRoute():
+		return RouteScope + "/" + c.route
 	case c.IsHTTP():
 		return HTTPScope
 	case c.IsAddress():
@@ -129,6 +136,8 @@ func (c Coordinate) Point() string {
 	switch {
 	case c.IsListener():
 		return c.listenerPoint()
+	case c.IsRoute():
+		return c.routePoint()
 	case c.IsHTTP():
 		return c.host + c.path
 	case c.IsAddress() && c.port == 0:
@@ -143,9 +152,9 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
 
-// Compare orders coordinates by class, Gateway, address, port and protocol, and those of HTTP by host and path.
+// Compare orders coordinates by class, Gateway, listener, address, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), a.address.Compare(b.address),
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route), a.address.Compare(b.address),
 		cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
 		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }

@@ -65,6 +65,11 @@ func ListenerSetHolder(namespace, name string) Holder {
 	return Holder{Group: "gateway.networking.k8s.io", Kind: "ListenerSet", Namespace: namespace, Name: name}
 }
 
+// RouteHolder is a TCPRoute, a UDPRoute or a TLSRoute as holder of what it has of listeners.
+func RouteHolder(kind, namespace, name string) Holder {
+	return Holder{Group: "gateway.networking.k8s.io", Kind: kind, Namespace: namespace, Name: name}
+}
+
 // ClassHolder is a StreamIngressClass as holder of the ports of the nodes that its proxy takes there.
 func ClassHolder(name string) Holder {
 	return Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: name}

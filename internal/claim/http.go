@@ -51,6 +51,9 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	if strings.HasPrefix(c.Spec.Scope, GatewayScope+"/") {
 		return listenerOf(c)
 	}
+	if strings.HasPrefix(c.Spec.Scope, RouteScope+"/") {
+		return routeOf(c)
+	}
 	if c.Spec.Scope != HTTPScope {
 		return Parse(c.Name)
 	}
@@ -65,7 +68,7 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 }
 
 // IsHTTP says whether c is a host, or a path on one.
-func (c Coordinate) IsHTTP() bool { return c.host != "" && c.gateway == "" }
+func (c Coordinate) IsHTTP() bool { return c.host != "" && c.gateway == "" && c.route == "" }
 
 // HostOf is the host of a path, as a coordinate.
 func HostOf(path Coordinate) Coordinate { return Coordinate{host: path.host} }

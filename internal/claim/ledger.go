@@ -66,6 +66,12 @@ func (l *Ledger) live(ctx context.Context, name string) (*v1beta1.EdgeClaim, err
 	return found, err
 }
 
+// Entry is a point that somebody has, and that the ledger is to say so of.
+type Entry struct {
+	By Claimant
+	At Coordinate
+}
+
 // New is a claim on a point, not stored yet.
 func New(at Coordinate, by Claimant) *v1beta1.EdgeClaim {
 	return &v1beta1.EdgeClaim{

@@ -2,8 +2,6 @@ package claim
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,15 +96,8 @@ func (c Coordinate) listenerPoint() string {
 
 // listenerName is the Gateway, the port and the host, as far as there is room, and a hash of scope and point.
 func (c Coordinate) listenerName() string {
-	sum := sha256.Sum256([]byte(c.listenerScope() + " " + c.listenerPoint()))
-	hint := strings.ReplaceAll(c.gateway, "/", ".") + "." + strings.ToLower(string(c.protocol)) + "." + strconv.Itoa(int(c.port))
-	if c.host != "" {
-		hint += "." + strings.Replace(c.host, "*", "any", 1)
-	}
-	if longest := maxName - len(GatewayScope) - hashLength - 2; len(hint) > longest {
-		hint = strings.TrimRight(hint[:longest], "-.")
-	}
-	return GatewayScope + "." + hint + "." + hex.EncodeToString(sum[:])[:hashLength]
+	return hashedName(GatewayScope, c.listenerScope()+" "+c.listenerPoint(),
+		strings.ReplaceAll(c.gateway, "/", ".")+"."+strings.ToLower(string(c.protocol))+"."+strconv.Itoa(int(c.port)), c.host)
 }
 
 // listenerOf is the coordinate of a claim in the scope of a Gateway.

@@ -93,6 +93,11 @@ func (a *Actions) Set(text string) error {
 	return nil
 }
 
+// Among are those of some kinds that are guarded.
+func (a Actions) Among(kinds ...Kind) []Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind Kind) bool { return a[kind] == "" })
+}
+
 // Guards says whether any of some kinds is guarded: whoever looks at the listeners of a Gateway has to know those of ListenerSets, too.
 func (a Actions) Guards(kinds ...Kind) bool {
 	return slices.ContainsFunc(kinds, func(kind Kind) bool { return a[kind] != "" })

@@ -22,12 +22,6 @@ type Ledger interface {
 	Standing(at claim.Coordinate) []Opener
 }
 
-// Entry is a point that somebody has, and that the ledger is to say so of.
-type Entry struct {
-	By claim.Claimant
-	At claim.Coordinate
-}
-
 // Loss is a listener that stands where somebody else has the point: no implementation serves both, and which of them it does serve, the
 // ledger does not say.
 type Loss struct {
@@ -63,7 +57,7 @@ type settling struct {
 	classes []*v1beta1.StreamIngressClass
 	// planned are the points that are about to be entered, and names those which share a port by host name.
 	planned map[claim.Coordinate]claim.Claimant
-	names   map[claim.Coordinate][]Entry
+	names   map[claim.Coordinate][]claim.Entry
 }
 
 // Settle says what is to be entered of what stands on a Gateway, and who stands where somebody else has the point. What is claimed stays
@@ -71,9 +65,9 @@ type settling struct {
 // has it. A claim whose holder listens there no longer is about to be released, and nobody's loss.
 func Settle(
 	ledger Ledger, openers []Opener, scopes []types.NamespacedName, classes []*v1beta1.StreamIngressClass,
-) (enter []Entry, lost []Loss) {
+) (enter []claim.Entry, lost []Loss) {
 	s := &settling{
-		ledger: ledger, classes: classes, planned: map[claim.Coordinate]claim.Claimant{}, names: map[claim.Coordinate][]Entry{},
+		ledger: ledger, classes: classes, planned: map[claim.Coordinate]claim.Claimant{}, names: map[claim.Coordinate][]claim.Entry{},
 	}
 	for _, o := range openers {
 		for _, l := range o.Listeners {
@@ -88,13 +82,13 @@ func Settle(
 }
 
 // settle does so for a listener.
-func (s *settling) settle(o Opener, l Listener, scopes []types.NamespacedName) (enter []Entry, loss *Loss) {
+func (s *settling) settle(o Opener, l Listener, scopes []types.NamespacedName) (enter []claim.Entry, loss *Loss) {
 	for _, scope := range scopes {
 		for _, at := range l.Points(scope) {
 			held := s.heldAt(o.Holder, at)
 			if held == nil {
 				if !s.isEntered(at) {
-					enter = append(enter, Entry{By: o.Claimant, At: at})
+					enter = append(enter, claim.Entry{By: o.Claimant, At: at})
 				}
 				continue
 			}

@@ -29,7 +29,7 @@ func onGateway(of types.NamespacedName, o Opener) Opener {
 }
 
 // settled are what is entered and who lost, in words.
-func settled(enter []Entry, lost []Loss) (entered, losses []string) {
+func settled(enter []claim.Entry, lost []Loss) (entered, losses []string) {
 	for _, e := range enter {
 		entered = append(entered, e.By.String()+" at "+e.At.String())
 	}
@@ -223,7 +223,7 @@ func (s *settlement) claim(t *testing.T, by claim.Claimant, at claim.Coordinate)
 	return err != nil
 }
 
-func (s *settlement) settle() (enter []Entry, lost []Loss) {
+func (s *settlement) settle() (enter []claim.Entry, lost []Loss) {
 	s.facts.openers = s.openers
 	return Settle(s.facts, s.openers, s.scopes, s.classes)
 }

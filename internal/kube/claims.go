@@ -162,6 +162,11 @@ func (c *Claims) OnPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeCla
 	return c.in(ctx, claim.PortsScope(ip))
 }
 
+// OnSection lists the claims of the routes on a listener.
+func (c *Claims) OnSection(ctx context.Context, of claim.Section) ([]*v1beta1.EdgeClaim, error) {
+	return c.in(ctx, claim.RouteScope+"/"+of.String())
+}
+
 // OnNodePorts lists the claims on ports of the nodes.
 func (c *Claims) OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
 	return c.in(ctx, claim.NodeScope)

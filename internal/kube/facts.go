@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule asks it; of those that
@@ -36,6 +37,7 @@ type Facts struct {
 	fronts     answers[struct{}, []types.NamespacedName]
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
 	standing   answers[types.NamespacedName, Standing]
+	routes     answers[guard.ParentKey, routesAt]
 	naming     answers[netip.Addr, []*corev1.Service]
 	pools      *addresspool.Book
 }

@@ -131,7 +131,7 @@ func (g *Gateways) isKnown(ctx context.Context, kind client.Object) (bool, error
 	case informer.HasSynced():
 		return true, nil
 	}
-	plural := ""
+	plural := "TLSRoutes" // which no class needs
 	for _, late := range lateKinds {
 		if reflect.TypeOf(late.kind) == reflect.TypeOf(kind) {
 			plural = late.plural

@@ -43,11 +43,18 @@ func (g *Gateways) All(ctx context.Context) ([]gatewayv1.Gateway, error) {
 	return list.Items, err
 }
 
-// isStored says whether a Gateway or a ListenerSet is in the cache at the claimant's generation, or a later one.
+// isStored says whether an object of a guarded kind is in the cache at the claimant's generation, or a later one.
 func (g *Gateways) isStored(ctx context.Context, by claim.Claimant) bool {
 	var obj client.Object = &gatewayv1.ListenerSet{}
-	if by.Holder == claim.GatewayHolder(by.Namespace, by.Name) {
+	switch guard.Kind(by.Kind) {
+	case guard.Gateway:
 		obj = &gatewayv1.Gateway{}
+	case guard.TCPRoute:
+		obj = &gatewayv1.TCPRoute{}
+	case guard.UDPRoute:
+		obj = &gatewayv1.UDPRoute{}
+	case guard.TLSRoute:
+		obj = &gatewayv1.TLSRoute{}
 	}
 	found, err := g.get(ctx, by.Key(), obj)
 	return err == nil && found && obj.GetUID() == by.UID && obj.GetGeneration() >= by.Generation

@@ -9,7 +9,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/guard"
 )
@@ -17,14 +16,14 @@ import (
 // Guard has what others open guarded: the Gateway API is read from now on, if that concerns it.
 func (g *Gateways) Guard(actions guard.Actions) {
 	g.Guarded = actions
-	if actions.Guards(guard.Listeners()...) {
+	if len(g.guardedKinds()) > 0 {
 		g.Ask()
 	}
 }
 
 // CheckRead is a check of readiness: whether all is read of what guarded kinds are decided by.
 func (g *Gateways) CheckRead(req *http.Request) error {
-	if !g.Guarded.Guards(guard.Listeners()...) {
+	if len(g.guardedKinds()) == 0 {
 		return nil
 	}
 	err := g.Read(req.Context())
@@ -40,7 +39,7 @@ const readPatience = time.Minute
 
 // Read is an error until all is read of what guarded kinds are decided by.
 func (g *Gateways) Read(ctx context.Context) error {
-	for _, kind := range []client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}} {
+	for _, kind := range g.guardedKinds() {
 		if _, err := g.isKnown(ctx, kind); err != nil {
 			return err
 		}
@@ -55,7 +54,7 @@ func (g *Gateways) Read(ctx context.Context) error {
 func (g *Gateways) followed(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, kind := range []client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}} {
+	for _, kind := range g.guardedKinds() {
 		name := fmt.Sprintf("%T", kind)
 		if known, err := g.isKnown(ctx, kind); err != nil || !known || g.indexed[name] {
 			continue
@@ -75,7 +74,7 @@ func (g *Gateways) followed(ctx context.Context) error {
 
 // Start reads what guarded kinds are decided by as soon as they are installed, until the context ends.
 func (g *Gateways) Start(ctx context.Context) error {
-	if !g.Guarded.Guards(guard.Listeners()...) {
+	if len(g.guardedKinds()) == 0 {
 		return nil
 	}
 	for {

@@ -16,6 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -35,13 +36,17 @@ func slim(obj any) (any, error) {
 	case *gatewayv1.TCPRoute:
 		slimRouting(o)
 		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
-			o.Spec, o.Status = gatewayv1.TCPRouteSpec{}, gatewayv1.TCPRouteStatus{}
+			o.Spec, o.Status = gatewayv1.TCPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.TCPRouteStatus{}
 		}
 	case *gatewayv1.UDPRoute:
 		slimRouting(o)
 		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
-			o.Spec, o.Status = gatewayv1.UDPRouteSpec{}, gatewayv1.UDPRouteStatus{}
+			o.Spec, o.Status = gatewayv1.UDPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.UDPRouteStatus{}
 		}
+	case *gatewayv1.TLSRoute:
+		slimRouting(o)
+		o.Spec = gatewayv1.TLSRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames[:min(len(o.Spec.Hostnames), guard.MostRoutePoints)])}
+		o.Status = gatewayv1.TLSRouteStatus{}
 	case metav1.Object: // an administrator's
 		o.SetManagedFields(nil)
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
@@ -60,6 +65,11 @@ func slimRouting(o metav1.Object) {
 	o.SetLabels(labelOfClass(o.GetLabels()))
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)
+}
+
+// slimParents leaves what a route of others attaches to, in a list that is no longer than the API lets it be.
+func slimParents(spec gatewayv1.CommonRouteSpec) gatewayv1.CommonRouteSpec {
+	return gatewayv1.CommonRouteSpec{ParentRefs: slices.Clone(spec.ParentRefs[:min(len(spec.ParentRefs), guard.MostParents)])}
 }
 
 // slimListenerSet leaves of a ListenerSet what Portcullis has written, and of the listeners of others which ports they have.

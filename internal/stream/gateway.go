@@ -101,12 +101,23 @@ func ListenerIn(set *gatewayv1.ListenerSet, port PortKey) (l Listener, ok bool) 
 	return Listener{}, false
 }
 
-// SlimEntry leaves of a listener that is not as Portcullis writes it which port and which host name it has: tenants can make theirs large.
+// SlimEntry leaves of a listener that is not as Portcullis writes it which port and which host name it has, and which routes it lets attach:
+// tenants can make theirs large.
 func SlimEntry(entry *gatewayv1.ListenerEntry) {
-	if _, ok := listenerOf(entry); !ok {
-		*entry = gatewayv1.ListenerEntry{Name: entry.Name, Port: entry.Port, Protocol: entry.Protocol, Hostname: entry.Hostname}
+	if _, ok := listenerOf(entry); ok {
+		return
+	}
+	*entry = gatewayv1.ListenerEntry{
+		Name: entry.Name, Port: entry.Port, Protocol: entry.Protocol, Hostname: entry.Hostname, AllowedRoutes: entry.AllowedRoutes,
+	}
+	if allowed := entry.AllowedRoutes; allowed != nil && allowed.Namespaces != nil && allowed.Namespaces.Selector.Size() > maxSelector {
+		entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Kinds: allowed.Kinds, Namespaces: &gatewayv1.RouteNamespaces{From: ptr.To(gatewayv1.NamespacesFromNone)}}
 	}
 }
+
+// maxSelector is how large a selector of namespaces is kept, in bytes: of its own listeners, a ListenerSet with a larger one has nothing
+// guarded.
+const maxSelector = 256
 
 // Route is a TCPRoute or UDPRoute of a port. It is comparable.
 type Route struct {

@@ -59,7 +59,11 @@ func newClaimReconciler(b access.Access, o Options) *claimReconciler {
 func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 	r := newClaimReconciler(b, o)
 	const name = "edgeclaim"
-	return builder.TypedControllerManagedBy[claimRequest](mgr).Named(name).
+	controller := builder.TypedControllerManagedBy[claimRequest](mgr).Named(name)
+	for _, kind := range b.View.Gateways.GuardedRoutes() {
+		controller = controller.WatchesRawSource(onGateways(mgr, b, kind, onHolder(ofRoute(kind), predicate.Funcs{})))
+	}
+	return controller.
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).
@@ -72,6 +76,8 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onGateway())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, onHolder(claim.ListenerSetHolder, predicate.Funcs{}))).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onListenerSet())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onRouteParent())).
+		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onRouteParent())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, r.onRoute())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, r.onRoute())).
 		Watches(kube.NamespaceObject(), handler.TypedEnqueueRequestsFromMapFunc(r.attachedIn),

@@ -130,6 +130,8 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 		return claim.HolderState{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
 	case at.IsListener():
 		return s.listenerWants(ctx, at)
+	case at.IsRoute():
+		return s.routeWants(ctx, at)
 	case at.IsHTTP():
 		return s.httpWants(ctx, at)
 	case !at.IsStream():

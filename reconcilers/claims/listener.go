@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,26 +93,31 @@ func enqueueHosts(q claimQueue, at claim.Coordinate) {
 	}
 }
 
-// enqueueGuarded asks for a look at the claims of all who listen on Gateways, those of a namespace, or of all for "": which Gateway lets
+// enqueueGuarded asks for a look at the claims of all who listen on Gateways, or route from there, those of a namespace, or of all for "": which Gateway lets
 // them attach, and with which others that is at an address, has changed.
 func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, add func(claimRequest)) {
-	if !r.View.Gateways.Guarded.Guards(guard.Listeners()...) {
+	if len(r.View.Gateways.Guarded.Among(slices.Concat(guard.Listeners(), guard.Routes())...)) == 0 {
 		return
 	}
-	var claims v1beta1.EdgeClaimList
-	var by []client.ListOption
+	by := []client.ListOption{client.InNamespace("")} // all of them
 	if namespace != "" {
-		by = append(by, client.MatchingFields{kube.IndexShare: kube.ShareOf(namespace, claim.GatewayScope)})
-	}
-	if err := r.View.Reader.List(ctx, &claims, by...); err != nil {
-		log.FromContext(ctx).Error(err, "could not list claims")
+		by = []client.ListOption{
+			client.MatchingFields{kube.IndexShare: kube.ShareOf(namespace, claim.GatewayScope)},
+			client.MatchingFields{kube.IndexShare: kube.ShareOf(namespace, claim.RouteScope)},
+		}
 	}
 	seen := map[claim.Holder]bool{}
-	for i := range claims.Items {
-		h := claim.HolderOf(&claims.Items[i])
-		if !seen[h] && coordinateOf(&claims.Items[i]).IsListener() {
-			seen[h] = true
-			add(claimRequest{Holder: h})
+	for _, selected := range by {
+		var claims v1beta1.EdgeClaimList
+		if err := r.View.Reader.List(ctx, &claims, selected); err != nil {
+			log.FromContext(ctx).Error(err, "could not list claims")
+		}
+		for i := range claims.Items {
+			h := claim.HolderOf(&claims.Items[i])
+			if at := coordinateOf(&claims.Items[i]); !seen[h] && (at.IsListener() || at.IsRoute()) {
+				seen[h] = true
+				add(claimRequest{Holder: h})
+			}
 		}
 	}
 }

@@ -36,7 +36,7 @@ func onGateways(
 		for i := range claims.Items {
 			c := &claims.Items[i]
 			class, err := b.View.Class(ctx, coordinateOf(c).Class())
-			if coordinateOf(c).IsListener() {
+			if at := coordinateOf(c); at.IsListener() || at.IsRoute() {
 				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
 			}
 			if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {

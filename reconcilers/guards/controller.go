@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,7 +29,7 @@ import (
 func Setup(mgr manager.Manager, a access.Access) error {
 	lost := &losses{}
 	defer registerMetrics(lost)
-	return errors.Join(setupListeners(mgr, a, lost), setupExternalIPs(mgr, a, lost))
+	return errors.Join(setupListeners(mgr, a, lost), setupRoutes(mgr, a, lost), setupExternalIPs(mgr, a, lost))
 }
 
 // setupListeners adds the reconciler of Gateways, if listeners are guarded.
@@ -53,10 +52,6 @@ func setupListeners(mgr manager.Manager, a access.Access, lost *losses) error {
 
 const (
 	workers = 4 // the least that take turns
-	// entriesAtOnce is how many points of a Gateway are entered at a time, and sideBySide how many of them beside each other. The rest waits
-	// for the next look, and so do others for no longer than this.
-	entriesAtOnce = 512
-	sideBySide    = 8
 	// confirmEvery is how often claims that can't be beside each other are looked at, while there are any.
 	confirmEvery = 10 * time.Second
 )
@@ -126,7 +121,7 @@ func (r *gatewayReconciler) confirm(ctx context.Context, lost []guard.Loss) erro
 // settle has the rules look at those who listen on a Gateway.
 func (r *gatewayReconciler) settle(
 	ctx context.Context, gateway *gatewayv1.Gateway, openers ...guard.Opener,
-) (enter []guard.Entry, lost []guard.Loss, err error) {
+) (enter []claim.Entry, lost []guard.Loss, err error) {
 	scopes, classes, err := r.View.Gateways.Reach(ctx, gateway)
 	if err != nil {
 		return nil, nil, err
@@ -140,31 +135,13 @@ func (r *gatewayReconciler) settle(
 
 // enter claims points for those who have them. held says that somebody else was faster.
 func (r *gatewayReconciler) enter(
-	ctx context.Context, entries []guard.Entry, classes []*v1beta1.StreamIngressClass,
+	ctx context.Context, entries []claim.Entry, classes []*v1beta1.StreamIngressClass,
 ) (held bool, err error) {
-	errs := make([]error, len(entries))
-	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
-	for i, e := range entries {
-		group.Go(func() error {
-			errs[i] = r.claim(ctx, e, classes)
-			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
-	for i, err := range errs {
-		switch {
-		case claim.IsHeld(err):
-			held, errs[i] = true, nil
-		case err != nil:
-			errs[i] = fmt.Errorf("entering %s for %s: %w", entries[i].At, entries[i].By.Holder, err)
-		}
-	}
-	return held, errors.Join(errs...)
+	return enter(entries, func(e claim.Entry) error { return r.claim(ctx, e, classes) })
 }
 
 // claim claims a point at which no stream has the port.
-func (r *gatewayReconciler) claim(ctx context.Context, e guard.Entry, classes []*v1beta1.StreamIngressClass) error {
+func (r *gatewayReconciler) claim(ctx context.Context, e claim.Entry, classes []*v1beta1.StreamIngressClass) error {
 	return r.Ledger.ClaimUnless(ctx, e.By, e.At, func(ctx context.Context) (*v1beta1.EdgeClaim, error) {
 		for _, port := range guard.Streams(classes, e.At) {
 			found, err := r.Ledger.HeldAt(ctx, port, e.By.Holder, "")

@@ -2,13 +2,10 @@ package guards
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,19 +59,20 @@ func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	var lost []allocator.ExternalLoss
-	enter, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (enter []allocator.ExternalEntry) {
-		enter, lost = allocator.SettleExternal(f, ip, r.Ledger.GraceLeft)
-		return enter
+	entries, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (entries []claim.Entry) {
+		entries, lost = allocator.SettleExternal(f, ip, r.Ledger.GraceLeft)
+		return entries
 	})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	r.tell(req.NamespacedName, lost)
-	again := len(enter) > entriesAtOnce
-	if again {
-		enter = enter[:entriesAtOnce]
-	}
-	held, err := r.enter(ctx, enter)
+	again := len(entries) > entriesAtOnce
+	entries = entries[:min(len(entries), entriesAtOnce)]
+	held, err := enter(entries, func(e claim.Entry) error {
+		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
+		return err
+	})
 	confirms := false
 	for _, loss := range lost {
 		if loss.Claimed && err == nil {
@@ -89,28 +87,6 @@ func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 		return reconcile.Result{RequeueAfter: confirmEvery}, err
 	}
 	return reconcile.Result{}, err
-}
-
-// enter claims points for the Services that have them. held says that somebody else was faster.
-func (r *externalIPReconciler) enter(ctx context.Context, entries []allocator.ExternalEntry) (held bool, err error) {
-	errs := make([]error, len(entries))
-	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
-	for i, e := range entries {
-		group.Go(func() error {
-			_, errs[i] = r.Ledger.Claim(ctx, e.By, nil, e.At)
-			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
-	for i, err := range errs {
-		if claim.IsHeld(err) {
-			held, errs[i] = true, nil
-		} else if err != nil {
-			errs[i] = fmt.Errorf("entering %s for %s: %w", entries[i].At, entries[i].By.Holder, err)
-		}
-	}
-	return held, errors.Join(errs...)
 }
 
 // tell tells those who name an address that is not theirs, by an event about the Service.

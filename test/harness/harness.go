@@ -174,6 +174,9 @@ func (h *Harness) install(ctx context.Context) error {
 		if err := h.InstallGateways(ctx); err != nil {
 			return err
 		}
+		if err := h.InstallGatewayKinds(ctx, "tlsroutes"); err != nil {
+			return err
+		}
 	}
 	return h.InstallGatewayAPI(ctx)
 }

@@ -1,0 +1,232 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+)
+
+// indexParent finds routes by what they attach to.
+const indexParent = "parent"
+
+// routeKinds are the kinds of routes that can be guarded.
+var routeKinds = []struct {
+	kind   guard.Kind
+	object client.Object
+	list   func() client.ObjectList
+}{
+	{guard.TCPRoute, &gatewayv1.TCPRoute{}, func() client.ObjectList { return &gatewayv1.TCPRouteList{} }},
+	{guard.UDPRoute, &gatewayv1.UDPRoute{}, func() client.ObjectList { return &gatewayv1.UDPRouteList{} }},
+	{guard.TLSRoute, &gatewayv1.TLSRoute{}, func() client.ObjectList { return &gatewayv1.TLSRouteList{} }},
+}
+
+// GuardedRoutes are empty objects of the kinds of routes that are guarded.
+func (g *Gateways) GuardedRoutes() (objects []client.Object) {
+	for _, k := range routeKinds {
+		if g.Guarded.Guards(k.kind) {
+			objects = append(objects, k.object)
+		}
+	}
+	return objects
+}
+
+// guardedKinds are empty objects of all kinds of the Gateway API by which guarded ones are decided.
+func (g *Gateways) guardedKinds() []client.Object {
+	if !g.Guarded.Guards(slices.Concat(guard.Listeners(), guard.Routes())...) {
+		return nil
+	}
+	return append([]client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}}, g.GuardedRoutes()...)
+}
+
+// prepareRoutes makes sure that the routes of a kind are indexed.
+func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := fmt.Sprintf("%s of %T", indexParent, kind)
+	if g.indexed[name] {
+		return nil
+	}
+	err := g.indexer.IndexField(ctx, kind, indexParent, func(obj client.Object) (keys []string) {
+		route, _ := guard.OfRoute(obj)
+		for _, key := range route.ParentKeys() {
+			keys = append(keys, indexedParent(key))
+		}
+		return keys
+	})
+	if err != nil {
+		return fmt.Errorf("indexing %T by %s: %w", kind, indexParent, err)
+	}
+	g.indexed[name] = true
+	return nil
+}
+
+func indexedParent(key guard.ParentKey) string { return string(key.Kind) + " " + key.String() }
+
+// Parent is what routes attach to, as the cache has it; nil for what is not there, and for a ListenerSet that no Gateway lets attach.
+func (g *Gateways) Parent(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+	if key.Kind == guard.Gateway {
+		gateway, err := g.Gateway(ctx, key.NamespacedName)
+		if err != nil || gateway == nil {
+			return nil, err
+		}
+		return guard.ParentOfGateway(gateway), nil
+	}
+	set := &gatewayv1.ListenerSet{}
+	if found, err := g.get(ctx, key.NamespacedName, set); err != nil || !found {
+		return nil, err
+	}
+	return g.parentOfSet(ctx, set)
+}
+
+func (g *Gateways) parentOfSet(ctx context.Context, set *gatewayv1.ListenerSet) (*guard.Parent, error) {
+	own, err := g.IsOwn(ctx, set)
+	switch {
+	case err != nil:
+		return nil, err
+	case own:
+		return guard.ParentOfListenerSet(set, set.Labels[v1beta1.LabelClass]), nil
+	}
+	if gateway, err := g.AttachedTo(ctx, set); err != nil || gateway == nil {
+		return nil, err
+	}
+	return guard.ParentOfListenerSet(set, ""), nil
+}
+
+// parentNow is the same past the cache, but for the Gateway of a ListenerSet.
+func (g *Gateways) parentNow(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+	if !isName(key.Name) || !isName(key.Namespace) {
+		return nil, nil
+	}
+	if key.Kind == guard.Gateway {
+		gateway, err := readBy[gatewayv1.Gateway](ctx, g.objects.tenants, key.NamespacedName)
+		if err != nil || gateway == nil {
+			return nil, err
+		}
+		return guard.ParentOfGateway(gateway), nil
+	}
+	set, err := readBy[gatewayv1.ListenerSet](ctx, g.objects.tenants, key.NamespacedName)
+	if err != nil || set == nil {
+		return nil, err
+	}
+	return g.parentOfSet(ctx, set)
+}
+
+// PlacesNow are what a route has of the listeners that are there, at admission. has are the labels of its namespace. A parent of which the cache shows nothing for the route is looked for past it, as any may have been
+// made, or changed, a moment ago.
+func (g *Gateways) PlacesNow(ctx context.Context, r guard.Route, has labels.Set) (places []guard.Place, err error) {
+	return PlacesBy(ctx, r, has, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		parent, err := g.Parent(ctx, key)
+		if err != nil || parent != nil && len(r.Places(parent, has)) > 0 {
+			return parent, err
+		}
+		return g.parentNow(ctx, key)
+	})
+}
+
+// PlacesBy are those at the parents as they are read.
+func PlacesBy(
+	ctx context.Context, r guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
+) (places []guard.Place, err error) {
+	for _, key := range r.ParentKeys() {
+		parent, err := read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if parent != nil {
+			places = append(places, r.Places(parent, has)...)
+		}
+	}
+	return places, nil
+}
+
+// RoutesTo are the guarded routes that name a parent, in the order in which an implementation serves them.
+func (g *Gateways) RoutesTo(ctx context.Context, key guard.ParentKey) ([]guard.Route, error) {
+	routes, err := g.routes(ctx, client.MatchingFields{indexParent: indexedParent(key)})
+	slices.SortFunc(routes, guard.CompareRoutes)
+	return routes, err
+}
+
+// GuardedIn are the guarded routes of a namespace, or of all for "".
+func (g *Gateways) GuardedIn(ctx context.Context, namespace string) ([]guard.Route, error) {
+	return g.routes(ctx, client.InNamespace(namespace))
+}
+
+// routes are the guarded routes that an option selects, as far as their kinds are installed.
+func (g *Gateways) routes(ctx context.Context, option client.ListOption) (routes []guard.Route, err error) {
+	for _, k := range routeKinds {
+		if !g.Guarded.Guards(k.kind) {
+			continue
+		}
+		known, err := g.isKnown(ctx, k.object)
+		if err == nil && known {
+			err = g.prepareRoutes(ctx, k.object)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		list := k.list()
+		if err := g.objects.Reader.List(ctx, list, option); err != nil {
+			return nil, err
+		}
+		if err := meta.EachListItem(list, func(obj runtime.Object) error {
+			if route, ok := guard.OfRoute(obj.(metav1.Object)); ok {
+				routes = append(routes, route)
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return routes, nil
+}
+
+// routesAt are the guarded routes of a parent by the points that they are at.
+type routesAt map[claim.Coordinate][]guard.Route
+
+func (g *Gateways) routesAt(ctx context.Context, key guard.ParentKey) (routesAt, error) {
+	parent, err := g.Parent(ctx, key)
+	if err != nil || parent == nil {
+		return nil, err
+	}
+	routes, err := g.RoutesTo(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	at := routesAt{}
+	for _, r := range routes {
+		has, err := g.objects.NamespaceLabels(ctx, r.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range r.Places(parent, has) {
+			if !place.At.IsZero() {
+				at[place.At] = append(at[place.At], r)
+			}
+		}
+	}
+	return at, nil
+}
+
+var _ guard.RouteFacts = &Facts{}
+
+// RoutesAt are the routes that are stored on a listener, or for a host name there.
+func (f *Facts) RoutesAt(at claim.Coordinate) []guard.Route {
+	section := at.Section()
+	key := guard.ParentKey{Kind: guard.Kind(section.Kind)}
+	key.Namespace, key.Name = section.Namespace, section.Name
+	return f.routes.of(f, key, f.ask.guard.routesAt)[at]
+}
