@@ -101,7 +101,8 @@ func (v routeGuard[T]) claim(ctx context.Context, request *guard.RouteRequest) (
 		return guard.RouteConflict(f, request, held.At, held.Claim, v.ledger.GraceLeft)
 	})
 	if err != nil { // what else it would say is not worth that it is not said
-		problems = refusal.One(v1beta1.ReasonRouteConflict, refusal.Duplicate(parentRefsPath, held.At.Point(), refusal.Held(held.Claim, false, 0)))
+		problems = refusal.One(v1beta1.ReasonRouteConflict,
+			refusal.Duplicate(parentRefsPath, held.At.Point(), refusal.Held(held.Claim, false, 0)))
 	}
 	return problems, nil
 }

@@ -106,7 +106,7 @@ func Conflict(
 // the address itself. Of one that was never given the point, only that counts.
 func isLeaving(facts Facts, held *v1beta1.EdgeClaim) bool {
 	holder := claim.HolderOf(held)
-	if !holder.IsService() || held.CreationTimestamp.IsZero() {
+	if !holder.IsService() {
 		return false
 	}
 	svc := facts.Service(holder.Key())

@@ -41,7 +41,7 @@ func External(
 	switch over := e.tooMuch(); {
 	case svc.DeletionTimestamp != nil && len(points) > 0:
 		return nil, refusal.Problems{refusal.BeingDeleted(loadbalancer.ExternalIPsPath)}
-	case over != nil && len(points) > 0:
+	case over != nil && (len(points) > 0 || e.namesMore()):
 		return nil, refusal.One(v1beta1.ReasonTooManyPorts, over)
 	case len(problems) > 0:
 		return nil, problems
@@ -77,6 +77,13 @@ func newExternal(facts ExternalFacts, svc *corev1.Service, graceLeft func(*v1bet
 func (e *external) newAt(ip netip.Addr) []claim.Coordinate {
 	return slices.DeleteFunc(loadbalancer.ExternalPoints(e.svc, ip), func(at claim.Coordinate) bool {
 		return e.before != nil && loadbalancer.NamesPoint(e.before, at)
+	})
+}
+
+// namesMore says whether the Service names addresses beyond those that are looked at, and did not before.
+func (e *external) namesMore() bool {
+	return len(e.svc.Spec.ExternalIPs) > loadbalancer.MaxExternalIPs && slices.ContainsFunc(e.svc.Spec.ExternalIPs, func(ip string) bool {
+		return e.before == nil || !slices.Contains(e.before.Spec.ExternalIPs, ip)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -44,7 +45,9 @@ type Facts struct {
 	absent map[absence]bool
 	// listening are the Gateways and ListenerSets with what they listen on, and hosts the ports of Gateways at which a host name is claimed.
 	listening map[claim.Holder]map[listener]bool
-	hosts     map[claim.Coordinate]bool
+	// routing are the guarded routes.
+	routing map[claim.Holder]guard.Route
+	hosts   map[claim.Coordinate]bool
 }
 
 // absence is an object that a class names and that is not there. It keeps what it had.
@@ -92,7 +95,7 @@ func NewFacts() *Facts {
 		streams: map[claim.Holder]wish{}, balancers: map[claim.Holder]balancer{},
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 		classes: map[string]bool{}, gateways: map[string]bool{}, claimed: map[string]bool{},
-		listening: map[claim.Holder]map[listener]bool{}, hosts: map[claim.Coordinate]bool{},
+		listening: map[claim.Holder]map[listener]bool{}, routing: map[claim.Holder]guard.Route{}, hosts: map[claim.Coordinate]bool{},
 	}
 }
 
@@ -297,6 +300,9 @@ func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	}
 	if at.IsListener() {
 		return f.listensAt(c, at)
+	}
+	if at.IsRoute() {
+		return f.routesAt(c, at)
 	}
 	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {

@@ -1,10 +1,14 @@
 package audit
 
 import (
+	"slices"
+
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // listener is what a claim on a point of a Gateway is about: the port of the network, and, where that is shared by host name, HTTP or TLS
@@ -66,4 +70,18 @@ func (f *Facts) listensAt(c *entry, at claim.Coordinate) bool {
 		what.host = at.Point()
 	}
 	return f.listening[c.holder][what]
+}
+
+// AddRoute adds a route of a guarded kind.
+func (f *Facts) AddRoute(r guard.Route) { f.routing[r.Holder] = r }
+
+// routesAt says whether a claim on what a listener has for routes is of a route that names the listener. Whether that lets it attach is not
+// told here.
+func (f *Facts) routesAt(c *entry, at claim.Coordinate) bool {
+	r, of := f.routing[c.holder], at.Section()
+	return slices.ContainsFunc(r.Parents, func(ref gatewayv1.ParentReference) bool {
+		parent := r.ParentOf(ref)
+		return string(parent.Kind) == of.Kind && parent.Namespace == of.Namespace && parent.Name == of.Name &&
+			string(ptr.Deref(ref.SectionName, gatewayv1.SectionName(of.Listener))) == of.Listener
+	})
 }

@@ -33,8 +33,8 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, a port of the nodes, a port of a Gateway or a host name at one, or what a listener has for routes. It is comparable; the zero value
-// is no point.
+// ports, a port of the nodes, a port of a Gateway or a host name at one, or what a listener has for routes. It is comparable; the zero
+// value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
@@ -154,7 +154,7 @@ func StreamScope(class string) string { return streamScope + "/" + class }
 
 // Compare orders coordinates by class, Gateway, listener, address, port and protocol, and those of HTTP by host and path.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route), a.address.Compare(b.address),
-		cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route),
+		a.address.Compare(b.address), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
 		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
 }

@@ -38,8 +38,8 @@ func Route(of Section, protocol v1beta1.Protocol) Coordinate {
 	return Coordinate{route: of.String(), protocol: protocol}
 }
 
-// HostRoute is the coordinate of a host name at a listener of the protocol TLS: a connection for it goes to one route. The name may have a *
-// as its first label, or be AllHosts. The result is the zero Coordinate unless all of it is valid.
+// HostRoute is the coordinate of a host name at a listener of the protocol TLS: a connection for it goes to one route. The name may have
+// a * as its first label, or be AllHosts. The result is the zero Coordinate unless all of it is valid.
 func HostRoute(of Section, host string) Coordinate {
 	at := Route(of, v1beta1.TCP)
 	if at.IsZero() || host != AllHosts && Host(host).IsZero() {

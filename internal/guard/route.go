@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -53,12 +54,6 @@ func OfRoute(obj metav1.Object) (r Route, ok bool) {
 	return r, true
 }
 
-// ParentKey names what routes attach to: a Gateway or a ListenerSet. It is comparable; the zero value is neither.
-type ParentKey struct {
-	Kind Kind
-	types.NamespacedName
-}
-
 // ParentOf is what one of a route's references names, zero for what is guarded by nobody.
 func (r Route) ParentOf(ref gatewayv1.ParentReference) ParentKey {
 	kind := Kind(ptr.Deref(ref.Kind, gatewayv1.Kind(Gateway)))
@@ -79,29 +74,6 @@ func (r Route) ParentKeys() (keys []ParentKey) {
 	return keys
 }
 
-// Parent is a Gateway or a ListenerSet with the listeners that routes attach to.
-type Parent struct {
-	ParentKey
-	Listeners []gatewayv1.Listener
-	// Class is the StreamIngressClass for which Portcullis has made a ListenerSet, empty for those of others.
-	Class string
-}
-
-// ParentOfGateway is a Gateway with its own listeners.
-func ParentOfGateway(g *gatewayv1.Gateway) *Parent {
-	key := ParentKey{Gateway, types.NamespacedName{Namespace: g.Namespace, Name: g.Name}}
-	return &Parent{ParentKey: key, Listeners: g.Spec.Listeners}
-}
-
-// ParentOfListenerSet is a ListenerSet, of a class if Portcullis has made it for that.
-func ParentOfListenerSet(set *gatewayv1.ListenerSet, class string) *Parent {
-	p := &Parent{ParentKey: ParentKey{ListenerSet, types.NamespacedName{Namespace: set.Namespace, Name: set.Name}}, Class: class}
-	for _, l := range set.Spec.Listeners {
-		p.Listeners = append(p.Listeners, gatewayv1.Listener(l))
-	}
-	return p
-}
-
 // Place is what a route has of a listener.
 type Place struct {
 	// At is the point, zero on a listener of a stream.
@@ -114,17 +86,19 @@ type Place struct {
 
 // Places are what a route has of a parent. has are the labels of the route's namespace.
 func (r Route) Places(p *Parent, has labels.Set) (places []Place) {
+	seen := map[Place]bool{}
 	for i, ref := range r.Parents {
 		if r.ParentOf(ref) != p.ParentKey {
 			continue
 		}
 		path := field.NewPath("spec", "parentRefs").Index(i)
 		for _, l := range p.Listeners {
-			if ref.SectionName != nil && *ref.SectionName != l.Name || ref.Port != nil && *ref.Port != l.Port || !r.attaches(p, l, has) {
+			if !names(ref, l) || !p.Allows(l, r, has) {
 				continue
 			}
 			for _, place := range r.placesAt(p, l, path) {
-				if !slices.ContainsFunc(places, func(other Place) bool { return other.At == place.At && other.Stream == place.Stream }) {
+				if key := (Place{At: place.At, Stream: place.Stream}); !seen[key] {
+					seen[key] = true
 					places = append(places, place)
 				}
 			}
@@ -135,62 +109,65 @@ func (r Route) Places(p *Parent, has labels.Set) (places []Place) {
 
 // placesAt are those at one listener.
 func (r Route) placesAt(p *Parent, l gatewayv1.Listener, path *field.Path) (places []Place) {
-	protocol := v1beta1.TCP
-	if r.Kind == UDPRoute {
-		protocol = v1beta1.UDP
-	}
+	protocol := r.protocol()
 	if p.Class != "" {
 		return []Place{{Stream: claim.Stream(p.Class, protocol, l.Port), Path: path}}
 	}
 	of := claim.Section{Kind: string(p.Kind), Namespace: p.Namespace, Name: p.Name, Listener: string(l.Name)}
 	if r.Kind != TLSRoute {
-		return keepValid([]Place{{At: claim.Route(of, protocol), Path: path}})
+		places = append(places, Place{At: claim.Route(of, protocol), Path: path})
 	}
-	listens := string(ptr.Deref(l.Hostname, ""))
-	if len(r.Hosts) == 0 {
-		return keepValid([]Place{{At: claim.HostRoute(of, cmp.Or(listens, claim.AllHosts)), Path: path}})
-	}
-	for i, host := range r.Hosts {
-		if both := intersect(listens, string(host)); both != "" {
-			places = append(places, Place{At: claim.HostRoute(of, both), Path: field.NewPath("spec", "hostnames").Index(i)})
+	for host, i := range r.hostsAt(l) {
+		if i >= 0 {
+			path = field.NewPath("spec", "hostnames").Index(i)
 		}
+		places = append(places, Place{At: claim.HostRoute(of, host), Path: path})
 	}
-	return keepValid(places)
-}
-
-// keepValid leaves out what no listener can be, or no host: the API server stores neither.
-func keepValid(places []Place) []Place {
+	// What no listener can be, or no host, the API server does not store.
 	return slices.DeleteFunc(places, func(p Place) bool { return p.At.IsZero() })
 }
 
-// attaches says whether a listener lets a route attach.
-func (r Route) attaches(p *Parent, l gatewayv1.Listener, has labels.Set) bool {
-	fits := map[Kind][]gatewayv1.ProtocolType{
-		TCPRoute: {gatewayv1.TCPProtocolType, gatewayv1.TLSProtocolType},
-		UDPRoute: {gatewayv1.UDPProtocolType},
-		TLSRoute: {gatewayv1.TLSProtocolType},
+// Names are under which names a route has a listener: its host names there, or, where these are not told apart, one empty name.
+func (r Route) Names(l gatewayv1.Listener) (names []string) {
+	if r.Kind != TLSRoute {
+		return []string{""}
 	}
-	if !slices.Contains(fits[r.Kind], l.Protocol) {
-		return false
+	for host := range r.hostsAt(l) {
+		names = append(names, host)
 	}
-	allowed := ptr.Deref(l.AllowedRoutes, gatewayv1.AllowedRoutes{})
-	if len(allowed.Kinds) > 0 && !slices.ContainsFunc(allowed.Kinds, func(k gatewayv1.RouteGroupKind) bool {
-		return ptr.Deref(k.Group, gatewayv1.GroupName) == gatewayv1.GroupName && Kind(k.Kind) == r.Kind
-	}) {
-		return false
+	return names
+}
+
+// hostsAt are the names for which a TLSRoute is at a listener, and which of its host names each is, -1 where it has none.
+func (r Route) hostsAt(l gatewayv1.Listener) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		listens := string(ptr.Deref(l.Hostname, ""))
+		if r.Kind == TLSRoute && len(r.Hosts) == 0 {
+			yield(cmp.Or(listens, claim.AllHosts), -1)
+		}
+		for i, host := range r.Hosts {
+			if both := intersect(listens, string(host)); both != "" && !yield(both, i) {
+				return
+			}
+		}
 	}
-	namespaces := ptr.Deref(allowed.Namespaces, gatewayv1.RouteNamespaces{})
-	switch ptr.Deref(namespaces.From, gatewayv1.NamespacesFromSame) {
-	case gatewayv1.NamespacesFromAll:
-		return true
-	case gatewayv1.NamespacesFromSame:
-		return r.Namespace == p.Namespace
-	case gatewayv1.NamespacesFromSelector:
-		selector, err := metav1.LabelSelectorAsSelector(namespaces.Selector)
-		return err == nil && selector.Matches(has)
-	default:
-		return false
+}
+
+// protocol is that of the network by which a route is reached.
+func (r Route) protocol() v1beta1.Protocol {
+	if r.Kind == UDPRoute {
+		return v1beta1.UDP
 	}
+	return v1beta1.TCP
+}
+
+// IsOn says whether a route names a listener of a parent, that one or all of its port, or just all.
+func (r Route) IsOn(p ParentKey, l gatewayv1.Listener) bool {
+	return slices.ContainsFunc(r.Parents, func(ref gatewayv1.ParentReference) bool { return r.ParentOf(ref) == p && names(ref, l) })
+}
+
+func names(ref gatewayv1.ParentReference, l gatewayv1.Listener) bool {
+	return (ref.SectionName == nil || *ref.SectionName == l.Name) && (ref.Port == nil || *ref.Port == l.Port)
 }
 
 // intersect is the more specific of two host names of which one stands for the other, too, empty where there is none; an empty one stands

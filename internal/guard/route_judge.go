@@ -16,7 +16,7 @@ import (
 type RouteFacts interface {
 	// Claim is the claim of a name, nil for none.
 	Claim(name string) *v1beta1.EdgeClaim
-	// RoutesAt are the routes that are stored on a listener, or for a host name there, in the order in which they are served.
+	// RoutesAt are the routes that are stored on a listener, or for a host name there.
 	RoutesAt(at claim.Coordinate) []Route
 }
 
@@ -50,7 +50,7 @@ func JudgeRoute(f RouteFacts, r *RouteRequest, graceLeft func(*v1beta1.EdgeClaim
 	if n := len(r.Points()); n > MostRoutePoints {
 		return refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
 			Type: field.ErrorTypeTooMany, Field: field.NewPath("spec", "parentRefs").String(), BadValue: n,
-			Detail: fmt.Sprintf("a route may ask for at most %d listeners, or host names at listeners, at a time: spread them over several routes",
+			Detail: fmt.Sprintf("a route may ask for at most %d listeners, or host names there, at a time: spread them over several routes",
 				MostRoutePoints),
 		})
 	}
@@ -76,8 +76,8 @@ func RouteConflict(
 	return refusal.Problems{routeConflict(f, r.Places[i], held, graceLeft)}
 }
 
-// routeInTheWay says whether a route can't have a place, and who has it, nil where that is not known: of a listener that Portcullis has made,
-// the stream may be gone.
+// routeInTheWay says whether a route can't have a place, and who has it, nil where that is not known: of a listener that Portcullis has
+// made, the stream may be gone.
 func routeInTheWay(f RouteFacts, r Route, place Place) (taken bool, held *v1beta1.EdgeClaim) {
 	if on := place.Stream; !on.IsZero() {
 		return r.Name != v1beta1.StreamServiceName(on.Class(), on.Protocol(), on.Port()), f.Claim(on.Name())

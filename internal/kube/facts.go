@@ -12,7 +12,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule asks it; of those that
@@ -37,7 +36,7 @@ type Facts struct {
 	fronts     answers[struct{}, []types.NamespacedName]
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
 	standing   answers[types.NamespacedName, Standing]
-	routes     answers[guard.ParentKey, routesAt]
+	routes     answers[claim.Section, onSection]
 	naming     answers[netip.Addr, []*corev1.Service]
 	pools      *addresspool.Book
 }

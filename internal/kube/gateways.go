@@ -40,12 +40,14 @@ type Gateways struct {
 	mu      sync.Mutex
 	indexer client.FieldIndexer
 	indexed map[string]bool
+	// missing is when a guarded kind was last found not to be installed.
+	missing map[string]time.Time
 	// unread is since when a kind is yet to be read, as far as anybody has asked; zero while none is.
 	unread time.Time
 }
 
 func newGateways(o *objects, d *departures) *Gateways {
-	g := &Gateways{objects: o, departures: d, asked: make(chan struct{}), indexed: map[string]bool{}}
+	g := &Gateways{objects: o, departures: d, asked: make(chan struct{}), indexed: map[string]bool{}, missing: map[string]time.Time{}}
 	g.ask = sync.OnceFunc(func() { close(g.asked) })
 	return g
 }

@@ -39,9 +39,19 @@ const readPatience = time.Minute
 
 // Read is an error until all is read of what guarded kinds are decided by.
 func (g *Gateways) Read(ctx context.Context) error {
+	if len(g.guardedKinds()) == 0 {
+		return nil
+	}
 	for _, kind := range g.guardedKinds() {
-		if _, err := g.isKnown(ctx, kind); err != nil {
+		if g.wasMissing(kind) {
+			continue
+		}
+		known, err := g.isKnown(ctx, kind)
+		if err != nil {
 			return err
+		}
+		if !known {
+			g.isMissing(kind)
 		}
 	}
 	if _, err := g.prepared(ctx); err != nil {
@@ -50,13 +60,31 @@ func (g *Gateways) Read(ctx context.Context) error {
 	return g.followed(ctx)
 }
 
+// missingFor is for how long a kind that is not installed is not looked for: that asks the API server, and each decision reads.
+const missingFor = time.Second
+
+func (g *Gateways) wasMissing(kind client.Object) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.missing[fmt.Sprintf("%T", kind)]) < missingFor
+}
+
+func (g *Gateways) isMissing(kind client.Object) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.missing[fmt.Sprintf("%T", kind)] = time.Now()
+}
+
 // followed makes sure that departures of guarded objects are remembered.
 func (g *Gateways) followed(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, kind := range g.guardedKinds() {
 		name := fmt.Sprintf("%T", kind)
-		if known, err := g.isKnown(ctx, kind); err != nil || !known || g.indexed[name] {
+		if g.indexed[name] || time.Since(g.missing[name]) < missingFor {
+			continue
+		}
+		if known, err := g.isKnown(ctx, kind); err != nil || !known {
 			continue
 		}
 		told := toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -59,10 +61,12 @@ func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error 
 	}
 	err := g.indexer.IndexField(ctx, kind, indexParent, func(obj client.Object) (keys []string) {
 		route, _ := guard.OfRoute(obj)
-		for _, key := range route.ParentKeys() {
-			keys = append(keys, indexedParent(key))
+		for _, ref := range route.Parents {
+			key := route.ParentOf(ref)
+			keys = append(keys, indexedParent(key), indexedSection(key, string(ptr.Deref(ref.SectionName, ""))))
 		}
-		return keys
+		slices.Sort(keys)
+		return slices.Compact(keys)
 	})
 	if err != nil {
 		return fmt.Errorf("indexing %T by %s: %w", kind, indexParent, err)
@@ -72,6 +76,11 @@ func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error 
 }
 
 func indexedParent(key guard.ParentKey) string { return string(key.Kind) + " " + key.String() }
+
+// indexedSection is for those that name a listener there, or, with "", none in particular.
+func indexedSection(key guard.ParentKey, listener string) string {
+	return indexedParent(key) + " on " + listener
+}
 
 // Parent is what routes attach to, as the cache has it; nil for what is not there, and for a ListenerSet that no Gateway lets attach.
 func (g *Gateways) Parent(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
@@ -122,8 +131,8 @@ func (g *Gateways) parentNow(ctx context.Context, key guard.ParentKey) (*guard.P
 	return g.parentOfSet(ctx, set)
 }
 
-// PlacesNow are what a route has of the listeners that are there, at admission. has are the labels of its namespace. A parent of which the cache shows nothing for the route is looked for past it, as any may have been
-// made, or changed, a moment ago.
+// PlacesNow are what a route has of the listeners that are there, at admission. has are the labels of its namespace. A parent of which the
+// cache shows nothing for the route is looked for past it, as any may have been made, or changed, a moment ago.
 func (g *Gateways) PlacesNow(ctx context.Context, r guard.Route, has labels.Set) (places []guard.Place, err error) {
 	return PlacesBy(ctx, r, has, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
 		parent, err := g.Parent(ctx, key)
@@ -194,39 +203,69 @@ func (g *Gateways) routes(ctx context.Context, option client.ListOption) (routes
 	return routes, nil
 }
 
-// routesAt are the guarded routes of a parent by the points that they are at.
-type routesAt map[claim.Coordinate][]guard.Route
+// onSection are the guarded routes on a listener, by protocol and, where it tells them apart, by host name.
+type onSection map[sharing][]guard.Route
 
-func (g *Gateways) routesAt(ctx context.Context, key guard.ParentKey) (routesAt, error) {
+type sharing struct {
+	protocol v1beta1.Protocol
+	host     string
+}
+
+// onSection finds the routes on a listener.
+func (g *Gateways) onSection(ctx context.Context, of claim.Section) (onSection, error) {
+	key := parentKey(of)
 	parent, err := g.Parent(ctx, key)
 	if err != nil || parent == nil {
 		return nil, err
 	}
-	routes, err := g.RoutesTo(ctx, key)
-	if err != nil {
-		return nil, err
+	i := slices.IndexFunc(parent.Listeners, func(l gatewayv1.Listener) bool { return string(l.Name) == of.Listener })
+	if i < 0 {
+		return nil, nil
 	}
-	at := routesAt{}
-	for _, r := range routes {
-		has, err := g.objects.NamespaceLabels(ctx, r.Namespace)
+	listener := parent.Listeners[i]
+	on := onSection{}
+	for _, index := range []string{indexedSection(key, of.Listener), indexedSection(key, "")} {
+		routes, err := g.routes(ctx, client.MatchingFields{indexParent: index})
 		if err != nil {
 			return nil, err
 		}
-		for _, place := range r.Places(parent, has) {
-			if !place.At.IsZero() {
-				at[place.At] = append(at[place.At], r)
+		for _, r := range routes {
+			has, err := g.objects.NamespaceLabels(ctx, r.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			if !parent.Allows(listener, r, has) || !r.IsOn(key, listener) {
+				continue
+			}
+			for _, name := range r.Names(listener) {
+				shared := sharing{protocolOf(r.Kind), name}
+				on[shared] = append(on[shared], r)
 			}
 		}
 	}
-	return at, nil
+	return on, nil
+}
+
+// protocolOf is that of the points of a kind of routes.
+func protocolOf(kind guard.Kind) v1beta1.Protocol {
+	switch kind {
+	case guard.UDPRoute:
+		return v1beta1.UDP
+	case guard.TLSRoute:
+		return claim.TLSListener
+	default:
+		return v1beta1.TCP
+	}
+}
+
+// parentKey names the object of a listener.
+func parentKey(of claim.Section) guard.ParentKey {
+	return guard.ParentKey{Kind: guard.Kind(of.Kind), NamespacedName: types.NamespacedName{Namespace: of.Namespace, Name: of.Name}}
 }
 
 var _ guard.RouteFacts = &Facts{}
 
 // RoutesAt are the routes that are stored on a listener, or for a host name there.
 func (f *Facts) RoutesAt(at claim.Coordinate) []guard.Route {
-	section := at.Section()
-	key := guard.ParentKey{Kind: guard.Kind(section.Kind)}
-	key.Namespace, key.Name = section.Namespace, section.Name
-	return f.routes.of(f, key, f.ask.guard.routesAt)[at]
+	return f.routes.of(f, at.Section(), f.ask.guard.onSection)[sharing{at.Protocol(), at.RouteHost()}]
 }

@@ -34,19 +34,11 @@ func slim(obj any) (any, error) {
 	case *gatewayv1.ListenerSet:
 		slimListenerSet(o)
 	case *gatewayv1.TCPRoute:
-		slimRouting(o)
-		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
-			o.Spec, o.Status = gatewayv1.TCPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.TCPRouteStatus{}
-		}
+		slimTCPRoute(o)
 	case *gatewayv1.UDPRoute:
-		slimRouting(o)
-		if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
-			o.Spec, o.Status = gatewayv1.UDPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.UDPRouteStatus{}
-		}
+		slimUDPRoute(o)
 	case *gatewayv1.TLSRoute:
-		slimRouting(o)
-		o.Spec = gatewayv1.TLSRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames[:min(len(o.Spec.Hostnames), guard.MostRoutePoints)])}
-		o.Status = gatewayv1.TLSRouteStatus{}
+		slimTLSRoute(o)
 	case metav1.Object: // an administrator's
 		o.SetManagedFields(nil)
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
@@ -65,6 +57,28 @@ func slimRouting(o metav1.Object) {
 	o.SetLabels(labelOfClass(o.GetLabels()))
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)
+}
+
+// slimTCPRoute, slimUDPRoute and slimTLSRoute leave of a route what Portcullis has written, and of those of others what they attach to.
+func slimTCPRoute(o *gatewayv1.TCPRoute) {
+	slimRouting(o)
+	if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
+		o.Spec, o.Status = gatewayv1.TCPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.TCPRouteStatus{}
+	}
+}
+
+func slimUDPRoute(o *gatewayv1.UDPRoute) {
+	slimRouting(o)
+	if len(o.Spec.ParentRefs) != 1 || len(o.Spec.Rules) != 1 || len(o.Spec.Rules[0].BackendRefs) != 1 || !Written(o) {
+		o.Spec, o.Status = gatewayv1.UDPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec)}, gatewayv1.UDPRouteStatus{}
+	}
+}
+
+func slimTLSRoute(o *gatewayv1.TLSRoute) {
+	slimRouting(o)
+	hosts := slices.Clone(o.Spec.Hostnames[:min(len(o.Spec.Hostnames), guard.MostRoutePoints)])
+	o.Spec = gatewayv1.TLSRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: hosts}
+	o.Status = gatewayv1.TLSRouteStatus{}
 }
 
 // slimParents leaves what a route of others attaches to, in a list that is no longer than the API lets it be.

@@ -144,6 +144,11 @@ func TestWhatATenantWritesIsBounded(t *testing.T) {
 				})
 			}
 		}),
+		"a TLSRoute of many names": huge(&gatewayv1.TLSRoute{}, func(r *gatewayv1.TLSRoute) {
+			r.Spec.ParentRefs, r.Spec.Rules = make([]gatewayv1.ParentReference, nothing), make([]gatewayv1.TLSRouteRule, nothing)
+			r.Spec.Hostnames = make([]gatewayv1.Hostname, nothing)
+			r.Status.Parents = []gatewayv1.RouteParentStatus{{Conditions: []metav1.Condition{{Message: long}}}}
+		}),
 		"a TCPRoute of many rules": huge(&gatewayv1.TCPRoute{}, func(r *gatewayv1.TCPRoute) {
 			r.Spec.ParentRefs, r.Spec.Rules = make([]gatewayv1.ParentReference, nothing), make([]gatewayv1.TCPRouteRule, nothing)
 			r.Status.Parents = []gatewayv1.RouteParentStatus{{Conditions: []metav1.Condition{{Message: long}}}}
@@ -212,6 +217,7 @@ func TestSlim(t *testing.T) {
 	service.Spec = corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web")}},
 		Selector: someSelector, LoadBalancerClass: new("ours"), LoadBalancerIP: "192.0.2.7", ClusterIPs: []string{"10.0.0.7"},
+		ExternalIPs:           []string{"198.51.100.7"},
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}}
@@ -237,9 +243,18 @@ func TestSlim(t *testing.T) {
 	grant := &gatewayv1beta1.ReferenceGrant{ObjectMeta: meta()}
 	grant.Spec.From = []gatewayv1beta1.ReferenceGrantFrom{{Group: v1beta1.GroupName, Kind: "StreamIngress", Namespace: "shop"}}
 	grant.Spec.To = []gatewayv1beta1.ReferenceGrantTo{{Kind: "Service"}}
+	on := gatewayv1.ParentReference{Name: "edge", SectionName: new(gatewayv1.SectionName("tls"))}
+	route := &gatewayv1.TLSRoute{ObjectMeta: meta()}
+	route.Spec.ParentRefs, route.Spec.Hostnames = []gatewayv1.ParentReference{on}, []gatewayv1.Hostname{"shop.example.com"}
+	tcp := &gatewayv1.TCPRoute{ObjectMeta: meta()}
+	tcp.Spec.ParentRefs = []gatewayv1.ParentReference{on}
+	set := &gatewayv1.ListenerSet{ObjectMeta: meta()}
+	set.Spec.Listeners = []gatewayv1.ListenerEntry{{Name: "tls", Port: 443, Protocol: gatewayv1.TLSProtocolType, AllowedRoutes: &gatewayv1.AllowedRoutes{
+		Namespaces: &gatewayv1.RouteNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}},
+	}}}
 	namespace := NamespaceObject()
 	namespace.Name, namespace.Labels = "shop", map[string]string{"team": "shop"}
-	for _, want := range []client.Object{service, si, held, made, foreign, class, grant, namespace} {
+	for _, want := range []client.Object{service, si, held, made, foreign, class, grant, route, tcp, set, namespace} {
 		t.Run(fmt.Sprintf("%T", want), func(t *testing.T) {
 			full := want.DeepCopyObject().(client.Object)
 			full.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})

@@ -140,7 +140,7 @@ func (s Standing) lookUp(index, key string) (there, known bool) {
 // guardReader answers what is asked of the listeners of others.
 type guardReader interface {
 	Standing(ctx context.Context, gateway types.NamespacedName) (Standing, error)
-	routesAt(ctx context.Context, key guard.ParentKey) (routesAt, error)
+	onSection(ctx context.Context, of claim.Section) (onSection, error)
 }
 
 // HostClaims are the claims on host names at a port of a Gateway.

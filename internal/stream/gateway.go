@@ -101,8 +101,8 @@ func ListenerIn(set *gatewayv1.ListenerSet, port PortKey) (l Listener, ok bool) 
 	return Listener{}, false
 }
 
-// SlimEntry leaves of a listener that is not as Portcullis writes it which port and which host name it has, and which routes it lets attach:
-// tenants can make theirs large.
+// SlimEntry leaves of a listener that is not as Portcullis writes it which port and which host name it has, and which routes it lets
+// attach: tenants can make theirs large.
 func SlimEntry(entry *gatewayv1.ListenerEntry) {
 	if _, ok := listenerOf(entry); ok {
 		return
@@ -111,7 +111,8 @@ func SlimEntry(entry *gatewayv1.ListenerEntry) {
 		Name: entry.Name, Port: entry.Port, Protocol: entry.Protocol, Hostname: entry.Hostname, AllowedRoutes: entry.AllowedRoutes,
 	}
 	if allowed := entry.AllowedRoutes; allowed != nil && allowed.Namespaces != nil && allowed.Namespaces.Selector.Size() > maxSelector {
-		entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Kinds: allowed.Kinds, Namespaces: &gatewayv1.RouteNamespaces{From: ptr.To(gatewayv1.NamespacesFromNone)}}
+		nobody := &gatewayv1.RouteNamespaces{From: ptr.To(gatewayv1.NamespacesFromNone)}
+		entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Kinds: allowed.Kinds, Namespaces: nobody}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -37,7 +36,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			c := &page.Items[i]
 			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
 			held.note(c)
-			guarded = guarded || strings.HasPrefix(c.Spec.Scope, claim.GatewayScope+"/")
+			guarded = guarded || slices.Contains([]string{claim.GatewayScope, claim.RouteScope}, claim.ScopeFamily(c.Spec.Scope))
 		}
 	}
 	var pools v1beta1.AddressPoolList
@@ -101,7 +100,14 @@ func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
 			facts.AddListenerSet(&page.Items[i])
 		}
 	}
-	return nil
+	routes, err := a.View.Gateways.GuardedIn(ctx, "") // there are many more of them than matter, and what is asked of them is in the cache
+	for _, r := range routes {
+		facts.AddRoute(r)
+	}
+	if kube.IsUnread(err) {
+		return nil
+	}
+	return err
 }
 
 // heldByServices says what of Services has to be read: reading them whole costs most of all.

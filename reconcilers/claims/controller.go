@@ -63,6 +63,10 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 	for _, kind := range b.View.Gateways.GuardedRoutes() {
 		controller = controller.WatchesRawSource(onGateways(mgr, b, kind, onHolder(ofRoute(kind), predicate.Funcs{})))
 	}
+	if len(b.View.Gateways.GuardedRoutes()) > 0 {
+		controller = controller.WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onRouteParent())).
+			WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onRouteParent()))
+	}
 	return controller.
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
@@ -76,8 +80,6 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onGateway())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, onHolder(claim.ListenerSetHolder, predicate.Funcs{}))).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onListenerSet())).
-		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onRouteParent())).
-		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onRouteParent())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, r.onRoute())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, r.onRoute())).
 		Watches(kube.NamespaceObject(), handler.TypedEnqueueRequestsFromMapFunc(r.attachedIn),

@@ -93,8 +93,8 @@ func enqueueHosts(q claimQueue, at claim.Coordinate) {
 	}
 }
 
-// enqueueGuarded asks for a look at the claims of all who listen on Gateways, or route from there, those of a namespace, or of all for "": which Gateway lets
-// them attach, and with which others that is at an address, has changed.
+// enqueueGuarded asks for a look at the claims of all who listen on Gateways, or route from there, those of a namespace, or of all for "":
+// which Gateway lets them attach, and with which others that is at an address, has changed.
 func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, add func(claimRequest)) {
 	if len(r.View.Gateways.Guarded.Among(slices.Concat(guard.Listeners(), guard.Routes())...)) == 0 {
 		return

@@ -128,5 +128,7 @@ func kindOf(obj client.Object) string {
 // ofRoute is a route of a guarded kind as holder.
 func ofRoute(kind client.Object) holderOf {
 	route, _ := guard.OfRoute(kind)
-	return func(namespace, name string) claim.Holder { return claim.RouteHolder(string(route.Kind), namespace, name) }
+	return func(namespace, name string) claim.Holder {
+		return claim.RouteHolder(string(route.Kind), namespace, name)
+	}
 }

@@ -39,7 +39,8 @@ func (r *routeReconciler) onRoute() handler.EventHandler {
 	}
 }
 
-// onParent looks at a Gateway or a ListenerSet whose listeners have changed. Which ListenerSets a Gateway lets attach concerns their routes.
+// onParent looks at a Gateway or a ListenerSet whose listeners have changed. Which ListenerSets a Gateway lets attach concerns their
+// routes.
 func (r *routeReconciler) onParent(kind guard.Kind) handler.EventHandler {
 	look := func(q watch.Queue, obj client.Object) {
 		q.AddAfter(requestFor(guard.ParentKey{Kind: kind, NamespacedName: client.ObjectKeyFromObject(obj)}), gather)

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -188,4 +191,56 @@ func TestGuardWarnsOfRoutes(t *testing.T) {
 	w.create(udpRoute("old/dns", onListener(edge, "dns")))
 	section.Listener = "dns"
 	w.listens(claim.Route(section, UDP), "")
+}
+
+// TestGuardKeepsRoutesOfStreams has a tenant attach a route of its own to the listener of its stream.
+func TestGuardKeepsRoutesOfStreams(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 1, Flags: []string{"--claim-grace=" + grace.String(), "--audit-interval=1s"}})
+	class := gatewayClass("shared")
+	w.create(class, namespace("team"), namespace("others"), service("team/web", port("http", 80)))
+	w.newGateway(class, "192.0.2.19")
+	w.classHas(class, v1beta1.ConditionProgrammed, "True Programmed")
+	s := sti("team/web", of("shared"), tcp(5000))
+	w.create(s)
+	w.programmed(s)
+	var sets gatewayv1.ListenerSetList
+	must(w, w.Client.List(t.Context(), &sets, client.InNamespace("gw-shared")))
+	if len(sets.Items) != 1 || len(sets.Items[0].Spec.Listeners) != 1 {
+		t.Fatalf("the class has %d ListenerSets", len(sets.Items))
+	}
+	set := &sets.Items[0]
+	w.refusedFor(w.try(tcpRoute("team/mine", onListener(set, string(set.Spec.Listeners[0].Name)))), "spec.parentRefs[0]",
+		"held by StreamIngress team/web since 20", `on the listener that Portcullis has made of StreamIngressClass "shared"`)
+	w.create(tcpRoute("others/stranger", onListener(set, ""))) // which the listener does not let attach
+	w.delete(s)
+	w.eventually("the stream's claim to be gone", func() error { return is(w.pointHolder("stream.shared.tcp.5000"), "") })
+	w.noneLeft(claim.Coordinate.IsRoute)
+}
+
+// TestGuardNoticesKindsLater installs a kind of routes while Portcullis runs.
+func TestGuardNoticesKindsLater(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 0})
+	kind := &unstructured.Unstructured{}
+	kind.SetAPIVersion("apiextensions.k8s.io/v1")
+	kind.SetKind("CustomResourceDefinition")
+	kind.SetName("tlsroutes." + gatewayv1.GroupName)
+	must(w, w.Client.Delete(t.Context(), kind))
+	w.eventually("the kind to be gone", func() error {
+		err := w.Client.List(t.Context(), &gatewayv1.TLSRouteList{})
+		return is(meta.IsNoMatchError(err) || apierrors.IsNotFound(err), true)
+	})
+	_, err := w.StartReplica(t.Context())
+	must(w, err)
+	w.create(namespace("infra"), namespace("young"), namespace("old"))
+	edge := w.openGateway("infra/edge", routable("sql", gatewayv1.TCPProtocolType, 7000, gatewayv1.NamespacesFromAll),
+		routable("tls", gatewayv1.TLSProtocolType, 7443, gatewayv1.NamespacesFromAll))
+	w.create(tcpRoute("young/db", onListener(edge, "sql")))
+	w.refusedFor(w.try(tcpRoute("old/db", onListener(edge, "sql"))), "spec.parentRefs[0]", "held by TCPRoute young/db")
+
+	must(w, w.InstallGatewayKinds(t.Context(), "tlsroutes"))
+	w.eventually("a TLSRoute to be stored", func() error {
+		return w.try(tlsRoute("young/tls", onListener(edge, "tls"), "a.example.com"))
+	})
+	w.listens(claim.HostRoute(claim.Section{Kind: "Gateway", Namespace: "infra", Name: "edge", Listener: "tls"}, "a.example.com"), "TLSRoute young/tls")
+	w.refusedFor(w.try(tlsRoute("old/tls", onListener(edge, "tls"), "a.example.com")), "spec.hostnames[0]", "held by TLSRoute young/tls")
 }
