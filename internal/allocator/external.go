@@ -183,15 +183,15 @@ func (e *external) heldByOther(a *allocator, at claim.Coordinate) *v1beta1.EdgeC
 
 // conflict says who has a port of an address that the Service names; the pool is that of the address, nil for none.
 func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.Coordinate, held *v1beta1.EdgeClaim) refusal.Problems {
-	text := fmt.Sprintf("port %s there is %s", at.Point(), refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
+	what, instead := "port "+at.Point()+" there", "choose another port, or another address"
 	if on, err := claim.Of(held); err == nil && on.Port() == 0 {
-		text = fmt.Sprintf("all of it is %s", refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)))
+		what, instead = "all of it", "choose another address"
 	}
-	text += "; choose another port"
+	text := fmt.Sprintf("%s is %s; %s", what, refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)), instead)
 	if pool != nil {
 		points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
 		if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
-			text += fmt.Sprintf(", or another address: free in AddressPool %s is %s", pool.Name, ip)
+			text += fmt.Sprintf(": free in AddressPool %s is %s", pool.Name, ip)
 		}
 	}
 	return refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(path, at.Address().String(), text))

@@ -73,7 +73,7 @@ func TestExternal(t *testing.T) {
 		"all of it is held": {&cluster{pools: []*v1beta1.AddressPool{serving}, claims: claims(rivalWeb, at("192.0.2.7")),
 			services: map[string]*corev1.Service{"rival/web": func() *corev1.Service { s := rivals(since); s.Spec.Type = corev1.ServiceTypeLoadBalancer; return s }()}},
 			nil, named("192.0.2.7"), nil, []verdict{{"AddressConflict", `spec.externalIPs[0]: Duplicate value: "192.0.2.7": all of it is held by ` +
-				"Service rival/web since 2026-07-01T12:30:00Z; choose another port, or another address: free in AddressPool pool is 192.0.2.0"}}},
+				"Service rival/web since 2026-07-01T12:30:00Z; choose another address: free in AddressPool pool is 192.0.2.0"}}},
 		"named without a claim": {&cluster{pools: []*v1beta1.AddressPool{serving}, services: map[string]*corev1.Service{"rival/web": rivals(since, "192.0.2.7")}},
 			nil, named("192.0.2.7"), nil, []verdict{{"AddressConflict", `spec.externalIPs[0]: Duplicate value: "192.0.2.7": port TCP/80 there is held by ` +
 				"Service rival/web; choose another port, or another address: free in AddressPool pool is 192.0.2.0"}}},
