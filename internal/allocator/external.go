@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -32,9 +33,14 @@ func External(
 ) (points []claim.Coordinate, problems refusal.Problems) {
 	e := newExternal(facts, svc, graceLeft)
 	e.before = before
-	for i, ip := range loadbalancer.ExternalIPs(svc) {
-		points = append(points, e.newAt(ip)...)
-		if len(e.newAt(ip)) > 0 && len(problems) < mostProblems {
+	ips := loadbalancer.ExternalIPs(svc)
+	for i, ip := range ips {
+		fresh := e.newAt(ip)
+		if len(fresh) == 0 || slices.Index(ips, ip) < i { // in another spelling
+			continue
+		}
+		points = append(points, fresh...)
+		if len(problems) < mostProblems {
 			problems = append(problems, e.judge(i, ip)...)
 		}
 	}
@@ -60,8 +66,6 @@ type external struct {
 	before    *corev1.Service
 	graceLeft func(*v1beta1.EdgeClaim) time.Duration
 	pools     []*addresspool.Pool
-	// beside are the addresses that have been judged.
-	beside []Allocation
 	// isFront says that a class names the Service: its ports are those of streams, and what it names is the platform's business.
 	isFront bool
 }
@@ -113,24 +117,72 @@ func (e *external) judge(i int, ip netip.Addr) refusal.Problems {
 	if pool == nil && !(e.isFront && e.before != nil && slices.Contains(loadbalancer.ExternalIPs(e.before), ip)) {
 		return refusal.One(v1beta1.ReasonAddressNotInPool, field.Forbidden(path, e.ungiven(ip)))
 	}
-	asked, _ := loadbalancer.Read(e.svc)
-	request := loadbalancer.Request{Addresses: []netip.Addr{ip}, AddressesPath: path, Ports: asked.Ports}
-	a := &allocator{
-		facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc, Request: request, Held: e.has(ip)},
-	}
-	if allocation := AddressAllocation(pool, ip, v1beta1.SharingPorts, request.Ports); pool != nil {
-		if over := a.limits(e.beside, allocation); len(over) > 0 {
-			return over
+	if pool != nil && pool.Spec.MaxPerNamespace > 0 && !e.isFront {
+		if over := e.poolLimit(path, ip, pool); over != nil {
+			return refusal.One(v1beta1.ReasonNamespaceLimitReached, over)
 		}
-		e.beside = append(e.beside, allocation)
 	}
 	for _, at := range e.newAt(ip) {
-		if held := e.heldByOther(a, at); held != nil {
+		if held := e.heldByOther(at); held != nil {
 			return e.conflict(path, pool, at, held)
 		}
 	}
 	return nil
 }
+
+// poolLimit says that the namespace would have more of a pool than one gets. What the Service leaves by the same change makes room for as
+// much; what it left before counts until it is released.
+func (e *external) poolLimit(path *field.Path, ip netip.Addr, pool *addresspool.Pool) *field.Error {
+	added := e.beyond(e.svc, e.before, pool)
+	leaves := 0
+	if e.before != nil {
+		leaves = e.beyond(e.before, e.svc, pool)
+	}
+	has, leaving := 0, 0
+	for _, c := range e.facts.ClaimsOfNamespace(e.svc.Namespace, claim.ScopeFamily(claim.Address(ip).Scope())) {
+		at, err := claim.Of(c)
+		if err != nil || !pool.Set.Contains(at.Address()) || slices.Contains(e.facts.Fronts(), claim.HolderOf(c).Key()) {
+			continue
+		}
+		has++
+		if isLeaving(e.facts, c) {
+			leaving++
+		}
+	}
+	if has+added-min(leaves, added) <= int(pool.Spec.MaxPerNamespace) {
+		return nil
+	}
+	return field.Invalid(path, ip.String(), fmt.Sprintf(
+		"AddressPool %s gives at most %d port(s) to one namespace (spec.maxPerNamespace), and namespace %q has %d, and this Service asks for %d "+
+			"more%s, or choose another pool",
+		pool.Name, pool.Spec.MaxPerNamespace, e.svc.Namespace, has, added, refusal.WayOut(leaving, "a Service that has one")))
+}
+
+// beyond counts the points of a pool that one Service names and another, nil for none, does not, but for those that the Service has a claim
+// on already.
+func (e *external) beyond(svc, other *corev1.Service, pool *addresspool.Pool) int {
+	points := sets.New[claim.Coordinate]()
+	for _, ip := range loadbalancer.ExternalIPs(svc) {
+		if !pool.Set.Contains(ip) {
+			continue
+		}
+		for _, at := range loadbalancer.ExternalPoints(svc, ip) {
+			if other == nil || !loadbalancer.NamesPoint(other, at) {
+				points.Insert(at)
+			}
+		}
+	}
+	if svc == e.svc {
+		for at := range points {
+			if c := e.facts.Claim(at.Name()); c != nil && claim.HolderOf(c) == e.holder() {
+				points.Delete(at)
+			}
+		}
+	}
+	return points.Len()
+}
+
+func (e *external) holder() claim.Holder { return claim.ServiceHolder(e.svc.Namespace, e.svc.Name) }
 
 // poolOf is the pool that gives an address to the Service, nil for none.
 func (e *external) poolOf(ip netip.Addr) *addresspool.Pool {
@@ -153,28 +205,16 @@ func (e *external) ungiven(ip netip.Addr) string {
 	return text + "; it may name those of " + poolNames(have)
 }
 
-// has are the points of an address that the Service has: those that it has been stored with, and those that it has claims on.
-func (e *external) has(ip netip.Addr) (held []claim.Coordinate) {
-	holder := claim.ServiceHolder(e.svc.Namespace, e.svc.Name)
-	for _, at := range loadbalancer.ExternalPoints(e.svc, ip) {
-		c := e.facts.Claim(at.Name())
-		if e.before != nil && loadbalancer.NamesPoint(e.before, at) || c != nil && claim.HolderOf(c) == holder {
-			held = append(held, at)
-		}
-	}
-	return held
-}
-
 // heldByOther is the claim of somebody else on a point, or on what it can't be had beside, or what stands there without one; nil for none.
-func (e *external) heldByOther(a *allocator, at claim.Coordinate) *v1beta1.EdgeClaim {
-	if held := a.heldByOther(at); held != nil {
+func (e *external) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
+	if held, _ := e.standing(at); held != nil {
 		return held
 	}
 	if e.facts.Claim(at.Name()) != nil {
 		return nil
 	}
 	for _, other := range e.facts.Naming(at.Address()) {
-		if by := ExternalClaimant(other); by.Holder != a.Holder() && loadbalancer.HasPort(other, at) {
+		if by := ExternalClaimant(other); by.Holder != e.holder() && loadbalancer.HasPort(other, at) {
 			return claim.New(at, by)
 		}
 	}
@@ -190,7 +230,7 @@ func (e *external) conflict(path *field.Path, pool *addresspool.Pool, at claim.C
 	text := fmt.Sprintf("%s is %s; %s", what, refusal.Held(held, isLeaving(e.facts, held), e.graceLeft(held)), instead)
 	if pool != nil {
 		points := func(ip netip.Addr) []claim.Coordinate { return loadbalancer.ExternalPoints(e.svc, ip) }
-		if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok {
+		if ip, ok := e.facts.FreeAddress(pool, addresspool.FamilyOf(at.Address()), points); ok && ip != at.Address() {
 			text += fmt.Sprintf(": free in AddressPool %s is %s", pool.Name, ip)
 		}
 	}
