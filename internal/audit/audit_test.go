@@ -167,6 +167,20 @@ func ours(svc *corev1.Service) {
 	svc.Spec.LoadBalancerClass = new(v1beta1.LoadBalancerClass)
 }
 
+// names has a Service of another type name addresses in spec.externalIPs, and balancerNaming one of Portcullis' class.
+func names(addresses ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		svc.Spec.Type, svc.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, addresses
+	}
+}
+
+func balancerNaming(addresses ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		ours(svc)
+		svc.Spec.ExternalIPs = addresses
+	}
+}
+
 func http(host string) claim.Coordinate { return claim.HTTP(host, "/") }
 
 const (
@@ -429,6 +443,34 @@ func TestDisagreements(t *testing.T) {
 				"addr 192.0.2.1 is claimed for Service shop/web, which is not there or does not ask for it",
 			},
 		},
+		"a port of an address that its Service names": {facts: facts{held(lanPort, shopWeb), loadBalancer("web", names("192.0.2.1"))}},
+		"a port of one that its Service names in other words": {
+			facts: facts{held(lanPort, shopWeb), loadBalancer("web", names("203.0.113.1", "::ffff:192.0.02.1"))},
+		},
+		"a port of one that its load balancer names, too": {
+			facts: facts{held(lanPort, shopWeb), held(claim.Address(other.Address()), shopWeb), loadBalancer("web", balancerNaming("192.0.2.1"), "192.0.2.2")},
+		},
+		"a port of one that its load balancer names no longer": {
+			facts: facts{held(lanPort, shopWeb), held(claim.Address(other.Address()), shopWeb), loadBalancer("web", ours, "192.0.2.2")},
+			want:  []string{"addr/192.0.2.1 TCP/80 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"a port of one that its Service names no longer": {
+			facts: facts{held(lanPort, shopWeb), loadBalancer("web", names("192.0.2.2"))},
+			want:  []string{"addr/192.0.2.1 TCP/80 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"another port of one that its Service names": {
+			facts: facts{held(claim.AddressPort(lan.Address(), "UDP", 80), shopWeb), loadBalancer("web", names("192.0.2.1"))},
+			want:  []string{"addr/192.0.2.1 UDP/80 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"all of one that its Service names": {
+			facts: facts{held(lan, shopWeb), loadBalancer("web", names("192.0.2.1"))},
+			want:  []string{"addr 192.0.2.1 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"a port of one that another Service names": {
+			facts: facts{held(lanPort, shopWeb), loadBalancer("other", names("192.0.2.1"))},
+			want:  []string{"addr/192.0.2.1 TCP/80 is claimed for Service shop/web, which is not there or does not ask for it"},
+		},
+		"one that a Service names without a claim": {facts: facts{loadBalancer("web", names("192.0.2.1"))}}, // the guard tells of it
 		"what a Service shares that a class names, and that does not exist": {
 			facts: facts{held(lan, proxy), held(nodePort, proxy), func(f *Facts) {
 				c := &v1beta1.StreamIngressClass{}

@@ -26,13 +26,16 @@ type failingReader struct {
 	Reader
 	claimReader
 	loadBalancerReader
-	book    *addresspool.Book
-	asked   map[string]int
-	failing string
+	book *addresspool.Book
+	// naming are those that name any address, and maxPorts how many ports one gets, 1 if it is not set.
+	naming   []*corev1.Service
+	maxPorts int
+	asked    map[string]int
+	failing  string
 }
 
 func (r *failingReader) features() features {
-	return features{claims: r, loadBalancers: r}
+	return features{claims: r, loadBalancers: r, external: r}
 }
 
 func (r *failingReader) ask(question string) error {
@@ -50,7 +53,11 @@ func theirs(at claim.Coordinate) *v1beta1.EdgeClaim {
 
 func (r *failingReader) Pools() *addresspool.Book { return r.book }
 
-func (r *failingReader) MaxPorts() int { return 1 }
+func (r *failingReader) MaxPorts() int { return max(r.maxPorts, 1) }
+
+func (r *failingReader) Naming(context.Context, netip.Addr) ([]*corev1.Service, error) {
+	return r.naming, r.ask("Naming")
+}
 
 func (r *failingReader) ReservedNodePorts() loadbalancer.PortRanges { return nil }
 

@@ -221,6 +221,12 @@ func TestSlim(t *testing.T) {
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}}
+	// One that is no load balancer, and names addresses by which pools judge it.
+	naming := &corev1.Service{ObjectMeta: meta()}
+	naming.Labels = map[string]string{"team": "shop"}
+	naming.Spec = corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.7", "2001:db8::7"},
+	}
 	si := &v1beta1.StreamIngress{ObjectMeta: meta()}
 	si.Spec = v1beta1.StreamIngressSpec{ClassName: "public", Protocol: v1beta1.TCP, Listen: new(int32(80))}
 	si.Spec.Upstream = v1beta1.StreamUpstream{Namespace: "data", Service: "db", Port: intstr.FromInt32(80)}
@@ -254,7 +260,7 @@ func TestSlim(t *testing.T) {
 	}}}
 	namespace := NamespaceObject()
 	namespace.Name, namespace.Labels = "shop", map[string]string{"team": "shop"}
-	for _, want := range []client.Object{service, si, held, made, foreign, class, grant, route, tcp, set, namespace} {
+	for _, want := range []client.Object{service, naming, si, held, made, foreign, class, grant, route, tcp, set, namespace} {
 		t.Run(fmt.Sprintf("%T", want), func(t *testing.T) {
 			full := want.DeepCopyObject().(client.Object)
 			full.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})

@@ -201,6 +201,70 @@ func TestWantsOfAServiceThatIsAway(t *testing.T) {
 	}
 }
 
+// TestWantsOfExternalIPs asks for the port TCP/80 of an address that a Service holds, which names it or another, while such addresses are
+// guarded and while they are not.
+func TestWantsOfExternalIPs(t *testing.T) {
+	const address = "192.0.2.1"
+	ip := netip.MustParseAddr(address)
+	naming := func(kind corev1.ServiceType, addresses ...string) *corev1.Service {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "7"}}
+		svc.Spec.Type, svc.Spec.ExternalIPs = kind, addresses
+		svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
+		if kind == corev1.ServiceTypeLoadBalancer {
+			svc.Spec.LoadBalancerClass = new(v1beta1.LoadBalancerClass)
+		}
+		return svc
+	}
+	listing := func(svc *corev1.Service) *corev1.Service {
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+		return svc
+	}
+	const plain, balancer = corev1.ServiceTypeClusterIP, corev1.ServiceTypeLoadBalancer
+	eighty := claim.AddressPort(ip, "TCP", 80)
+	for name, tc := range map[string]struct {
+		svc *corev1.Service
+		at  claim.Coordinate
+		// given says that the Service was given the point as a load balancer.
+		given               bool
+		guarded, notGuarded bool
+	}{
+		"it names it":                                        {svc: naming(plain, address), at: eighty, guarded: true},
+		"it names it in other words":                         {svc: naming(plain, "203.0.113.1", "::ffff:192.0.2.01"), at: eighty, guarded: true},
+		"it names another":                                   {svc: naming(plain, "192.0.2.2"), at: eighty},
+		"it names it, and another port is held":              {svc: naming(plain, address), at: claim.AddressPort(ip, "TCP", 81)},
+		"it names it, and all of it is held":                 {svc: naming(plain, address), at: claim.Address(ip), given: true},
+		"it was given it, and names it now":                  {svc: naming(plain, address), at: eighty, given: true, guarded: true},
+		"it was given it, and is no load balancer":           {svc: naming(plain), at: eighty, given: true},
+		"a load balancer names it":                           {svc: naming(balancer, address), at: eighty, guarded: true},
+		"a load balancer named it":                           {svc: naming(balancer), at: eighty},
+		"a load balancer named it, and its status lists it":  {svc: listing(naming(balancer)), at: eighty, guarded: true, notGuarded: true},
+		"a load balancer was given it":                       {svc: listing(naming(balancer)), at: eighty, given: true, guarded: true, notGuarded: true},
+		"a load balancer was given all of it, and names it":  {svc: listing(naming(balancer, address)), at: claim.Address(ip), given: true, guarded: true, notGuarded: true},
+		"the status of one that is none lists it, by itself": {svc: listing(naming(plain)), at: eighty, guarded: true, notGuarded: true},
+		"it is gone": {at: eighty},
+	} {
+		for on, want := range map[bool]bool{true: tc.guarded, false: tc.notGuarded} {
+			t.Run(fmt.Sprintf("%s, guarded %v", name, on), func(t *testing.T) {
+				c := accesstest.Claimed(tc.at, web, "u", 1, accesstest.Noon)
+				c.Spec.ExternalIP = !tc.given
+				objects := []client.Object{c}
+				if tc.svc != nil {
+					objects = append(objects, tc.svc.DeepCopy())
+				}
+				r := &claimReconciler{Access: accesstest.Of(t, objects...)}
+				r.View.ExternalIPs.Guarded = on
+				got, err := stateOf(t, r, c)
+				if err != nil || got.Wants != want || got.Exists != (tc.svc != nil) {
+					t.Errorf("got %+v, %v, want it wanted: %v", got, err, want)
+				}
+				if tc.svc != nil && (got.UID != "u" || got.Generation != 7) {
+					t.Errorf("it is wanted by %+v", got)
+				}
+			})
+		}
+	}
+}
+
 // TestWantsOfWhatListensOnTheNodes asks for a port of the nodes that a class has, of which the proxy is there.
 func TestWantsOfWhatListensOnTheNodes(t *testing.T) {
 	class, cm, _ := accesstest.Public()
