@@ -153,8 +153,8 @@ func (e *external) poolLimit(path *field.Path, ip netip.Addr, pool *addresspool.
 		return nil
 	}
 	return field.Invalid(path, ip.String(), fmt.Sprintf(
-		"AddressPool %s gives at most %d port(s) to one namespace (spec.maxPerNamespace), and namespace %q has %d, and this Service asks for %d "+
-			"more%s, or choose another pool",
+		"AddressPool %s gives at most %d port(s) to one namespace (spec.maxPerNamespace), and namespace %q has %d, and this Service asks "+
+			"for %d more%s, or choose another pool",
 		pool.Name, pool.Spec.MaxPerNamespace, e.svc.Namespace, has, added, refusal.WayOut(leaving, "a Service that has one")))
 }
 
