@@ -134,14 +134,20 @@ func (g *Gateways) parentNow(ctx context.Context, key guard.ParentKey) (*guard.P
 // PlacesNow are what a route has of the listeners that are there, at admission. has are the labels of its namespace. A parent of which the
 // cache shows nothing for the route is looked for past it, as any may have been made, or changed, a moment ago.
 func (g *Gateways) PlacesNow(ctx context.Context, r guard.Route, has labels.Set) (places []guard.Place, err error) {
+	looks := 0
 	return PlacesBy(ctx, r, has, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
 		parent, err := g.Parent(ctx, key)
-		if err != nil || parent != nil && len(r.Places(parent, has)) > 0 {
+		if err != nil || parent != nil && len(r.Places(parent, has)) > 0 || looks == mostLooks {
 			return parent, err
 		}
+		looks++
 		return g.parentNow(ctx, key)
 	})
 }
+
+// mostLooks is how many parents are looked for past the cache for one route, which may name 32 that don't exist: requests share such looks.
+// What is let in because of that is entered, or told, once the cache shows the parent.
+const mostLooks = 4
 
 // PlacesBy are those at the parents as they are read.
 func PlacesBy(
