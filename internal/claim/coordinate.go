@@ -7,7 +7,8 @@
 //	              a claim of another holder is a no.
 //	reconcilers   claim for objects that are stored without a claim, under the same rules.
 //	both          look for a claim on the other form of the same thing, once their own is stored: an address is held whole,
-//	              or by its ports, a port of a Gateway whole, or by host names. Who finds somebody else's takes its own back.
+//	              or by its ports, a port of a Gateway whole, or by host names, a host name by itself, or by a
+//	              wildcard. Who finds somebody else's takes its own back.
 //	release       reads the claim, then its holder (live), then deletes the claim with a precondition on the version
 //	              it read. An admission that renews in between makes the delete fail.
 //
@@ -33,8 +34,8 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, a port of the nodes, a port of a Gateway or a host name at one, or what a listener has for routes. It is comparable; the zero
-// value is no point.
+// ports, a port of the nodes, a port of a Gateway or a host name at one, what a listener has for routes, or a host name as such. It is
+// comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
@@ -47,6 +48,8 @@ type Coordinate struct {
 	node bool
 	// gateway is the namespace/name of the Gateway, set for what it listens on; there, host is that of a listener.
 	gateway string
+	// named says that the host is meant as such, whatever serves it.
+	named bool
 	// route is the listener that a route is on, as Section has it; there, host is one that the route is for.
 	route string
 }
@@ -106,6 +109,8 @@ func (c Coordinate) Name() string {
 		return c.listenerName()
 	case c.IsRoute():
 		return c.routeName()
+	case c.IsHostname():
+		return c.hostnameName()
 	case c.IsHTTP():
 		return httpName(c.host, c.path)
 	case c.IsAddress(), c.IsNode():
@@ -121,6 +126,8 @@ func (c Coordinate) Scope() string {
 		return c.listenerScope()
 	case c.IsRoute():
 		return RouteScope + "/" + c.route
+	case c.IsHostname():
+		return HostnameScope
 	case c.IsHTTP():
 		return HTTPScope
 	case c.IsAddress():
@@ -138,7 +145,7 @@ func (c Coordinate) Point() string {
 		return c.listenerPoint()
 	case c.IsRoute():
 		return c.routePoint()
-	case c.IsHTTP():
+	case c.IsHostname(), c.IsHTTP():
 		return c.host + c.path
 	case c.IsAddress() && c.port == 0:
 		return c.address.String()
@@ -156,5 +163,6 @@ func StreamScope(class string) string { return streamScope + "/" + class }
 func Compare(a, b Coordinate) int {
 	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route),
 		a.address.Compare(b.address), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
-		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path))
+		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path),
+		cmp.Compare(a.Scope(), b.Scope()))
 }

@@ -70,6 +70,20 @@ func RouteHolder(kind, namespace, name string) Holder {
 	return Holder{Group: "gateway.networking.k8s.io", Kind: kind, Namespace: namespace, Name: name}
 }
 
+// NamespaceHolder is a namespace as holder of the host names that its objects use.
+func NamespaceHolder(name string) Holder { return Holder{Kind: "Namespace", Name: name} }
+
+// IsNamespace says whether the holder is a namespace.
+func (h Holder) IsNamespace() bool { return h.Group == "" && h.Kind == "Namespace" }
+
+// Tenant is the namespace that a holder is in, or is; empty for what is the cluster's.
+func (h Holder) Tenant() string {
+	if h.IsNamespace() {
+		return h.Name
+	}
+	return h.Namespace
+}
+
 // ClassHolder is a StreamIngressClass as holder of the ports of the nodes that its proxy takes there.
 func ClassHolder(name string) Holder {
 	return Holder{Group: v1beta1.GroupName, Kind: "StreamIngressClass", Name: name}
@@ -104,6 +118,8 @@ type Claimant struct {
 	Holder
 	UID        types.UID
 	Generation int64
+	// For is the object whose UID and generation these are where the holder is its namespace, which claims host names.
+	For Holder
 	// ClassName is the class for whose proxy a Service claims the point, empty where it is for itself, or any.
 	ClassName string
 	// ExternalIP says that a Service claims the port of an address because it names that in spec.externalIPs. A claim that it has been

@@ -36,11 +36,8 @@ func HTTP(host, path string) Coordinate {
 // of its own: it keeps nobody from a path, as that the Ingress itself does. The host may have a * as its first label. The
 // result is the zero Coordinate unless host is a DNS name in lower case.
 func Host(host string) Coordinate {
-	valid := validation.IsDNS1123Subdomain
-	if strings.HasPrefix(host, "*.") {
-		valid = validation.IsWildcardDNS1123Subdomain
-	}
-	if len(valid(host)) > 0 {
+	// validation.IsWildcardDNS1123Subdomain says the same of a wildcard, and compiles its expression each time.
+	if len(host) > validation.DNS1123SubdomainMaxLength || len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*."))) > 0 {
 		return Coordinate{}
 	}
 	return Coordinate{host: host}
@@ -53,6 +50,9 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	}
 	if strings.HasPrefix(c.Spec.Scope, RouteScope+"/") {
 		return routeOf(c)
+	}
+	if c.Spec.Scope == HostnameScope {
+		return hostnameOf(c)
 	}
 	if c.Spec.Scope != HTTPScope {
 		return Parse(c.Name)
@@ -68,7 +68,9 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 }
 
 // IsHTTP says whether c is a host, or a path on one.
-func (c Coordinate) IsHTTP() bool { return c.host != "" && c.gateway == "" && c.route == "" }
+func (c Coordinate) IsHTTP() bool {
+	return c.host != "" && c.gateway == "" && c.route == "" && !c.named
+}
 
 // HostOf is the host of a path, as a coordinate.
 func HostOf(path Coordinate) Coordinate { return Coordinate{host: path.host} }

@@ -37,8 +37,10 @@ type Ledger struct {
 	Cached func(name string) *v1beta1.EdgeClaim
 	// Seen says whether an object of the claimant's UID is known to have been stored at any time, so that no creation of
 	// it is in flight; nil where nothing is known. It may err towards no.
-	Seen  func(ctx context.Context, by Claimant) bool
-	Clock clock.PassiveClock
+	Seen func(ctx context.Context, by Claimant) bool
+	// Overlapping knows of wildcards among host names; nil where no name stands for another.
+	Overlapping Overlapping
+	Clock       clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
 	// Promises bounds what is promised and not stored; nil for no bound.

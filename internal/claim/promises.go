@@ -65,10 +65,10 @@ func Impatient(ctx context.Context) context.Context { return context.WithValue(c
 // Open counts points as promised to a claimant, once there is room for them beside what its namespace has open. It returns
 // what takes them off again, for a request that is refused. An error is one of the API, to try again.
 func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) (drop func(), err error) {
-	if p == nil || by.Namespace == "" || len(points) == 0 {
+	if p == nil || by.Tenant() == "" || len(points) == 0 {
 		return func() {}, nil
 	}
-	u := p.of(by.Namespace)
+	u := p.of(by.Tenant())
 	added, open, fits := u.add(ctx, p, by, points)
 	if !fits && ctx.Value(impatient{}) == nil {
 		_ = wait.PollUntilContextTimeout(ctx, looksEvery, settlesWithin, false, func(ctx context.Context) (bool, error) {
@@ -78,7 +78,7 @@ func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) 
 	}
 	if !fits {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
-			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Namespace, open, p.Most), 1)
+			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Tenant(), open, p.Most), 1)
 	}
 	return func() { u.drop(by.UID, added) }, nil
 }

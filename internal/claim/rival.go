@@ -17,6 +17,9 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 	if at.IsListener() {
 		return l.listenerRival(ctx, at, holder, version)
 	}
+	if at.IsHostname() {
+		return l.hostnameRival(ctx, at, holder, version)
+	}
 	if !at.IsAddress() {
 		return nil, nil
 	}
@@ -42,5 +45,6 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 // mayBeTakenBack says whether an admission that made a claim on a point may yet find a rival, and delete it. A stored
 // object that is to count on such a claim has to renew it first.
 func mayBeTakenBack(c *v1beta1.EdgeClaim, at Coordinate, by Claimant) bool {
-	return (at.IsAddress() || at.IsListener()) && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
+	hasRivals := at.IsAddress() || at.IsListener() || at.IsHostname()
+	return hasRivals && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
 }
