@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -29,6 +30,7 @@ type listenerGuard struct {
 	view    *kube.View
 	ledger  *claim.Ledger
 	actions guard.Actions
+	events  events.EventRecorder
 }
 
 // gatewayGuard and setGuard are a listenerGuard for one kind each.
@@ -82,13 +84,19 @@ func (v setGuard) ValidateDelete(context.Context, *gatewayv1.ListenerSet) (admis
 func (v listenerGuard) answer(
 	ctx context.Context, kind guard.Kind, name string, decide func(context.Context) (decision, error),
 ) (admission.Warnings, error) {
+	return v.answerAs(ctx, kind, kindOf(kind), name, decide)
+}
+
+// answerAs does the same for an object of a kind of which something is guarded that has an action of its own.
+func (v listenerGuard) answerAs(
+	ctx context.Context, kind guard.Kind, what schema.GroupKind, name string, decide func(context.Context) (decision, error),
+) (admission.Warnings, error) {
 	action, guarded := v.actions[kind]
 	if !guarded {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline(ctx, guardPatience))
 	defer cancel()
-	what := kindOf(kind)
 	if action == guard.Warn {
 		return warned(ctx, what, decide)
 	}

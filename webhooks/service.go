@@ -13,11 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
@@ -35,6 +37,7 @@ import (
 type serviceValidator struct {
 	view   *kube.View
 	ledger *claim.Ledger
+	hosts  hostDesk
 }
 
 var (
@@ -167,8 +170,35 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if d.warnings, err = v.classMissing(ctx, request.Class); err != nil {
 		return d, err
 	}
-	d.problems, err = v.promise(ctx, before, svc, request.Points(), problems)
+	if len(problems) > 0 {
+		d.problems, err = v.promise(ctx, before, svc, request.Points(), problems)
+		return d, err
+	}
+	d.problems, err = v.promiseHosts(ctx, before, svc, request.Points())
 	return d, err
+}
+
+// promiseHosts claims the hosts that a Service requests for its namespace, where a HostPolicy has that so, and then the paths on them.
+func (v *serviceValidator) promiseHosts(
+	ctx context.Context, before, svc *corev1.Service, points []claim.Coordinate,
+) (refusal.Problems, error) {
+	user, _ := hostname.Of(svc, v.view.Ingresses.Defaults)
+	user.Only(hostname.Exposed)
+	request := &hostname.Request{User: user, Deleting: svc.DeletionTimestamp != nil}
+	var stored client.Object
+	if before != nil {
+		was, _ := hostname.Of(before, v.view.Ingresses.Defaults)
+		request.Before, stored = was.Names, before
+	}
+	problems, withdraw, err := v.hosts.decide(ctx, request, stored, isDryRun(ctx))
+	if err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	problems, err = v.promise(ctx, before, svc, points, nil)
+	if len(problems) > 0 {
+		err = errors.Join(err, withdraw(ctx))
+	}
+	return problems, err
 }
 
 // readExposure reads a request for an Ingress, and says what is wrong with it. request is nil if it can't be read, or is for more

@@ -30,6 +30,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&StreamIngressClass{}, &StreamIngressClassList{},
 		&EdgeClaim{}, &EdgeClaimList{},
 		&AddressPool{}, &AddressPoolList{},
+		&HostPolicy{}, &HostPolicyList{},
 		&PodToIP{}, &PodToIPList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -11,7 +11,10 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ec,categories=portcullis
 // +kubebuilder:selectablefield:JSONPath=`.spec.scope`
+// +kubebuilder:selectablefield:JSONPath=`.spec.point`
 // +kubebuilder:selectablefield:JSONPath=`.spec.heldBy`
+// +kubebuilder:selectablefield:JSONPath=`.spec.holder.namespace`
+// +kubebuilder:selectablefield:JSONPath=`.spec.holder.name`
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.scope`
 // +kubebuilder:printcolumn:name="Point",type=string,JSONPath=`.spec.point`
 // +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.heldBy`
@@ -32,7 +35,8 @@ type EdgeClaim struct {
 // +kubebuilder:validation:XValidation:rule="self.heldBy == (has(self.holder.__namespace__) ? self.holder.kind + ' ' + self.holder.__namespace__ + '/' + self.holder.name : self.holder.kind + ' ' + self.holder.name)",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
 type EdgeClaimSpec struct {
 	// scope is the space in which points are unique, for example stream/public: the streams of class public; gateway/infra/edge: what
-	// Gateway edge of namespace infra listens on; or route/gateway/infra/edge/sql: the routes on the listener sql of that Gateway.
+	// Gateway edge of namespace infra listens on; route/gateway/infra/edge/sql: the routes on the listener sql of that Gateway; or
+	// hostname: host names that are a namespace's.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=640
@@ -45,7 +49,7 @@ type EdgeClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Point string `json:"point"`
 
-	// holder is the object that holds the point.
+	// holder is the object that holds the point; of a host name it is the namespace whose objects use it.
 	// +required
 	Holder ClaimHolder `json:"holder"`
 
@@ -125,7 +129,7 @@ type ClaimHolder struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// uid of the holder for which the claim was last made or renewed.
+	// uid of the holder for which the claim was last made or renewed; of a namespace, which holds host names, that of its object.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 	// generation is the metadata.generation of the holder for which the claim was last made or renewed. A holder that is

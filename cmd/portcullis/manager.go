@@ -161,6 +161,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	view.Ingresses.Expose(exposing)
 	view.Gateways.IndexBy(mgr.GetFieldIndexer())
 	view.Gateways.Guard(o.guard)
+	view.Hosts.Guarded = o.guard
 	view.ExternalIPs.Guarded = o.guard.Guards(guard.ExternalIPs)
 	view.LoadBalancers.Options = o.loadBalancers
 	view.Streams.Domain = o.clusterDomain
@@ -181,7 +182,9 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := serving.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
 	}
-	if err := webhooks.Setup(mgr, webhooks.Options{View: view, Ledger: ledger, Guard: o.guard}); err != nil {
+	if err := webhooks.Setup(mgr, webhooks.Options{
+		View: view, Ledger: ledger, Guard: o.guard, Events: mgr.GetEventRecorder("portcullis"),
+	}); err != nil {
 		return err
 	}
 	if err := reconcilers.Setup(mgr, reconcilers.Options{

@@ -1,4 +1,5 @@
 // Package guard has the rules for doors that others open: the listeners of Gateways and ListenerSets, the routes on them, and external IPs.
+// Those for host names are in package hostname.
 // What stands keeps what it has; what is new is refused, or warned of, where it would take that away.
 //
 // It knows no cluster: values go in, values come out.
@@ -21,12 +22,22 @@ const (
 	TCPRoute    Kind = "TCPRoute"
 	UDPRoute    Kind = "UDPRoute"
 	TLSRoute    Kind = "TLSRoute"
+	Ingress     Kind = "Ingress"
+	HTTPRoute   Kind = "HTTPRoute"
+	GRPCRoute   Kind = "GRPCRoute"
+	// ExternalDNS are the host names that Services, Ingresses and routes give to external-dns by annotations.
+	ExternalDNS Kind = "ExternalDNS"
 	// ExternalIPs are those that Services name in spec.externalIPs.
 	ExternalIPs Kind = "ExternalIPs"
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return slices.Concat(Listeners(), Routes(), []Kind{ExternalIPs}) }
+func Kinds() []Kind {
+	return slices.Concat(Listeners(), Routes(), []Kind{ExternalIPs, Ingress, HTTPRoute, GRPCRoute, ExternalDNS})
+}
+
+// Hosts are the kinds that use host names.
+func Hosts() []Kind { return []Kind{Ingress, HTTPRoute, GRPCRoute, TLSRoute, ExternalDNS} }
 
 // Listeners are the kinds that have listeners.
 func Listeners() []Kind { return []Kind{Gateway, ListenerSet} }

@@ -19,15 +19,15 @@ func TestActions(t *testing.T) {
 		"commas":            {",,", "", Actions{}},
 		"one kind":          {"Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
 		"both":              {"ListenerSet=Warn,Gateway=Deny", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
-		"all":               {"all=Warn", "ExternalIPs=Warn,Gateway=Warn,ListenerSet=Warn,TCPRoute=Warn,TLSRoute=Warn,UDPRoute=Warn", every(Warn, nil)},
-		"all, but for one":  {"all=Deny,ListenerSet=Warn", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
-		"one, and then all": {"ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
-		"all, and some of them": {"Gateway=Warn,ListenerSet=Warn,all=Deny", "ExternalIPs=Deny,Gateway=Warn,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny",
+		"all":               {"all=Warn", "ExternalDNS=Warn,ExternalIPs=Warn,GRPCRoute=Warn,Gateway=Warn,HTTPRoute=Warn,Ingress=Warn,ListenerSet=Warn,TCPRoute=Warn,TLSRoute=Warn,UDPRoute=Warn", every(Warn, nil)},
+		"all, but for one":  {"all=Deny,ListenerSet=Warn", "ExternalDNS=Deny,ExternalIPs=Deny,GRPCRoute=Deny,Gateway=Deny,HTTPRoute=Deny,Ingress=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"one, and then all": {"ListenerSet=Warn,all=Deny", "ExternalDNS=Deny,ExternalIPs=Deny,GRPCRoute=Deny,Gateway=Deny,HTTPRoute=Deny,Ingress=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, Actions{ListenerSet: Warn})},
+		"all, and some of them": {"Gateway=Warn,ListenerSet=Warn,all=Deny", "ExternalDNS=Deny,ExternalIPs=Deny,GRPCRoute=Deny,Gateway=Warn,HTTPRoute=Deny,Ingress=Deny,ListenerSet=Warn,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny",
 			every(Deny, Actions{Gateway: Warn, ListenerSet: Warn})},
 		"spaces":                         {" Gateway = Deny , ListenerSet= Warn ", "Gateway=Deny,ListenerSet=Warn", Actions{Gateway: Deny, ListenerSet: Warn}},
 		"one twice, which says the same": {"Gateway=Deny,Gateway=Deny", "Gateway=Deny", Actions{Gateway: Deny}},
 		"a comma behind":                 {"Gateway=Deny,", "Gateway=Deny", Actions{Gateway: Deny}},
-		"all twice, which says the same": {"all=Deny,all=Deny", "ExternalIPs=Deny,Gateway=Deny,ListenerSet=Deny,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, nil)},
+		"all twice, which says the same": {"all=Deny,all=Deny", "ExternalDNS=Deny,ExternalIPs=Deny,GRPCRoute=Deny,Gateway=Deny,HTTPRoute=Deny,Ingress=Deny,ListenerSet=Deny,TCPRoute=Deny,TLSRoute=Deny,UDPRoute=Deny", every(Deny, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Actions
@@ -50,15 +50,15 @@ func TestActionsThatAreNone(t *testing.T) {
 		"Gateway=deny":                `"Gateway=deny" is no action: want Gateway=Deny or Gateway=Warn`,
 		"Gateway=Deny=Warn":           `"Gateway=Deny=Warn" is no action: want Gateway=Deny or Gateway=Warn`,
 		"all":                         `"all" is no action: want all=Deny or all=Warn`,
-		"gateway=Deny":                `"gateway" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
-		"=Deny":                       `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
-		" ":                           `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
-		"All=Deny":                    `"All" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
-		"HTTPRoute=Deny":              `"HTTPRoute" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		"gateway=Deny":                `"gateway" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
+		"=Deny":                       `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
+		" ":                           `"" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
+		"All=Deny":                    `"All" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
+		"Route=Deny":                  `"Route" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
 		"Gateway=Deny;all=Warn":       `"Gateway=Deny;all=Warn" is no action: want Gateway=Deny or Gateway=Warn`,
 		"Gateway=Deny,Gateway=Warn":   `Gateway is named twice`,
 		"all=Deny,all=Warn":           `all is named twice`,
-		"ListenerSet=Deny,Route=Warn": `"Route" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs], or all`,
+		"ListenerSet=Deny,Route=Warn": `"Route" is no kind that can be guarded: want one of [Gateway ListenerSet TCPRoute UDPRoute TLSRoute ExternalIPs Ingress HTTPRoute GRPCRoute ExternalDNS], or all`,
 	} {
 		a := Actions{ListenerSet: Warn}
 		if err := a.Set(in); err == nil || err.Error() != want {

@@ -47,6 +47,23 @@ func ParentOfListenerSet(set *gatewayv1.ListenerSet, class string) *Parent {
 	return p
 }
 
+// HostsOf are the host names of the listeners of a Gateway or a ListenerSet, each as often as it is there.
+func HostsOf(parent metav1.Object) (hosts []string) {
+	var listeners []gatewayv1.Listener
+	switch o := parent.(type) {
+	case *gatewayv1.Gateway:
+		listeners = o.Spec.Listeners
+	case *gatewayv1.ListenerSet:
+		listeners = ParentOfListenerSet(o, "").Listeners
+	}
+	for _, l := range listeners {
+		if host := ptr.Deref(l.Hostname, ""); host != "" {
+			hosts = append(hosts, string(host))
+		}
+	}
+	return hosts
+}
+
 // Allows says whether a listener of the parent lets a route attach. has are the labels of the route's namespace.
 func (p *Parent) Allows(l gatewayv1.Listener, r Route, has labels.Set) bool {
 	if !fits(r.Kind, l.Protocol) {
@@ -76,6 +93,8 @@ func fits(kind Kind, protocol gatewayv1.ProtocolType) bool {
 		return kind == UDPRoute
 	case gatewayv1.TLSProtocolType:
 		return kind == TLSRoute || kind == TCPRoute
+	case gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType:
+		return kind == HTTPRoute || kind == GRPCRoute
 	default:
 		return false
 	}

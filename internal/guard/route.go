@@ -25,7 +25,7 @@ const MostParents = 32
 // is taken notice. The API lets a TLSRoute have 1,024 names, at each listener.
 const MostRoutePoints = 128
 
-// Route is a TCPRoute, a UDPRoute or a TLSRoute.
+// Route is a route of the Gateway API.
 type Route struct {
 	claim.Claimant
 	Kind    Kind
@@ -35,7 +35,8 @@ type Route struct {
 	Hosts []gatewayv1.Hostname
 }
 
-// OfRoute is a route of one of the kinds Routes; ok is false for anything else.
+// OfRoute is a route of one of the kinds Routes, or an HTTPRoute or a GRPCRoute, of which a listener serves any number; ok is false for
+// anything else.
 func OfRoute(obj metav1.Object) (r Route, ok bool) {
 	switch o := obj.(type) {
 	case *gatewayv1.TCPRoute:
@@ -44,6 +45,10 @@ func OfRoute(obj metav1.Object) (r Route, ok bool) {
 		r.Kind, r.Parents = UDPRoute, o.Spec.ParentRefs
 	case *gatewayv1.TLSRoute:
 		r.Kind, r.Parents, r.Hosts = TLSRoute, o.Spec.ParentRefs, o.Spec.Hostnames
+	case *gatewayv1.HTTPRoute:
+		r.Kind, r.Parents = HTTPRoute, o.Spec.ParentRefs
+	case *gatewayv1.GRPCRoute:
+		r.Kind, r.Parents = GRPCRoute, o.Spec.ParentRefs
 	default:
 		return r, false
 	}
@@ -105,6 +110,28 @@ func (r Route) Places(p *Parent, has labels.Set) (places []Place) {
 		}
 	}
 	return places
+}
+
+// InheritedHost is a host name of a listener that a route attaches to.
+type InheritedHost struct {
+	Name string
+	// Path is the field of the route that attaches it there.
+	Path *field.Path
+}
+
+// Inherited are the host names of the listeners of a parent that a route attaches to. has are the labels of the route's namespace.
+func (r Route) Inherited(p *Parent, has labels.Set) (hosts []InheritedHost) {
+	for i, ref := range r.Parents {
+		if r.ParentOf(ref) != p.ParentKey {
+			continue
+		}
+		for _, l := range p.Listeners {
+			if host := ptr.Deref(l.Hostname, ""); host != "" && names(ref, l) && p.Allows(l, r, has) {
+				hosts = append(hosts, InheritedHost{string(host), field.NewPath("spec", "parentRefs").Index(i)})
+			}
+		}
+	}
+	return hosts
 }
 
 // placesAt are those at one listener.

@@ -119,7 +119,7 @@ func fill(ctx context.Context, c cache.Cache) (kept stores, synced func() bool, 
 	for _, obj := range []client.Object{
 		&v1beta1.StreamIngress{}, &v1beta1.StreamIngressClass{}, &v1beta1.EdgeClaim{},
 		&corev1.Service{}, NamespaceObject(), &discoveryv1.EndpointSlice{}, &networkingv1.Ingress{}, &networkingv1.IngressClass{},
-		&v1beta1.AddressPool{},
+		&v1beta1.AddressPool{}, &v1beta1.HostPolicy{},
 	} {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {

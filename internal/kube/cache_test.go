@@ -150,7 +150,11 @@ func TestIndexes(t *testing.T) {
 		"no address of a Service of another kind": {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.LoadBalancerClass, "192.0.2.1"), nil},
 		"the Service of a mirror":                 {"*v1.EndpointSlice " + IndexMirrored, sliceBy(MirrorManager), []string{"public-tcp-80"}},
 		"no Service of somebody else's slice":     {"*v1.EndpointSlice " + IndexMirrored, sliceBy("somebody"), nil},
-		"the port that it waits for":              {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
+		"what is behind the dots of a host name": {"*v1beta1.EdgeClaim " + IndexBelow,
+			claim.New(claim.Hostname("a.b.example.com"), claim.Claimant{Holder: claim.NamespaceHolder("shop")}), []string{"b.example.com", "example.com", "com"}},
+		"nothing of a host that an Ingress serves": {"*v1beta1.EdgeClaim " + IndexBelow,
+			claim.New(claim.Host("a.example.com"), claim.Claimant{Holder: claim.IngressHolder("shop", "web")}), nil},
+		"the port that it waits for": {streams + IndexListen, stream(func(*v1beta1.StreamIngress) {}), []string{"TCP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used[tc.index] = true

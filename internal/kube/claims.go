@@ -30,6 +30,7 @@ type Claims struct {
 	addresses  *Addresses
 	departures *departures
 	gateways   *Gateways
+	hosts      *Hosts
 }
 
 // Held lists the points that a holder has claims on, in ascending order, but for those that a Service has by naming them alone: what it
@@ -109,6 +110,7 @@ var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
 	IndexScope:  func(c *v1beta1.EdgeClaim) []string { return []string{c.Spec.Scope} },
 	IndexServed: servedKeys,
 	IndexShare:  shareKeys,
+	IndexBelow:  belowKeys,
 }
 
 // newWritten makes what is written to claims of which the cache has these indexes.

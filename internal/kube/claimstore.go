@@ -40,6 +40,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 		return c
 	}
 	ledger.Seen = view.Claims.Seen
+	ledger.Overlapping = view.Hosts.Overlapping
 	ledger.Promises = &claim.Promises{Stored: view.Claims.Stored, Clock: ledger.Clock, Grace: ledger.Grace, Most: claim.MostUnsettled}
 	return &ledger
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -21,8 +22,8 @@ import (
 // remembered is how long a departure is remembered at least. It matters to claims in their grace only.
 const remembered = 5 * time.Minute
 
-// departures remember the StreamIngresses, and the Services that ask for an Ingress or an address, that were seen stored
-// and then deleted. A name that is created anew while the claim of its former life is still there would else look like two
+// departures remember the StreamIngresses, the Services that ask for an Ingress, an address or a host name, and the Ingresses, that were
+// seen stored and then deleted. A name that is created anew while the claim of its former life is still there would else look like two
 // creations in flight at once. It is about what others have written: that is why it is not in a claim.Written.
 type departures struct {
 	clock clock.PassiveClock
@@ -35,7 +36,7 @@ type departures struct {
 // newDepartures makes departures that follow a cache.
 func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
 	d := &departures{clock: clock.RealClock{}}
-	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}} {
+	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}, &networkingv1.Ingress{}} {
 		if _, err := follow(ctx, c, obj, toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.replaced, DeleteFunc: d.deleted}); err != nil {
 			return nil, err
 		}
@@ -56,8 +57,10 @@ func (d *departures) deleted(obj any) {
 	switch o := objectOf(obj).(type) {
 	case *v1beta1.StreamIngress:
 		d.add(o.UID)
+	case *networkingv1.Ingress:
+		d.add(o.UID)
 	case *corev1.Service:
-		if _, requests := exposure.Annotation(o); requests || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		if _, requests := exposure.Annotation(o); requests || o.Spec.Type == corev1.ServiceTypeLoadBalancer || len(o.Annotations) > 0 {
 			d.add(o.UID)
 		}
 	}
@@ -99,6 +102,8 @@ func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 		return true
 	}
 	switch {
+	case by.IsNamespace():
+		return c.hosts.isStoredFor(ctx, by)
 	case by.IsStream():
 		s, err := read[v1beta1.StreamIngress](ctx, c.objects, by.Key())
 		return err == nil && s != nil && s.UID == by.UID && s.Generation >= by.Generation

@@ -86,7 +86,7 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 	if err := indexer.IndexField(ctx, &networkingv1.Ingress{}, IndexPoint, served); err != nil {
 		return fmt.Errorf("indexing Ingresses by %s: %w", IndexPoint, err)
 	}
-	return nil
+	return addHostIndexes(ctx, indexer, e.Defaults)
 }
 
 func claimNames(points []claim.Coordinate) []string {

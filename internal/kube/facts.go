@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
 // Facts are what the rules see of the cluster in one decision. A question is put to the cluster when a rule asks it; of those that
@@ -37,6 +38,7 @@ type Facts struct {
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
 	standing   answers[types.NamespacedName, Standing]
 	routes     answers[claim.Section, onSection]
+	using      answers[string, []hostname.User]
 	naming     answers[netip.Addr, []*corev1.Service]
 	pools      *addresspool.Book
 }
@@ -65,10 +67,11 @@ type features struct {
 	loadBalancers loadBalancerReader
 	guard         guardReader
 	external      externalReader
+	hosts         hostReader
 }
 
 func (v *View) features() features {
-	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers, v.Gateways, v.ExternalIPs}
+	return features{v.Claims, v.Streams, v.Targets, v.Ingresses, v.Ingresses.Exposing, v.LoadBalancers, v.Gateways, v.ExternalIPs, v.Hosts}
 }
 
 // claimReader answers what is asked of several claims.

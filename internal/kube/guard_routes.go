@@ -16,18 +16,15 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // indexParent finds routes by what they attach to.
 const indexParent = "parent"
 
-// routeKinds are the kinds of routes that can be guarded.
-var routeKinds = []struct {
-	kind   guard.Kind
-	object client.Object
-	list   func() client.ObjectList
-}{
+// routeKinds are the kinds of routes of which a listener serves one.
+var routeKinds = []routeKind{
 	{guard.TCPRoute, &gatewayv1.TCPRoute{}, func() client.ObjectList { return &gatewayv1.TCPRouteList{} }},
 	{guard.UDPRoute, &gatewayv1.UDPRoute{}, func() client.ObjectList { return &gatewayv1.UDPRouteList{} }},
 	{guard.TLSRoute, &gatewayv1.TLSRoute{}, func() client.ObjectList { return &gatewayv1.TLSRouteList{} }},
@@ -45,10 +42,15 @@ func (g *Gateways) GuardedRoutes() (objects []client.Object) {
 
 // guardedKinds are empty objects of all kinds of the Gateway API by which guarded ones are decided.
 func (g *Gateways) guardedKinds() []client.Object {
-	if !g.Guarded.Guards(slices.Concat(guard.Listeners(), guard.Routes())...) {
+	kinds := slices.DeleteFunc(slices.Clone(hostRoutes), func(k routeKind) bool { return !g.Guarded.Guards(k.kind) })
+	if len(kinds) == 0 && !g.Guarded.Guards(guard.Listeners()...) {
 		return nil
 	}
-	return append([]client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}}, g.GuardedRoutes()...)
+	objects := []client.Object{&gatewayv1.Gateway{}, &gatewayv1.ListenerSet{}}
+	for _, k := range kinds {
+		objects = append(objects, k.object)
+	}
+	return objects
 }
 
 // prepareRoutes makes sure that the routes of a kind are indexed.
@@ -70,6 +72,9 @@ func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error 
 	})
 	if err != nil {
 		return fmt.Errorf("indexing %T by %s: %w", kind, indexParent, err)
+	}
+	if err := g.indexer.IndexField(ctx, kind, indexHost, hostKeys(exposure.Defaults{})); err != nil {
+		return fmt.Errorf("indexing %T by %s: %w", kind, indexHost, err)
 	}
 	g.indexed[name] = true
 	return nil

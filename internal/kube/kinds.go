@@ -59,7 +59,7 @@ const (
 
 // definitions are the kinds without which Portcullis does not work, as plurals: what it opens follows from their
 // instances. PodToIP is none of them.
-var definitions = []string{"addresspools", "edgeclaims", "streamingressclasses", "streamingresses"}
+var definitions = []string{"addresspools", "edgeclaims", "hostpolicies", "streamingressclasses", "streamingresses"}
 
 // Check asks whether all kinds are there to stay, and returns when the last of them came. If one is being deleted or
 // gone, the error is an *UninstallingError, and also, for two minutes, if that may not be asked (any longer). Any other is

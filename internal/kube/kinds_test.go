@@ -101,18 +101,18 @@ func TestKindsAreRemembered(t *testing.T) {
 			t.Errorf("got %v after %d requests, want %v after %d; told: %q", err, server.asked, here, asked, told)
 		}
 	}
-	expect(true, 4, 0)
-	expect(true, 8, 0)
+	expect(true, 5, 0)
+	expect(true, 10, 0)
 	server.deleting = map[string]bool{"addresspools": true}
-	expect(false, 9, 1)
-	expect(false, 9, 1)
+	expect(false, 11, 1)
+	expect(false, 11, 1)
 	clock.SetTime(clock.Now().Add(goneFor))
-	expect(false, 10, 1)
+	expect(false, 12, 1)
 	server.deleting = nil
-	expect(false, 10, 1)
+	expect(false, 12, 1)
 	clock.SetTime(clock.Now().Add(goneFor))
-	expect(true, 14, 2)
-	expect(true, 18, 2)
+	expect(true, 17, 2)
+	expect(true, 22, 2)
 }
 
 // TestKindsThatMayNotBeAskedFor: rights that go with the rest are no error, rights that are missed for long are one.

@@ -13,6 +13,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -30,6 +31,9 @@ var annotations = map[string]int{
 	v1beta1.AnnotationSharing:                    maxName,
 	v1beta1.AnnotationDefaultClass:               maxName,
 	networkingv1.AnnotationIsDefaultIngressClass: maxName,
+	v1beta1.AnnotationExternalDNS:                hostname.MaxAnnotation,
+	v1beta1.AnnotationExternalDNSInternal:        hostname.MaxAnnotation,
+	v1beta1.AnnotationServerAlias:                hostname.MaxAnnotation,
 }
 
 // maxName is how long names of Kubernetes can be, in bytes. No other single word that is read is longer.

@@ -39,6 +39,14 @@ func slim(obj any) (any, error) {
 		slimUDPRoute(o)
 	case *gatewayv1.TLSRoute:
 		slimTLSRoute(o)
+	case *gatewayv1.HTTPRoute:
+		slimRouting(o)
+		o.Spec = gatewayv1.HTTPRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames)}
+		o.Status = gatewayv1.HTTPRouteStatus{}
+	case *gatewayv1.GRPCRoute:
+		slimRouting(o)
+		o.Spec = gatewayv1.GRPCRouteSpec{CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames)}
+		o.Status = gatewayv1.GRPCRouteStatus{}
 	case metav1.Object: // an administrator's
 		o.SetManagedFields(nil)
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
@@ -53,7 +61,7 @@ func slimRouting(o metav1.Object) {
 		ours = []metav1.ManagedFieldsEntry{{Manager: stream.FieldManager, Time: LastWritten(o)}}
 	}
 	o.SetManagedFields(ours)
-	o.SetAnnotations(nil)
+	o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
 	o.SetLabels(labelOfClass(o.GetLabels()))
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)

@@ -35,6 +35,7 @@ func TestStores(t *testing.T) {
 		"StreamIngressClass": {&v1beta1.StreamIngressClass{ObjectMeta: above}, reading[v1beta1.StreamIngressClass]},
 		"EdgeClaim":          {&v1beta1.EdgeClaim{ObjectMeta: above}, reading[v1beta1.EdgeClaim]},
 		"AddressPool":        {&v1beta1.AddressPool{ObjectMeta: above}, reading[v1beta1.AddressPool]},
+		"HostPolicy":         {&v1beta1.HostPolicy{ObjectMeta: above}, reading[v1beta1.HostPolicy]},
 		"Service":            {&corev1.Service{ObjectMeta: in}, reading[corev1.Service]},
 		"EndpointSlice":      {&discoveryv1.EndpointSlice{ObjectMeta: in}, reading[discoveryv1.EndpointSlice]},
 		"Ingress":            {&networkingv1.Ingress{ObjectMeta: in}, reading[networkingv1.Ingress]},

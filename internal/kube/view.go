@@ -29,6 +29,7 @@ type View struct {
 	Ingresses     *Ingresses
 	LoadBalancers *LoadBalancers
 	ExternalIPs   *ExternalIPs
+	Hosts         *Hosts
 	Pods          *Pods
 	// Endpoints knows where the Services of streams lead to. It is nil where nothing asks for that.
 	Endpoints *Endpoints
@@ -49,19 +50,23 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	written, writtenErr := writtenTo(ctx, cached)
 	kept, warm, fillErr := fill(ctx, cached)
 	departures, departuresErr := newDepartures(ctx, cached)
-	if err := cmp.Or(occupancyErr, addressesErr, poolsErr, writtenErr, fillErr, departuresErr); err != nil {
+	policies, policiesErr := newHostPolicies(ctx, cached)
+	if err := cmp.Or(policiesErr, occupancyErr, addressesErr, poolsErr, writtenErr, fillErr, departuresErr); err != nil {
 		return nil, err
 	}
 	o := &objects{Reader: cached, live: live, tenants: LimitInFlight(live, tenantReads), informers: cached, stores: kept, written: written}
 	gateways := newGateways(o, departures)
+	claims, ingresses := &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways}, &Ingresses{objects: o}
+	claims.hosts = &Hosts{objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies}
 	return &View{
 		objects: o, Occupancy: occupancy, Addresses: addresses,
-		Claims:        &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways},
+		Claims:        claims,
 		Streams:       &Streams{objects: o, occupancy: occupancy},
 		Targets:       &Targets{objects: o, gateways: gateways, named: map[string][]Target{}, watched: map[Target]watchedTarget{}},
 		Gateways:      gateways,
 		Consents:      newConsents(cached),
-		Ingresses:     &Ingresses{objects: o},
+		Ingresses:     ingresses,
+		Hosts:         claims.hosts,
 		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses},
 		ExternalIPs:   &ExternalIPs{objects: o},
 		Pods:          &Pods{objects: o},
@@ -71,7 +76,8 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 
 // Synced says whether everything that decisions are made from has been read. Before that, every port would look free.
 func (v *View) Synced() bool {
-	return v.warm() && v.Occupancy.Synced() && v.Addresses.Synced() && v.LoadBalancers.pools.synced()
+	return v.warm() && v.Occupancy.Synced() && v.Addresses.Synced() && v.LoadBalancers.pools.synced() &&
+		v.Hosts.policies.registration.HasSynced()
 }
 
 // syncPoll is how often AwaitSync looks.

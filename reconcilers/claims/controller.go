@@ -67,7 +67,18 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 		controller = controller.WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onRouteParent())).
 			WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onRouteParent()))
 	}
+	if len(b.View.Hosts.GuardedRoutes()) > 0 {
+		controller = controller.WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onHostParent())).
+			WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onHostParent()))
+	}
+	for _, kind := range b.View.Hosts.GuardedRoutes() {
+		controller = controller.WatchesRawSource(onGateways(mgr, b, kind, r.onHostUser()))
+	}
 	return controller.
+		Watches(&corev1.Service{}, r.onHostUser()).
+		Watches(&networkingv1.Ingress{}, r.onHostUser()).
+		Watches(&v1beta1.HostPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(r.onHostPolicy),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).

@@ -32,6 +32,9 @@ type holderReading struct {
 	entries []claim.Coordinate
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
 	classes []*v1beta1.StreamIngressClass
+	// isLive says that reader is past the cache, and stored is then what a namespace that holds host names uses.
+	isLive bool
+	stored kube.Stored
 	// known are the names of all classes, and gateways those of the ones with a Gateway.
 	known, gateways sets.Set[string]
 }
@@ -40,7 +43,8 @@ type holderReading struct {
 func (r *claimReconciler) readHolder(
 	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
 ) (*holderReading, error) {
-	s := &holderReading{view: r.View, reader: reader, holder: holder}
+	_, isLive := reader.(kube.SlimReader)
+	s := &holderReading{view: r.View, reader: reader, holder: holder, isLive: isLive}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil && !c.Spec.ExternalIP {
 			s.held = append(s.held, at)
@@ -53,6 +57,10 @@ func (r *claimReconciler) readHolder(
 		if found {
 			s.stream = stream
 		}
+		return s, err
+	}
+	if holder.IsNamespace() {
+		err := s.readNamespace(ctx)
 		return s, err
 	}
 	// Before the Service: until it is gone, an Ingress that serves what it asked for is on its way.
@@ -132,6 +140,8 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 		return s.listenerWants(ctx, at)
 	case at.IsRoute():
 		return s.routeWants(ctx, at)
+	case at.IsHostname():
+		return s.hostnameWants(ctx, c, at)
 	case at.IsHTTP():
 		return s.httpWants(ctx, at)
 	case !at.IsStream():

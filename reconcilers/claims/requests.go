@@ -34,7 +34,7 @@ func enqueueClaim(q claimQueue, c *v1beta1.EdgeClaim) {
 }
 
 // turnOf is the namespace whose turn a request waits for.
-func turnOf(req claimRequest) string { return req.Holder.Namespace }
+func turnOf(req claimRequest) string { return req.Holder.Tenant() }
 
 // logOfHolder makes the logger for requests of a controller, and, for nil, that of the controller itself.
 func logOfHolder(mgr manager.Manager, controller string) func(*claimRequest) logr.Logger {

@@ -1,5 +1,5 @@
-// Package guards enters into the ledger what others listen on at Gateways, and which addresses their Services name, and tells those who
-// stand where somebody else has the point. It writes to none of them.
+// Package guards enters into the ledger what others listen on at Gateways, which addresses their Services name, and whose host names are,
+// and tells those who stand where somebody else has the point. It writes to none of them.
 package guards
 
 import (
@@ -29,7 +29,8 @@ import (
 func Setup(mgr manager.Manager, a access.Access) error {
 	lost := &losses{}
 	defer registerMetrics(lost)
-	return errors.Join(setupListeners(mgr, a, lost), setupRoutes(mgr, a, lost), setupExternalIPs(mgr, a, lost))
+	return errors.Join(setupListeners(mgr, a, lost), setupRoutes(mgr, a, lost), setupExternalIPs(mgr, a, lost),
+		setupHosts(mgr, a, lost), setupHostPolicy(mgr, a))
 }
 
 // setupListeners adds the reconciler of Gateways, if listeners are guarded.

@@ -1,6 +1,7 @@
 package guards
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -64,6 +65,13 @@ func (l *losers) are(place types.NamespacedName, now map[types.UID]told) (fresh 
 	}
 	slices.Sort(fresh)
 	return fresh
+}
+
+// places are where somebody has lost.
+func (l *losers) places() []types.NamespacedName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.on))
 }
 
 // any says whether anybody has lost.

@@ -14,11 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
@@ -42,6 +44,8 @@ func Setup(mgr manager.Manager, b access.Access) error {
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
+		Watches(&v1beta1.HostPolicy{}, handler.EnqueueRequestsFromMapFunc(r.onHostPolicy),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).
@@ -94,6 +98,8 @@ type wish struct {
 type verdict struct {
 	wish
 	problems, conflicts refusal.Problems
+	// hosts are the names that the namespace of the Service has to have.
+	hosts hostname.Verdict
 }
 
 // judge meets the verdict that admission would give, and claims what the Service does not hold yet.
@@ -107,6 +113,10 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.port, v.problems = exposure.Writable(facts, svc, v.Exposure)
 		}
 		if len(v.problems) == 0 {
+			v.hosts = hostname.Judge(facts, r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc))), r.Ledger.GraceLeft)
+			v.problems = v.hosts.Problems
+		}
+		if len(v.problems) == 0 {
 			v.conflicts = exposure.Conflicts(facts, svc, v.Points(), r.Ledger.GraceLeft)
 		}
 		return v
@@ -114,12 +124,17 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 	switch {
 	case err != nil:
 		return wish{}, nil, err
+	case len(v.problems) > 0 && v.problems[0].Reason == v1beta1.ReasonHostConflict:
+		return wish{}, r.conflicts(svc, v.problems), nil
 	case len(v.problems) > 0:
 		return wish{}, v.problems, nil
 	case len(v.conflicts) > 0:
 		return wish{}, r.conflicts(svc, v.conflicts), nil
 	}
-	problems, err := r.claimAll(ctx, svc, v.Points())
+	problems, err := r.claimHosts(ctx, svc, v.hosts.Points)
+	if err == nil && len(problems) == 0 {
+		problems, err = r.claimAll(ctx, svc, v.Points())
+	}
 	return v.wish, problems, err
 }
 

@@ -48,10 +48,13 @@ func (r *ingressReconciler) serviceOfName(ctx context.Context, obj client.Object
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// onHTTPClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait for its point.
+// onHTTPClaim looks at the Services that ask for a path, or for a host name, of which a claim goes, or becomes somebody else's.
 func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 	look := func(ctx context.Context, q watch.Queue, obj client.Object) {
 		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
+		if err == nil && at.IsHostname() { // which is under that name among what they ask for
+			at = claim.Host(at.Host())
+		}
 		if err != nil || !at.IsHTTP() {
 			return
 		}
@@ -76,6 +79,15 @@ func (r *ingressReconciler) onHTTPClaim() handler.EventHandler {
 // certManagerCame finds every Service that asks for an Ingress: any of them may have waited for cert-manager.
 func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Request {
 	r.View.Ingresses.CertManagerCame()
+	return r.allExposed(ctx)
+}
+
+// onHostPolicy finds every Service that asks for an Ingress: any may have waited for a policy to change.
+func (r *ingressReconciler) onHostPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.allExposed(ctx)
+}
+
+func (r *ingressReconciler) allExposed(ctx context.Context) []reconcile.Request {
 	services, err := r.View.Ingresses.Exposed(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")

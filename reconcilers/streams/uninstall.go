@@ -20,7 +20,7 @@ import (
 // When Portcullis is installed again, those objects are absent, too, until somebody creates them anew. What a former
 // installation has opened is therefore kept for a while.
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=addresspools.nginx-stream.jeffthecoder.xyz;edgeclaims.nginx-stream.jeffthecoder.xyz;streamingressclasses.nginx-stream.jeffthecoder.xyz;streamingresses.nginx-stream.jeffthecoder.xyz,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=addresspools.nginx-stream.jeffthecoder.xyz;edgeclaims.nginx-stream.jeffthecoder.xyz;hostpolicies.nginx-stream.jeffthecoder.xyz;streamingressclasses.nginx-stream.jeffthecoder.xyz;streamingresses.nginx-stream.jeffthecoder.xyz,verbs=get
 
 // base is what the reconcilers of streams and their classes have in common.
 type base struct {

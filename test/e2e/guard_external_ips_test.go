@@ -88,6 +88,8 @@ func TestGuardKeepsAnAddress(t *testing.T) {
 		t.Log("meanwhile the thief answers there")
 	}
 
+	keepsAName(t, young, old)
+
 	t.Log("the thief gives way")
 	old.kubectl(t, "delete", "service", "named")
 	eventually(t, "the load balancer to answer alone", func() error {
@@ -98,4 +100,57 @@ func TestGuardKeepsAnAddress(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// keepsAName has tenants with the role edit ask for one host name, by the kinds that can.
+func keepsAName(t *testing.T, home, rival team) {
+	t.Helper()
+	t.Log("a host name is the namespace's that has it first, in every kind")
+	apply(t, "default", `
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: HostPolicy
+metadata: {name: e2e-names}
+spec: {hosts: ["*.e2e.test"], sharing: Namespace}
+`)
+	t.Cleanup(func() { kubectl(t, "delete", "hostpolicy", "e2e-names", "--ignore-not-found") })
+	kubectl(t, "wait", "--for=condition=Accepted", "hostpolicy/e2e-names", "--timeout="+patience.String())
+	home.mayNot(t, "delete", "hostpolicy", "e2e-names")
+	const path = "http: {paths: [{path: %s, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}"
+	ingress := func(name, at string) string {
+		return fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: %s}\nspec:\n  rules:\n  - host: shop.e2e.test\n    "+path+"\n", name, at)
+	}
+	if _, err := home.try(ingress("shop", "/"), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	held := "held by Namespace " + home.namespace
+	eventually(t, "all replicas to know the policy", func() error {
+		for range 6 { // each answers some
+			if _, err := rival.try(ingress("login", "/login"), "apply", "-f", "-", "--dry-run=server"); err == nil || !strings.Contains(err.Error(), held) {
+				return fmt.Errorf("the rival is told %w", err)
+			}
+		}
+		return nil
+	})
+	rival.told(t, held, ingress("login", "/login"), "apply", "-f", "-")
+	rival.told(t, held, `
+apiVersion: v1
+kind: Service
+metadata: {name: dns, annotations: {external-dns.alpha.kubernetes.io/hostname: shop.e2e.test}}
+spec: {ports: [{port: 80}]}
+`, "apply", "-f", "-")
+	rival.told(t, held, `
+apiVersion: v1
+kind: Service
+metadata: {name: exposed, annotations: {ingress/http: "host=shop.e2e.test, path=/login"}}
+spec: {ports: [{port: 80}]}
+`, "apply", "-f", "-")
+	if _, err := home.try(ingress("cm-acme-http-solver-1", "/.well-known/acme-challenge/x"), "apply", "-f", "-"); err != nil {
+		t.Errorf("a solver of the owner's is refused: %v", err)
+	}
+	home.kubectl(t, "delete", "ingress", "--all")
+	eventually(t, "the name to be free", func() error {
+		_, err := rival.try(ingress("login", "/login"), "apply", "-f", "-")
+		return err
+	})
+	rival.kubectl(t, "delete", "ingress", "login")
 }

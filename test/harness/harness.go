@@ -174,7 +174,7 @@ func (h *Harness) install(ctx context.Context) error {
 		if err := h.InstallGateways(ctx); err != nil {
 			return err
 		}
-		if err := h.InstallGatewayKinds(ctx, "tlsroutes"); err != nil {
+		if err := h.InstallGatewayKinds(ctx, "tlsroutes", "httproutes", "grpcroutes"); err != nil {
 			return err
 		}
 	}

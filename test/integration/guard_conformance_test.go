@@ -43,11 +43,13 @@ var conflictsOfSuite = map[string]map[string]string{
 const inInfra = "ListenerSet gateway-conformance-infra/"
 
 // TestConformanceManifestsPass has everything that the conformance tests of the Gateway API store come in, as far as they do not store
-// conflicts: who runs them in a cluster where listeners are guarded gets the answers of the implementation.
+// conflicts: who runs them in a cluster where all is guarded gets the answers of the implementation. The suite has two namespaces be for one
+// name, so that it needs names that namespaces share.
 func TestConformanceManifestsPass(t *testing.T) {
 	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
 	dir, err := harness.PinnedDir(t.Context(), "tools/conformance", conformanceSuite)
 	must(w, err)
+	w.create(hostPolicy("all", []string{"*.com", "*.net", "*.org", "*.io", "*.local", "*.example"}))
 	s := &suite{fixture: w}
 	base := s.store("base", filepath.Join(dir, "base", "manifests.yaml"))
 	files, err := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
@@ -113,7 +115,7 @@ func (s *suite) store(file, path string) storedFile {
 	objects, err := controlplane.ReadFile(path)
 	must(s.fixture, err)
 	if s.asked == nil {
-		s.asked = map[string]int{"Gateway": 0, "ListenerSet": 0}
+		s.asked = map[string]int{"Gateway": 0, "ListenerSet": 0, "HTTPRoute": 0, "GRPCRoute": 0, "TLSRoute": 0, "TCPRoute": 0}
 	}
 	got := storedFile{refused: map[string]error{}}
 	for _, object := range objects {

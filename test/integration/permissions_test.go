@@ -243,9 +243,12 @@ func (w *fixture) openOnGateway() {
 	}
 }
 
-// exposeHosts asks for an Ingress and a Certificate, changes and drops them.
+// exposeHosts makes a HostPolicy, asks for an Ingress and a Certificate, changes and drops them.
 func (w *fixture) exposeHosts() {
 	w.t.Helper()
+	policy := hostPolicy("all", []string{"*.example.com"}, ownsNames)
+	w.create(policy)
+	w.isAccepted(policy)
 	svc := asking("all/shop", "host=all.example.com, issuer=ca")
 	w.create(svc)
 	w.serves(svc, "Prefix all.example.com/ -> shop:80\ntls shop-tls for all.example.com")

@@ -110,9 +110,11 @@ func (l *guardLane) home(i int) gatewayv1.ListenerEntry { return listen("TCP", i
 // rival is one of those who race for a port.
 type rival struct {
 	holder claim.Holder
-	entry  gatewayv1.ListenerEntry
-	try    func(context.Context) error
-	undo   func()
+	// kind is what wins are counted by, that of the holder where it is empty.
+	kind  string
+	entry gatewayv1.ListenerEntry
+	try   func(context.Context) error
+	undo  func()
 }
 
 // whole says whether a rival wants all of the port.

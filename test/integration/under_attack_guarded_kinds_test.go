@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -37,7 +39,7 @@ func (w *fixture) race(races int, next func(round int) kindRace, kinds ...string
 		for i, a := range answers {
 			if a.isYes() {
 				won = append(won, r.rivals[i])
-				wins[r.rivals[i].holder.Kind]++
+				wins[cmp.Or(r.rivals[i].kind, r.rivals[i].holder.Kind)]++
 			}
 			judged = judged && !a.isUnclear()
 		}
@@ -199,4 +201,48 @@ func creating[T client.Object](c client.Client, made func() T) func(context.Cont
 // editing changes an object that is stored.
 func editing[T client.Object](c client.Client, stored T, change func(T)) func(context.Context) error {
 	return func(ctx context.Context) error { return editBy(ctx, c, stored.DeepCopyObject().(T), change) }
+}
+
+// TestNoDoubleHost has objects of all kinds that use host names race for one, and for a wildcard against names below it: by creates and by
+// edits, each in a namespace of its own, over two replicas.
+func TestNoDoubleHost(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
+	w.create(namespace("infra"), hostPolicy("own", []string{"*.own.test"}, ownsNames))
+	edge := w.openGateway("infra/edge")
+	users := w.creators("hosts", rivals)
+	w.race(*guardRaces, func(round int) kindRace {
+		host := fmt.Sprintf("a.r%d.own.test", round)
+		wildcard := fmt.Sprintf("*.r%d.own.test", round)
+		race := kindRace{points: []claim.Coordinate{claim.Hostname(host), claim.Hostname(wildcard)}}
+		for i, c := range users {
+			name, wants := fmt.Sprintf("%s/round-%d", c.namespace, round), host
+			if round%2 == 1 && i%2 == 1 {
+				wants = wildcard
+			}
+			one := &rival{holder: claim.NamespaceHolder(c.namespace)}
+			var obj client.Object
+			switch (i + round) % 5 {
+			case 0:
+				obj, one.kind = ingressOn(name, "/login", wants), "Ingress"
+			case 1:
+				obj, one.kind = httpRoute(name, onListener(edge, "web"), gatewayv1.Hostname(wants)), "HTTPRoute"
+			case 2:
+				obj, one.kind = inDNS(naming(name), wants), "Service for the DNS"
+			case 3:
+				obj, one.kind = asking(name, "host="+wants), "annotated Service"
+			default: // by an edit
+				obj, one.kind = ingressOn(name, "/login", "free.test"), "edited Ingress"
+				w.create(obj.DeepCopyObject().(client.Object))
+				one.try = editing(c.Client, obj.(*networkingv1.Ingress), func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].Host = wants })
+			}
+			if one.try == nil {
+				one.try = creating(c.Client, func() client.Object { return obj.DeepCopyObject().(client.Object) })
+			}
+			one.undo = func() { w.takesBack(obj.DeepCopyObject().(client.Object)) }
+			race.rivals = append(race.rivals, one)
+		}
+		return race
+	}, "Ingress", "HTTPRoute", "Service for the DNS", "annotated Service", "edited Ingress")
+	w.noneLeft(claim.Coordinate.IsHostname)
+	w.decidedBoth("Ingress", "HTTPRoute", "Service")
 }

@@ -34,7 +34,7 @@ var layers = map[string][]string{
 var (
 	pure = []string{
 		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer",
-		"internal/allocator", "internal/guard", "internal/podtoip",
+		"internal/allocator", "internal/guard", "internal/hostname", "internal/podtoip",
 	}
 	modules = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )

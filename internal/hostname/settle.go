@@ -1,0 +1,80 @@
+package hostname
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// Loss is an object that uses a host name which another namespace has.
+type Loss struct {
+	User User
+	Name Name
+	// Held is the claim, or what it will be, of the namespace that has the name, or one that overlaps.
+	Held *v1beta1.EdgeClaim
+}
+
+// String says who has what the object uses.
+func (l Loss) String() string {
+	return fmt.Sprintf("%s: %s is %s", l.Name.Path, l.Held.Spec.Point, refusal.Held(l.Held, false, 0))
+}
+
+// Key says whether two losses are the same to whom they are told.
+func (l Loss) Key() string {
+	return l.Name.Host + " " + l.Held.Spec.Point + " " + claim.HolderOf(l.Held).String()
+}
+
+// Settle says whose a host name is to be of those whose objects use it, and whose objects use it though it is another's. A claim stays;
+// without one, the name is that of the oldest object's namespace, of those that the policy gives it to, and that may have one more.
+func Settle(f Facts, host string) (enter *claim.Entry, lost []Loss) {
+	at := claim.Hostname(host)
+	if f.HostPolicies().Owner(host) == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
+		return nil, nil
+	}
+	users := f.Using(host)
+	if len(users) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(users, func(a, b User) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key().String(), b.Key().String()), cmp.Compare(a.Kind, b.Kind))
+	})
+	held := f.Claim(at.Name())
+	if held == nil {
+		held, enter = settleAnew(f, users, at)
+	}
+	if held == nil || isLeaving(f, held) { // it is about to be released, and nobody's loss
+		return nil, nil
+	}
+	for _, u := range users {
+		if claim.HolderOf(held) == claim.NamespaceHolder(u.Namespace) {
+			continue
+		}
+		i := slices.IndexFunc(u.Names, func(n Name) bool { return n.Host == host })
+		lost = append(lost, Loss{User: u, Name: u.Names[max(i, 0)], Held: held})
+	}
+	return enter, lost
+}
+
+// settleAnew says whose a name is to be that nobody has: what is in the way of the one who is to have it, or the claim that it will be.
+func settleAnew(f Facts, users []User, at claim.Coordinate) (held *v1beta1.EdgeClaim, enter *claim.Entry) {
+	policy := f.HostPolicies().Owner(at.Host())
+	for i := range users {
+		u := &users[i]
+		if !policy.Allows(f.NamespaceLabels(u.Namespace)) {
+			continue
+		}
+		if held := f.Overlapping(at, claim.NamespaceHolder(u.Namespace)); held != nil {
+			return held, nil
+		}
+		if len(Limit(f, &Request{User: *u}, []claim.Coordinate{at})) > 0 {
+			continue
+		}
+		by := u.Claimant(claim.Version(u.Version))
+		return claim.New(at, by), &claim.Entry{By: by, At: at}
+	}
+	return nil, nil
+}

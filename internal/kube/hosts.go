@@ -1,0 +1,230 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+)
+
+// Hosts reads whose host names are: the policies, what uses a name, and which names of others overlap with one.
+type Hosts struct {
+	objects  *objects
+	claims   *Claims
+	gateways *Gateways
+	http     *Ingresses
+	policies *hostPolicies
+	// Guarded are the kinds in which host names are judged, beside the annotation ingress/http.
+	Guarded guard.Actions
+}
+
+// hostPolicies keep the policies of the cluster as they are read: anew only when one has changed, as each decision needs them.
+type hostPolicies struct {
+	registration toolscache.ResourceEventHandlerRegistration
+
+	mu    sync.Mutex
+	known map[string]*v1beta1.HostPolicy
+	// book is nil when it has to be made anew.
+	book *hostname.Book
+}
+
+func newHostPolicies(ctx context.Context, c cache.Cache) (*hostPolicies, error) {
+	p := &hostPolicies{known: map[string]*v1beta1.HostPolicy{}}
+	set := func(obj any, there bool) {
+		policy, ok := objectOf(obj).(*v1beta1.HostPolicy)
+		if !ok {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.book = nil
+		if there {
+			p.known[policy.Name] = policy
+		} else {
+			delete(p.known, policy.Name)
+		}
+	}
+	var err error
+	p.registration, err = follow(ctx, c, &v1beta1.HostPolicy{}, toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { set(obj, true) },
+		UpdateFunc: func(_, obj any) { set(obj, true) },
+		DeleteFunc: func(obj any) { set(obj, false) },
+	})
+	return p, err
+}
+
+// Policies are the policies of the cluster, as the cache has them.
+func (h *Hosts) Policies() *hostname.Book {
+	p := h.policies
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.book == nil {
+		policies := make([]*v1beta1.HostPolicy, 0, len(p.known))
+		for _, policy := range p.known {
+			policies = append(policies, policy)
+		}
+		p.book = hostname.NewBook(policies)
+	}
+	return p.book
+}
+
+// LivePolicies are the policies of the cluster as they are stored now.
+func (h *Hosts) LivePolicies(ctx context.Context) (*hostname.Book, error) {
+	var list v1beta1.HostPolicyList
+	if err := h.objects.live.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	policies := make([]*v1beta1.HostPolicy, 0, len(list.Items))
+	for i := range list.Items {
+		policies = append(policies, &list.Items[i])
+	}
+	return hostname.NewBook(policies), nil
+}
+
+// Judges says whether host names of a kind are judged.
+func (h *Hosts) Judges(kind guard.Kind) bool {
+	return kind == hostname.Exposed || h.Guarded.Guards(kind)
+}
+
+// Claims lists the claims on host names as such.
+func (h *Hosts) Claims(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
+	return h.claims.in(ctx, claim.HostnameScope)
+}
+
+const (
+	// shownWithin is how long the cache may take to show a claim that was made a moment ago, and shownEvery how often it is looked.
+	shownWithin = 5 * time.Second
+	shownEvery  = 2 * time.Millisecond
+)
+
+// Overlapping implements claim.Overlapping, by the names that a policy has given: of those that the same policy is about, a wildcard can't
+// be beside a name below it. The claims of the cache change in the order of their versions, so that what it shows once it shows a version
+// is all that was stored before that.
+func (h *Hosts) Overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder, version string) ([]string, error) {
+	if !h.Policies().Owns() {
+		return nil, nil
+	}
+	if version != "" {
+		if err := h.awaitShown(ctx, at.Name(), claim.Version(version)); err != nil {
+			return nil, err
+		}
+	}
+	claims, err := h.overlapping(ctx, at, by)
+	names := make([]string, 0, len(claims))
+	for _, c := range claims {
+		names = append(names, c.Name)
+	}
+	return names, err
+}
+
+// awaitShown waits until the cache shows a claim at a version, or a later one.
+func (h *Hosts) awaitShown(ctx context.Context, name string, version int64) error {
+	shows := func(context.Context) (bool, error) {
+		obj, known, err := h.objects.stores.find(reflect.TypeFor[*v1beta1.EdgeClaim](), types.NamespacedName{Name: name})
+		c, _ := obj.(*v1beta1.EdgeClaim)
+		return !known || c != nil && claim.Version(c.ResourceVersion) >= version, err
+	}
+	if err := wait.PollUntilContextTimeout(ctx, shownEvery, shownWithin, true, shows); err != nil {
+		return fmt.Errorf("waiting for the cache to show %s: %w", name, err)
+	}
+	return nil
+}
+
+// overlapping lists the claims of others that overlap with a host name.
+func (h *Hosts) overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) (claims []*v1beta1.EdgeClaim, err error) {
+	book := h.Policies()
+	for _, above := range book.Above(at.Host()) {
+		c, err := h.objects.Claim(ctx, above.Name())
+		if err != nil {
+			return nil, err
+		}
+		if c != nil && claim.HolderOf(c) != by {
+			claims = append(claims, c)
+		}
+	}
+	suffix, wild := wildcard(at.Host())
+	if !wild {
+		return claims, nil
+	}
+	below, err := h.claims.by(ctx, IndexBelow, suffix)
+	for _, c := range below {
+		if claim.HolderOf(c) != by && c.Name != at.Name() && book.Owner(c.Spec.Point) == book.Owner(at.Host()) {
+			claims = append(claims, c)
+		}
+	}
+	return claims, err
+}
+
+// IndexBelow finds the EdgeClaims on host names by what is behind their dots.
+const IndexBelow = "below"
+
+// belowKeys are those under which IndexBelow finds a claim.
+func belowKeys(c *v1beta1.EdgeClaim) []string {
+	if c.Spec.Scope != claim.HostnameScope {
+		return nil
+	}
+	suffixes := claim.Suffixes(c.Spec.Point)
+	return suffixes[:min(len(suffixes), hostname.MostLabels)]
+}
+
+// hostReader answers what is asked of host names.
+type hostReader interface {
+	Policies() *hostname.Book
+	Using(ctx context.Context, host string) ([]hostname.User, error)
+	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
+}
+
+var _ hostname.Facts = &Facts{}
+
+// HostPolicies are the policies of the cluster.
+func (f *Facts) HostPolicies() *hostname.Book { return f.ask.hosts.Policies() }
+
+// Using are the objects that use a host name, as far as it is guarded in them.
+func (f *Facts) Using(host string) []hostname.User { return f.using.of(f, host, f.ask.hosts.Using) }
+
+// Overlapping is a claim of another holder that overlaps with a host name, nil for none.
+func (f *Facts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim {
+	return once(f, func(ctx context.Context) (*v1beta1.EdgeClaim, error) {
+		claims, err := f.ask.hosts.overlapping(ctx, at, by)
+		if err != nil || len(claims) == 0 {
+			return nil, err
+		}
+		return slices.MinFunc(claims, func(a, b *v1beta1.EdgeClaim) int {
+			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		}), nil
+	})
+}
+
+// isStoredFor says whether the object for which a namespace claims a host name is in the cache, at the claimant's version or a later one.
+func (h *Hosts) isStoredFor(ctx context.Context, by claim.Claimant) bool {
+	switch {
+	case by.For.IsService():
+		svc, err := h.objects.Service(ctx, by.For.Key())
+		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
+	case by.For == claim.IngressHolder(by.For.Namespace, by.For.Name):
+		ing, err := read[networkingv1.Ingress](ctx, h.objects, by.For.Key())
+		return err == nil && ing != nil && ing.UID == by.UID && claim.Version(ing.ResourceVersion) >= by.Generation
+	}
+	for _, k := range hostRoutes {
+		if string(k.kind) == by.For.Kind {
+			obj := k.object.DeepCopyObject().(client.Object)
+			found, err := h.gateways.get(ctx, by.For.Key(), obj)
+			return err == nil && found && obj.GetUID() == by.UID && claim.Version(obj.GetResourceVersion()) >= by.Generation
+		}
+	}
+	return false
+}

@@ -1,0 +1,271 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+)
+
+const (
+	// indexHost finds objects by the host names that they say, and routes that say none by inherits.
+	indexHost = "host"
+	// inherits is not a host name.
+	inherits = "*"
+)
+
+// routeKind is a kind of routes.
+type routeKind struct {
+	kind   guard.Kind
+	object client.Object
+	list   func() client.ObjectList
+}
+
+// hostRoutes are the kinds of routes that use host names, or may give some to external-dns.
+var hostRoutes = append([]routeKind{
+	{guard.HTTPRoute, &gatewayv1.HTTPRoute{}, func() client.ObjectList { return &gatewayv1.HTTPRouteList{} }},
+	{guard.GRPCRoute, &gatewayv1.GRPCRoute{}, func() client.ObjectList { return &gatewayv1.GRPCRouteList{} }},
+}, routeKinds...)
+
+// hostKinds are the kinds that are always read.
+var hostKinds = []routeKind{
+	{"Service", &corev1.Service{}, func() client.ObjectList { return &corev1.ServiceList{} }},
+	{guard.Ingress, &networkingv1.Ingress{}, func() client.ObjectList { return &networkingv1.IngressList{} }},
+}
+
+// wildcard is what is behind the *. of a host name.
+func wildcard(host string) (suffix string, wild bool) { return strings.CutPrefix(host, "*.") }
+
+// addHostIndexes adds the indexes of Services and Ingresses by host names to a cache.
+func addHostIndexes(ctx context.Context, indexer client.FieldIndexer, defaults exposure.Defaults) error {
+	for _, k := range hostKinds {
+		if err := indexer.IndexField(ctx, k.object, indexHost, hostKeys(defaults)); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", k.object, indexHost, err)
+		}
+	}
+	return nil
+}
+
+// hostKeys are those under which indexHost finds an object.
+func hostKeys(defaults exposure.Defaults) client.IndexerFunc {
+	return func(obj client.Object) (keys []string) {
+		user, _ := hostname.Of(obj, defaults)
+		for _, n := range user.Names {
+			if n.Host != "" {
+				keys = append(keys, n.Host)
+			}
+		}
+		if user.Inherits(guard.Kind(user.Kind)) {
+			keys = append(keys, inherits)
+		}
+		slices.Sort(keys)
+		return slices.Compact(keys)
+	}
+}
+
+// Names is an object with the host names that are judged in it, with those that a route takes over from listeners. read reads what a route
+// attaches to.
+func (h *Hosts) Names(
+	ctx context.Context, obj metav1.Object, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
+) (hostname.User, error) {
+	user, _ := hostname.Of(obj, h.http.Defaults)
+	kind := guard.Kind(user.Kind)
+	if h.Judges(kind) && user.Inherits(kind) {
+		route, _ := guard.OfRoute(obj)
+		has, err := h.objects.NamespaceLabels(ctx, user.Namespace)
+		if err != nil {
+			return user, err
+		}
+		hosts, err := inherited(ctx, route, has, read)
+		if err != nil {
+			return user, err
+		}
+		user.Inherit(kind, hosts)
+	}
+	user.Names = slices.DeleteFunc(user.Names, func(n hostname.Name) bool { return !h.Judges(n.Kind) })
+	return user, nil
+}
+
+// inherited are the host names of the listeners that a route attaches to.
+func inherited(
+	ctx context.Context, route guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
+) (hosts []guard.InheritedHost, err error) {
+	for _, key := range route.ParentKeys() {
+		parent, err := read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if parent != nil {
+			hosts = append(hosts, route.Inherited(parent, has)...)
+		}
+	}
+	return hosts, nil
+}
+
+// ParentsNow reads what a route attaches to at admission: what the cache does not have is looked for past it, as any may have been made a
+// moment ago, but for no more than mostLooks.
+func (h *Hosts) ParentsNow() func(context.Context, guard.ParentKey) (*guard.Parent, error) {
+	looks := 0
+	return func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		parent, err := h.gateways.Parent(ctx, key)
+		if err != nil || parent != nil || looks == mostLooks {
+			return parent, err
+		}
+		looks++
+		return h.gateways.parentNow(ctx, key)
+	}
+}
+
+// Using are the objects that use a host name, as far as it is judged in them.
+func (h *Hosts) Using(ctx context.Context, host string) ([]hostname.User, error) {
+	return h.using(ctx, host, "")
+}
+
+// UsedIn says whether anything in a namespace uses a host name that is judged there, or an Ingress serves it, judged or not.
+func (h *Hosts) UsedIn(ctx context.Context, namespace, host string) (bool, error) {
+	users, err := h.using(ctx, host, namespace)
+	if err != nil || len(users) > 0 {
+		return len(users) > 0, err
+	}
+	var list networkingv1.IngressList
+	err = h.objects.Reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexHost: host}, client.Limit(1))
+	return len(list.Items) > 0, err
+}
+
+func (h *Hosts) using(ctx context.Context, host, namespace string) (users []hostname.User, err error) {
+	err = h.each(ctx, namespace, []string{host, inherits}, func(obj client.Object) error {
+		user, err := h.Names(ctx, obj, h.gateways.Parent)
+		if err == nil && user.Uses(host) {
+			users = append(users, user)
+		}
+		return err
+	})
+	return users, err
+}
+
+// Judged are the host names that are judged in objects of the cluster.
+func (h *Hosts) Judged(ctx context.Context) (hosts []string, err error) {
+	err = h.each(ctx, "", nil, func(obj client.Object) error {
+		user, err := h.Names(ctx, obj, h.gateways.Parent)
+		for _, n := range user.Names {
+			hosts = append(hosts, n.Host)
+		}
+		return err
+	})
+	slices.Sort(hosts)
+	return slices.Compact(hosts), err
+}
+
+// each calls a function with the objects of a namespace, or of all for "", that indexHost has under any of some keys, or with all of them
+// without keys.
+func (h *Hosts) each(ctx context.Context, namespace string, keys []string, do func(client.Object) error) error {
+	for _, k := range append(slices.Clip(hostKinds), h.routes()...) {
+		if !isCore(k) {
+			known, err := h.gateways.isKnown(ctx, k.object)
+			if err == nil && known {
+				err = h.gateways.prepareRoutes(ctx, k.object)
+			}
+			if err != nil {
+				return err
+			}
+			if !known {
+				continue
+			}
+		}
+		options := []client.ListOption{client.InNamespace(namespace)}
+		if len(keys) == 0 {
+			if err := h.eachIn(ctx, k, options, do); err != nil {
+				return err
+			}
+		}
+		for _, key := range keys {
+			if key == inherits && isCore(k) {
+				continue
+			}
+			if err := h.eachIn(ctx, k, append(options, client.MatchingFields{indexHost: key}), do); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Hosts) eachIn(ctx context.Context, k routeKind, options []client.ListOption, do func(client.Object) error) error {
+	list := k.list()
+	if err := h.objects.Reader.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error { return do(obj.(client.Object)) })
+}
+
+// isCore says whether a kind is one that is always read.
+func isCore(k routeKind) bool {
+	return slices.ContainsFunc(hostKinds, func(c routeKind) bool { return c.kind == k.kind })
+}
+
+// routes are the kinds of routes that are guarded.
+func (h *Hosts) routes() []routeKind {
+	return slices.DeleteFunc(slices.Clone(hostRoutes), func(k routeKind) bool { return !h.Guarded.Guards(k.kind) })
+}
+
+// GuardedRoutes are empty objects of the kinds of routes that are guarded.
+func (h *Hosts) GuardedRoutes() (objects []client.Object) {
+	for _, k := range h.routes() {
+		objects = append(objects, k.object)
+	}
+	return objects
+}
+
+// Stored are the host names that objects of a namespace use as they are stored now, and the versions of these objects.
+type Stored struct {
+	Hosts    map[string]bool
+	Versions map[types.UID]string
+}
+
+// StoredIn reads past the cache which host names a namespace uses.
+func (h *Hosts) StoredIn(ctx context.Context, live client.Reader, namespace string) (Stored, error) {
+	stored := Stored{Hosts: map[string]bool{}, Versions: map[types.UID]string{}}
+	for _, k := range append(slices.Clip(hostKinds), h.routes()...) {
+		for page, err := range PagesOf(ctx, live, k.list, pageOfUsers, client.InNamespace(namespace)) {
+			if meta.IsNoMatchError(err) {
+				break
+			}
+			if err != nil {
+				return stored, err
+			}
+			err = meta.EachListItem(page, func(obj runtime.Object) error {
+				o := obj.(client.Object)
+				user, err := h.Names(ctx, o, h.ParentsNow())
+				if all, _ := hostname.Of(o, h.http.Defaults); k.kind == guard.Ingress { // which serves them, judged or not
+					user.Names = append(user.Names, all.Names...)
+				}
+				for _, n := range user.Names {
+					stored.Hosts[n.Host] = true
+				}
+				stored.Versions[o.GetUID()] = o.GetResourceVersion()
+				return err
+			})
+			if err != nil {
+				return stored, err
+			}
+		}
+	}
+	return stored, nil
+}
+
+// pageOfUsers is how many objects are read past the cache at a time.
+const pageOfUsers = 100

@@ -1,0 +1,109 @@
+package claims
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+)
+
+// hostnameWants says whether anything in the namespace that holds a host name uses it, and a policy still gives names to namespaces there.
+// Of a name that is used no longer, the object for which it was promised may be stored without it.
+func (s *holderReading) hostnameWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (seen claim.HolderState, err error) {
+	namespace := s.holder.Name
+	used := s.stored.Hosts[at.Host()]
+	if !s.isLive {
+		if used, err = s.view.Hosts.UsedIn(ctx, namespace, at.Host()); err != nil {
+			return seen, err
+		}
+	}
+	if used && s.view.Hosts.Policies().Owner(at.Host()) != nil {
+		return claim.HolderState{Exists: true, Wants: true}, nil
+	}
+	if version, there := s.stored.Versions[c.Spec.Holder.UID]; there {
+		return claim.HolderState{Exists: true, UID: c.Spec.Holder.UID, Generation: claim.Version(version)}, nil
+	}
+	return seen, nil
+}
+
+// readNamespace reads, past the cache, which host names a namespace uses; of the cache each is asked for by itself.
+func (s *holderReading) readNamespace(ctx context.Context) (err error) {
+	if s.isLive && slices.ContainsFunc(s.held, claim.Coordinate.IsHostname) {
+		s.stored, err = s.view.Hosts.StoredIn(ctx, s.reader, s.holder.Name)
+	}
+	return err
+}
+
+// onHostUser looks at the host names of the namespace of an object that uses some no longer.
+func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(q claimQueue, obj client.Object, gone types.UID) {
+		q.Add(claimRequest{Holder: claim.NamespaceHolder(obj.GetNamespace()), Gone: gone})
+	}
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
+			if !sameHosts(r.View, e.ObjectOld, e.ObjectNew) {
+				look(q, e.ObjectNew, goneBy(e))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q claimQueue) {
+			if user, _ := hostname.Of(e.Object, r.View.Ingresses.Defaults); len(user.Names) > 0 || user.IsRoute() {
+				look(q, e.Object, e.Object.GetUID())
+			}
+		},
+	}
+}
+
+// sameHosts says whether two versions of an object use the same host names, as far as these follow from the object. Routes may take some
+// over from what they attach to.
+func sameHosts(view *kube.View, before, after client.Object) bool {
+	was, _ := hostname.Of(before, view.Ingresses.Defaults)
+	is, _ := hostname.Of(after, view.Ingresses.Defaults)
+	return was.UID == is.UID && slices.EqualFunc(was.Names, is.Names, func(a, b hostname.Name) bool { return a.Host == b.Host }) &&
+		(!is.IsRoute() || before.GetGeneration() == after.GetGeneration())
+}
+
+// onHostParent looks at the claims on host names of the listeners of a Gateway or a ListenerSet that has them no longer, or lets others
+// attach: routes may have taken them over from there.
+func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object, claimRequest] {
+	look := func(ctx context.Context, obj client.Object, q claimQueue) {
+		for _, host := range guard.HostsOf(obj) {
+			if c, err := r.View.Claim(ctx, claim.Hostname(host).Name()); err == nil && c != nil {
+				q.Add(claimRequest{Holder: claim.HolderOf(c)})
+			}
+		}
+	}
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+				look(ctx, e.ObjectOld, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
+	}
+}
+
+// onHostPolicy looks at all host names that are held: the policy may give them to nobody any longer.
+func (r *claimReconciler) onHostPolicy(ctx context.Context, _ client.Object) (requests []claimRequest) {
+	held, err := r.View.Hosts.Claims(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the claims on host names")
+	}
+	seen := map[claim.Holder]bool{}
+	for _, c := range held {
+		if holder := claim.HolderOf(c); !seen[holder] {
+			seen[holder] = true
+			requests = append(requests, claimRequest{Holder: holder})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,54 @@
+package ingresses
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// hostsOf is what a Service asks for of host names. What its Ingress serves already stands, whatever rules for namespaces say of it by now;
+// whose a name is, is in the ledger alone.
+func (r *ingressReconciler) hostsOf(svc *corev1.Service, served *networkingv1.Ingress) *hostname.Request {
+	request := &hostname.Request{}
+	request.User, _ = hostname.Of(svc, r.View.Ingresses.Defaults)
+	request.Only(hostname.Exposed)
+	if served != nil && exposure.IsOwn(served, svc) {
+		serving, _ := hostname.Of(served, r.View.Ingresses.Defaults)
+		request.Serving = serving.Names
+	}
+	return request
+}
+
+// claimHosts claims names for the namespace of a Service that is stored, as far as it does not have them.
+func (r *ingressReconciler) claimHosts(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
+	user, _ := hostname.Of(svc, r.View.Ingresses.Defaults)
+	by := user.Claimant(claim.Version(svc.ResourceVersion))
+	for _, at := range points {
+		held, err := r.holds(ctx, by.Holder, at)
+		if err != nil || held {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		_, err = r.Ledger.Claim(ctx, by, nil, at)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
+			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
+				return hostname.Conflict(facts, r.hostsOf(svc, nil), at, held.Claim, r.Ledger.GraceLeft)
+			})
+			return r.conflicts(svc, problems), err
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}

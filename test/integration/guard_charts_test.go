@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// TestChartsAreAdmitted has what popular charts make come in where each name is one namespace's: as it is created, and as it is applied
+// again and changed.
+func TestChartsAreAdmitted(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
+	w.create(namespace("infra"), hostPolicy("charts", []string{"*.charts.test"}, ownsNames))
+	w.openGateway("infra/edge")
+	objects, err := controlplane.ReadFile("testdata/charts.yaml")
+	must(w, err)
+	if len(objects) < 20 {
+		t.Fatalf("%d objects", len(objects))
+	}
+	namespaces := sets.New[string]()
+	for _, obj := range objects {
+		if ns := obj.GetNamespace(); !namespaces.Has(ns) {
+			namespaces.Insert(ns)
+			w.create(namespace(ns))
+		}
+		if err := w.Client.Create(t.Context(), obj.DeepCopy()); err != nil {
+			t.Errorf("%s %s/%s: %v", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+		}
+	}
+	for _, obj := range objects {
+		obj.SetLabels(map[string]string{"helm.sh/chart": "2"})
+		//nolint:staticcheck // an unstructured object has no apply configuration
+		if err := w.Client.Patch(t.Context(), obj.DeepCopy(), client.Apply, client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+			t.Errorf("%s %s/%s, applied: %v", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+		}
+	}
+	var claims v1beta1.EdgeClaimList
+	must(w, w.Client.List(t.Context(), &claims, client.MatchingFields{"spec.scope": claim.HostnameScope}))
+	if names := len(claims.Items); names != 18 {
+		for i := range claims.Items {
+			t.Log(claims.Items[i].Spec.Point, claims.Items[i].Spec.HeldBy)
+		}
+		t.Errorf("%d names are held, want one for each", names)
+	}
+	for _, host := range []string{"shop.charts.test", "store.charts.test", "api.saas.charts.test", "x.saas.charts.test", "mqtt.internal.charts.test", "grpc.argocd.charts.test"} {
+		w.refusedFor(w.try(ingressOn("errors/thief", "/login", host)), "spec.rules[0].host", "held by Namespace ")
+	}
+	must(w, w.Client.List(t.Context(), &claims, client.MatchingFields{"spec.heldBy": "Namespace shop", "spec.point": "shop.charts.test"}))
+	if len(claims.Items) != 1 || claims.Items[0].Spec.Holder.Name != "shop" {
+		t.Errorf("an owner finds %v", claims.Items)
+	}
+}

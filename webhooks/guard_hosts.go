@@ -1,0 +1,204 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// hostsPath is where the API server asks about the host names of a kind, whose plural follows.
+const hostsPath = "/guard-hosts-"
+
+// hostGuard decides on the host names that objects of a kind use, by HostPolicies.
+type hostGuard[T client.Object] struct {
+	listenerGuard
+	// kind is what the names of such objects are guarded as, but for those that they give to external-dns; empty where they have no others.
+	kind guard.Kind
+	// of is the kind of the objects, and resource its plural.
+	of       schema.GroupKind
+	resource schema.GroupResource
+}
+
+// ValidateCreate claims the host names of a new object for its namespace.
+func (v hostGuard[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
+	return v.each(ctx, nil, obj)
+}
+
+// ValidateUpdate claims the host names that an object comes to use.
+func (v hostGuard[T]) ValidateUpdate(ctx context.Context, before, obj T) (admission.Warnings, error) {
+	return v.each(ctx, before, obj)
+}
+
+// ValidateDelete always passes.
+func (v hostGuard[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// each answers for each kind as which the names of an object are guarded: one may be refused, and another warned of.
+func (v hostGuard[T]) each(ctx context.Context, before, obj client.Object) (warnings admission.Warnings, err error) {
+	for _, kind := range []guard.Kind{v.kind, guard.ExternalDNS} {
+		if kind == "" || kind == guard.ExternalDNS && !hostname.IsInDNS(obj) {
+			continue
+		}
+		warned, err := v.answerAs(ctx, kind, v.of, obj.GetName(), func(ctx context.Context) (decision, error) {
+			return v.decide(ctx, kind, before, obj)
+		})
+		warnings = append(warnings, warned...)
+		if err != nil {
+			return warnings, err
+		}
+	}
+	return warnings, nil
+}
+
+// decide judges the names of a kind of a new object (before is nil) or the change of one.
+func (v hostGuard[T]) decide(ctx context.Context, kind guard.Kind, before, obj client.Object) (d decision, err error) {
+	if err := ready(v.view); err != nil {
+		return d, err
+	}
+	if v.view.Hosts.Policies().IsEmpty() {
+		return d, nil
+	}
+	if err := v.view.Gateways.Read(ctx); err != nil {
+		return d, err
+	}
+	if before == nil {
+		if err := isNew(ctx, v.view, obj, v.resource); err != nil {
+			return d, err
+		}
+	}
+	request, err := v.request(ctx, kind, before, obj)
+	if err != nil {
+		return d, err
+	}
+	desk := hostDesk{v.view, v.ledger, v.events}
+	d.problems, _, err = desk.decide(ctx, request, before, v.actions[kind] == guard.Warn || isDryRun(ctx))
+	return d, err
+}
+
+// request is what an object asks for of names of a kind.
+func (v hostGuard[T]) request(ctx context.Context, kind guard.Kind, before, obj client.Object) (*hostname.Request, error) {
+	parents := v.view.Hosts.ParentsNow()
+	user, err := v.view.Hosts.Names(ctx, obj, parents)
+	if err != nil {
+		return nil, err
+	}
+	user.Only(kind)
+	request := &hostname.Request{User: user, Deleting: obj.GetDeletionTimestamp() != nil}
+	if before == nil {
+		return request, nil
+	}
+	was, err := v.view.Hosts.Names(ctx, before, parents)
+	request.Before = was.Names
+	return request, err
+}
+
+// hostDesk decides on host names, whatever uses them.
+type hostDesk struct {
+	view   *kube.View
+	ledger *claim.Ledger
+	events events.EventRecorder
+}
+
+// decide has the rules decide on the host names of an object, and claims for its namespace those that it asks for anew; if it only asks, it
+// finds out whether it could. withdraw takes back what was claimed, for an object that is refused for something else.
+func (h hostDesk) decide(
+	ctx context.Context, r *hostname.Request, before client.Object, asks bool,
+) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
+	withdraw = func(context.Context) error { return nil }
+	verdict, err := kube.Decide(ctx, kube.LiveReader{View: h.view}, func(f *kube.Facts) hostname.Verdict {
+		return hostname.Judge(f, r, h.ledger.GraceLeft)
+	})
+	if err != nil {
+		return nil, withdraw, err
+	}
+	problems = verdict.Problems
+	if len(problems) == 0 && len(verdict.Points) > 0 {
+		problems, withdraw, err = h.claim(ctx, r, before, verdict.Points, asks)
+	}
+	if len(problems) == 0 {
+		return nil, withdraw, err
+	}
+	kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+	if err != nil { // whatever it is, there is a conflict
+		tell(log.FromContext(ctx), err)
+	}
+	if !isDryRun(ctx) {
+		h.tell(r, problems)
+	}
+	return problems, withdraw, nil
+}
+
+// mostTold is how much of a refusal an event tells, in bytes: it has room for no more than 1,024.
+const mostTold = 900
+
+// tell tells those who keep a policy who has asked in vain, by an event about it: one for each namespace and reason, which counts.
+func (h hostDesk) tell(r *hostname.Request, problems refusal.Problems) {
+	policy := hostname.Refusing(h.view.Hosts.Policies(), r, problems)
+	if policy == nil || h.events == nil {
+		return
+	}
+	of := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: r.Namespace},
+	}
+	about := policy.DeepCopy()
+	about.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("HostPolicy"))
+	text := fmt.Sprintf("%s asked for a name in vain: %s", r.Holder, problems[0].Err)
+	text = strings.ToValidUTF8(text[:min(len(text), mostTold)], "")
+	h.events.Eventf(about, of, corev1.EventTypeWarning, problems[0].Reason, "Guard", "%s", text)
+}
+
+// claim claims names for a namespace. Whether they are more than it may have is looked at again once they are claimed: of two requests at a
+// time, each may have found room for itself.
+func (h hostDesk) claim(
+	ctx context.Context, r *hostname.Request, before client.Object, points []claim.Coordinate, asks bool,
+) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
+	by := r.Claimant(0)
+	if before != nil {
+		by.Generation = claim.AfterVersion(before.GetResourceVersion())
+	}
+	withdraw = func(context.Context) error { return nil }
+	if asks {
+		err = h.ledger.Check(ctx, by, nil, points...)
+	} else {
+		var taken func(context.Context) error
+		if taken, err = h.ledger.ReserveAll(ctx, by, points...); taken != nil {
+			withdraw = taken
+		}
+	}
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems {
+			return hostname.Conflict(f, r, held.At, held.Claim, h.ledger.GraceLeft)
+		})
+		if err != nil { // what else it would say is not worth that it is not said
+			problems = refusal.One(v1beta1.ReasonHostConflict,
+				refusal.Duplicate(field.NewPath("spec"), held.At.Host(), refusal.Held(held.Claim, false, 0)))
+		}
+		return problems, withdraw, err
+	}
+	if err != nil || asks {
+		return nil, withdraw, err
+	}
+	problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems { return hostname.Limit(f, r, points) })
+	if len(problems) > 0 || err != nil {
+		err = errors.Join(err, withdraw(ctx))
+	}
+	return problems, withdraw, err
+}
