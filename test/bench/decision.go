@@ -17,7 +17,7 @@ import (
 
 // decision runs the Go benchmarks of the webhooks: what a decision costs, without what the API server costs.
 func (b *bench) decision() error {
-	found, err := b.decisions("-bench=.", "-skip=^"+guardBenchmark)
+	found, err := b.decisions("-bench=.", "-skip=^("+guardBenchmark+"|"+hostsBenchmark+")")
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,13 @@ func (b *bench) decisions(which ...string) ([]*measured, error) {
 // measured is what Go benchmarks of one name have found, one element a run.
 type measured struct {
 	name string
-	// claims is how many claims there were, or ListenerSets.
+	// claims is how many claims there were, ListenerSets, or host names.
 	claims        float64
 	nanos, allocs []float64
 }
 
 var benchmarkLine = regexp.MustCompile(
-	`^Benchmark(\S+?)(?:/(?:claims|sets)=(\d+))?(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+[\d.]+ B/op\s+(\d+) allocs/op`)
+	`^Benchmark(\S+?)(?:/(?:claims|sets|names)=(\d+))?(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+[\d.]+ B/op\s+(\d+) allocs/op`)
 
 // parseBenchmarks reads what go test -bench prints, in its order.
 func parseBenchmarks(out []byte) []*measured {

@@ -84,6 +84,7 @@ var parts = []struct {
 	{"kernel", (*bench).kernel},
 	{"gateway", (*bench).gateway},
 	{"guard", (*bench).guard},
+	{"hosts", (*bench).hosts},
 	{"cilium", (*bench).cilium},
 	{"nodeports", (*bench).nodePorts},
 	{"ingress", (*bench).ingress},
