@@ -75,6 +75,11 @@ func (f *Facts) listensAt(c *entry, at claim.Coordinate) bool {
 // AddRoute adds a route of a guarded kind.
 func (f *Facts) AddRoute(r guard.Route) { f.routing[r.Holder] = r }
 
+// AddNames adds the host names that objects of a namespace use.
+func (f *Facts) AddNames(namespace string, hosts map[string]bool) {
+	f.names[claim.NamespaceHolder(namespace)] = hosts
+}
+
 // routesAt says whether a claim on what a listener has for routes is of a route that names the listener. Whether that lets it attach is not
 // told here.
 func (f *Facts) routesAt(c *entry, at claim.Coordinate) bool {

@@ -71,6 +71,9 @@ func TestListenersOfOthers(t *testing.T) {
 		"that they do, and nobody has one any more": {facts: facts{held(hosts, gateway), edgePublic(listening("HTTP", 80))}, want: []string{"gateway/edge/public HTTP/80 is claimed for Gateway edge/public, " + gone}},
 		"that they do at the next port":             {facts: facts{held(hosts, gateway), held(claim.HostListener(key, claim.HTTPListener, 81, "a.io"), set), shopSet(listening("HTTP", 81, "a.io"))}, want: []string{"gateway/edge/public HTTP/80 is claimed for Gateway edge/public, " + gone}},
 		"what says so by a promise":                 {facts: facts{promised(hosts, gateway)}},
+		"a name that the namespace uses":            {facts: facts{held(claim.Hostname("a.io"), claim.NamespaceHolder("shop")), using("shop", "a.io")}},
+		"a name that was promised":                  {facts: facts{promised(claim.Hostname("a.io"), claim.NamespaceHolder("shop"))}},
+		"a name that the namespace does not use":    {facts: facts{held(claim.Hostname("a.io"), claim.NamespaceHolder("shop")), using("shop", "b.io"), using("blog", "a.io")}, want: []string{"hostname a.io is claimed for Namespace shop, " + gone}},
 		"a Gateway of the name of a ListenerSet": {facts: facts{held(whole, claim.GatewayHolder("shop", "web")), shopSet(listening("TCP", 80))},
 			want: []string{"gateway/edge/public TCP/80 is claimed for Gateway shop/web, " + gone}},
 	} {
@@ -88,4 +91,9 @@ func TestListenersOfOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// using says that a namespace uses a host name.
+func using(namespace, host string) func(*Facts) {
+	return func(f *Facts) { f.AddNames(namespace, map[string]bool{host: true}) }
 }

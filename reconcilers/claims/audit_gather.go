@@ -26,18 +26,9 @@ const atOnce = 500
 // looks as if it had no claim, for one look.
 func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	facts := audit.NewFacts()
-	var held heldByServices
-	guarded := false
-	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			c := &page.Items[i]
-			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
-			held.note(c)
-			guarded = guarded || slices.Contains([]string{claim.GatewayScope, claim.RouteScope}, claim.ScopeFamily(c.Spec.Scope))
-		}
+	held, err := a.gatherClaims(ctx, facts)
+	if err != nil {
+		return nil, err
 	}
 	var pools v1beta1.AddressPoolList
 	if err := a.Live.List(ctx, &pools); err != nil {
@@ -45,7 +36,7 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	}
 	for i := range pools.Items {
 		facts.AddPool(&pools.Items[i])
-		held.addresses = true // that may be given away
+		held.byServices.addresses = true // that may be given away
 	}
 	for page, err := range kube.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce) {
 		if err != nil {
@@ -63,15 +54,60 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			facts.AddIngress(&page.Items[i], a.View.Ingresses.MaxHTTPPoints)
 		}
 	}
-	if err := a.gatherServices(ctx, facts, held); err != nil {
+	if err := a.gatherServices(ctx, facts, held.byServices); err != nil {
 		return nil, err
 	}
-	if guarded {
+	if held.guarded {
 		if err := ignoreNoMatch(a.gatherGuarded(ctx, facts)); err != nil {
 			return nil, err
 		}
 	}
+	if err := a.gatherNames(ctx, facts, held.names); err != nil {
+		return nil, err
+	}
 	return facts, a.gatherClasses(ctx, facts)
+}
+
+// gatherNames reads which host names some namespaces use.
+func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, namespaces map[string]bool) error {
+	for namespace := range namespaces {
+		stored, err := a.View.Hosts.StoredIn(ctx, a.Live, namespace)
+		if err != nil {
+			return err
+		}
+		facts.AddNames(namespace, stored.Hosts)
+	}
+	return nil
+}
+
+// heldAll says what has to be read for what is claimed.
+type heldAll struct {
+	byServices heldByServices
+	// guarded says that something on Gateways is, and names are the namespaces that have host names.
+	guarded bool
+	names   map[string]bool
+}
+
+// gatherClaims reads the ledger.
+func (a *auditor) gatherClaims(ctx context.Context, facts *audit.Facts) (heldAll, error) {
+	held := heldAll{names: map[string]bool{}}
+	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
+		if err != nil {
+			return held, err
+		}
+		for i := range page.Items {
+			c := &page.Items[i]
+			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
+			held.byServices.note(c)
+			switch claim.ScopeFamily(c.Spec.Scope) {
+			case claim.HostnameScope:
+				held.names[claim.HolderOf(c).Name] = true
+			case claim.GatewayScope, claim.RouteScope:
+				held.guarded = true
+			}
+		}
+	}
+	return held, nil
 }
 
 // ignoreNoMatch is an error unless it says that a kind is not installed.
