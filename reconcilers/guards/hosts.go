@@ -33,7 +33,7 @@ import (
 // setupHosts adds the reconciler of host names. It is for ingress/http in any case, and for all that is guarded.
 func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 	kinds := append(a.View.Hosts.Guarded.Among(guard.Hosts()...), hostname.Exposed)
-	r := &hostReconciler{Access: a, losers: lost.of(slices.DeleteFunc(kinds, func(k guard.Kind) bool { return k == guard.TLSRoute })...)}
+	r := &hostReconciler{Access: a, losers: lost.of(kinds...)}
 	b := builder.ControllerManagedBy(mgr).Named("guard-hosts").
 		Watches(&corev1.Service{}, r.onUser()).
 		Watches(&networkingv1.Ingress{}, r.onUser()).

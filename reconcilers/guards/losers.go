@@ -150,9 +150,13 @@ func (conflictCounts) Describe(descs chan<- *prometheus.Desc) { descs <- conflic
 
 // Collect implements prometheus.Collector.
 func (c conflictCounts) Collect(out chan<- prometheus.Metric) {
+	counts := map[guard.Kind]int{} // a TLSRoute may have lost a listener, and a host name
 	for _, losers := range *c.losses {
 		for kind, n := range losers.count() {
-			out <- prometheus.MustNewConstMetric(conflictsDesc, prometheus.GaugeValue, float64(n), string(kind))
+			counts[kind] += n
 		}
+	}
+	for kind, n := range counts {
+		out <- prometheus.MustNewConstMetric(conflictsDesc, prometheus.GaugeValue, float64(n), string(kind))
 	}
 }
