@@ -194,6 +194,7 @@ func TestGuardHosts(t *testing.T) {
 	w.refusedFor(w.try(ingressOn("blog/two", "/", "c.few.test")), "spec.rules[0].host",
 		`HostPolicy few gives at most 2 name(s) to one namespace (spec.maxPerNamespace), and namespace "blog" has 2`)
 	w.isAccepted(few)
+	w.agreesAtLast()
 }
 
 // isAccepted waits until the status of a policy says that it counts.
