@@ -140,7 +140,7 @@ func (h hostDesk) decide(
 	if err != nil { // whatever it is, there is a conflict
 		tell(log.FromContext(ctx), err)
 	}
-	if !isDryRun(ctx) {
+	if !asks {
 		h.tell(r, problems)
 	}
 	return problems, withdraw, nil

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -37,7 +38,7 @@ import (
 type serviceValidator struct {
 	view   *kube.View
 	ledger *claim.Ledger
-	hosts  hostDesk
+	events events.EventRecorder
 }
 
 var (
@@ -190,7 +191,8 @@ func (v *serviceValidator) promiseHosts(
 		was, _ := hostname.Of(before, v.view.Ingresses.Defaults)
 		request.Before, stored = was.Names, before
 	}
-	problems, withdraw, err := v.hosts.decide(ctx, request, stored, isDryRun(ctx))
+	desk := hostDesk{v.view, v.ledger, v.events}
+	problems, withdraw, err := desk.decide(ctx, request, stored, isDryRun(ctx))
 	if err != nil || len(problems) > 0 {
 		return problems, err
 	}

@@ -49,7 +49,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err := builder.WebhookManagedBy(mgr, &v1beta1.AddressPool{}).WithValidator(pools).Complete(); err != nil {
 		return fmt.Errorf("webhook for AddressPool: %w", err)
 	}
-	services := &serviceValidator{view: o.View, ledger: o.Ledger, hosts: hostDesk{o.View, o.Ledger, o.Events}}
+	services := &serviceValidator{view: o.View, ledger: o.Ledger, events: o.Events}
 	if err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(services).Complete(); err != nil {
 		return fmt.Errorf("webhook for Service: %w", err)
 	}
