@@ -43,7 +43,7 @@ func TestUpgrade(t *testing.T) {
 		time.Sleep(settling)
 		begin := time.Now()
 		if r.release == first {
-			forgetWebhook(t)
+			forgetWebhooks(t)
 		}
 		r.roll(t)
 		t.Logf("%s took %s", r.what, time.Since(begin).Round(time.Second))
@@ -57,12 +57,13 @@ func TestUpgrade(t *testing.T) {
 	u.keptTheirWord(t)
 }
 
-// forgetWebhook removes the webhook that the first release does not know, as docs/operations.md says for the way back: the
-// field that cert-manager has written to it would stay, without the rest.
-func forgetWebhook(t *testing.T) {
+// forgetWebhooks removes the webhooks that the first release does not know, as docs/operations.md says for the way back: the
+// field that cert-manager has written to them would stay, without the rest.
+func forgetWebhooks(t *testing.T) {
 	t.Helper()
 	kubectl(t, "patch", "validatingwebhookconfiguration", "portcullis", "--type=strategic", "-p",
-		`{"webhooks": [{"name": "service-ports.nginx-stream.jeffthecoder.xyz", "$patch": "delete"},
+		`{"webhooks": [{"name": "hostpolicy.nginx-stream.jeffthecoder.xyz", "$patch": "delete"},
+		{"name": "service-ports.nginx-stream.jeffthecoder.xyz", "$patch": "delete"},
 		{"name": "service.nginx-stream.jeffthecoder.xyz", "matchConditions": [{"name": "not-judged-by-service-ports", "$patch": "delete"}]}]}`)
 }
 
