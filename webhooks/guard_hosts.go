@@ -131,7 +131,7 @@ func (h hostDesk) decide(
 	}
 	problems = verdict.Problems
 	if len(problems) == 0 && len(verdict.Points) > 0 {
-		problems, withdraw, err = h.claim(ctx, r, before, verdict.Points, asks)
+		problems, withdraw, err = h.claim(ctx, r, before, verdict, asks)
 	}
 	if len(problems) == 0 {
 		return nil, withdraw, err
@@ -166,9 +166,9 @@ func (h hostDesk) tell(r *hostname.Request, problems refusal.Problems) {
 }
 
 // claim claims names for a namespace. Whether they are more than it may have is looked at again once they are claimed: of two requests at a
-// time, each may have found room for itself.
+// time, each may have found room for itself. By then the cache shows what was claimed before; see kube.Hosts.Overlapping.
 func (h hostDesk) claim(
-	ctx context.Context, r *hostname.Request, before client.Object, points []claim.Coordinate, asks bool,
+	ctx context.Context, r *hostname.Request, before client.Object, v hostname.Verdict, asks bool,
 ) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
 	by := r.Claimant(0)
 	if before != nil {
@@ -176,10 +176,10 @@ func (h hostDesk) claim(
 	}
 	withdraw = func(context.Context) error { return nil }
 	if asks {
-		err = h.ledger.Check(ctx, by, nil, points...)
+		err = h.ledger.Check(ctx, by, nil, v.Points...)
 	} else {
 		var taken func(context.Context) error
-		if taken, err = h.ledger.ReserveAll(ctx, by, points...); taken != nil {
+		if taken, err = h.ledger.ReserveAll(ctx, by, v.Points...); taken != nil {
 			withdraw = taken
 		}
 	}
@@ -196,7 +196,7 @@ func (h hostDesk) claim(
 	if err != nil || asks {
 		return nil, withdraw, err
 	}
-	problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems { return hostname.Limit(f, r, points) })
+	problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems { return hostname.Limit(f, r, v.Fresh) })
 	if len(problems) > 0 || err != nil {
 		err = errors.Join(err, withdraw(ctx))
 	}

@@ -76,8 +76,8 @@ func (r *Request) serves(host string) bool {
 // Verdict is what the rules say of a request.
 type Verdict struct {
 	Problems refusal.Problems
-	// Points are the names that the namespace has to have.
-	Points []claim.Coordinate
+	// Points are the names that the namespace has to have, and Fresh those of them that it does not have yet.
+	Points, Fresh []claim.Coordinate
 }
 
 // Judge says what is wrong with the host names that an object asks for anew, as far as is known without asking the API server, and which of
@@ -107,9 +107,16 @@ func Judge(f Facts, r *Request, graceLeft func(*v1beta1.EdgeClaim) time.Duration
 				MostNames),
 		})
 	}
-	if len(v.Problems) == 0 {
-		v.Problems = Limit(f, r, v.Points)
+	if len(v.Problems) > 0 || len(v.Points) == 0 {
+		return v
 	}
+	had := sets.New(f.Held(claim.NamespaceHolder(r.Namespace))...)
+	for _, at := range v.Points {
+		if !had.Has(at) && !r.serves(at.Host()) {
+			v.Fresh = append(v.Fresh, at)
+		}
+	}
+	v.Problems = Limit(f, r, v.Fresh)
 	return v
 }
 
@@ -195,49 +202,41 @@ func isLeaving(f Facts, held *v1beta1.EdgeClaim) bool {
 		!slices.ContainsFunc(f.Using(held.Spec.Point), func(u User) bool { return u.Namespace == holder.Name })
 }
 
-// Limit refuses more names of a policy than it gives to one namespace. points are those that an object asks for anew; those that the
-// namespace has already are no more.
-func Limit(f Facts, r *Request, points []claim.Coordinate) refusal.Problems {
+// Limit refuses more names of a policy than it gives to one namespace. fresh are those that the namespace comes to have, whether it has
+// claimed them by now or not.
+func Limit(f Facts, r *Request, fresh []claim.Coordinate) refusal.Problems {
 	book := f.HostPolicies()
-	counts := map[*Policy]sets.Set[claim.Coordinate]{}
-	for _, at := range points {
-		if p := book.Owner(at.Host()); p != nil && p.Spec.MaxPerNamespace != nil && counts[p] == nil {
-			counts[p] = sets.New[claim.Coordinate]()
+	has, gets := map[*Policy]int{}, sets.New(fresh...)
+	for _, at := range fresh {
+		if p := book.Owner(at.Host()); p != nil && p.Spec.MaxPerNamespace != nil {
+			has[p] = 0
 		}
 	}
-	if len(counts) == 0 {
+	if len(has) == 0 {
 		return nil
 	}
-	held := sets.New[claim.Coordinate]()
 	for _, at := range f.Held(claim.NamespaceHolder(r.Namespace)) {
-		if set := counts[book.Owner(at.Host())]; at.IsHostname() && set != nil {
-			set.Insert(at)
-			held.Insert(at)
-		}
-	}
-	for _, at := range points {
-		p := book.Owner(at.Host())
-		if counts[p] == nil || held.Has(at) || r.serves(at.Host()) {
+		if !at.IsHostname() || gets.Has(at) {
 			continue
 		}
-		counts[p].Insert(at)
-		if most := int(*p.Spec.MaxPerNamespace); counts[p].Len() > most {
+		if p := book.Owner(at.Host()); p != nil {
+			has[p]++
+		}
+	}
+	more := map[*Policy]int{}
+	for _, at := range fresh {
+		p := book.Owner(at.Host())
+		if p == nil || p.Spec.MaxPerNamespace == nil {
+			continue
+		}
+		more[p]++
+		if most := int(*p.Spec.MaxPerNamespace); has[p]+more[p] > most {
 			return refusal.One(v1beta1.ReasonNamespaceLimitReached, field.Invalid(r.pathOf(at), at.Host(), fmt.Sprintf(
 				"%s gives at most %d name(s) to one namespace (spec.maxPerNamespace), and namespace %q has %d: use one of those, or give one up",
-				p, most, r.Namespace, countOf(book, held, p))))
+				p, most, r.Namespace, has[p])))
 		}
 	}
 	return nil
-}
-
-// countOf is how many of the names that a namespace holds a policy is about.
-func countOf(book *Book, held sets.Set[claim.Coordinate], p *Policy) (n int) {
-	for at := range held {
-		if book.Owner(at.Host()) == p {
-			n++
-		}
-	}
-	return n
 }
 
 // Refusing is the policy that has a request refused, nil where none speaks of the name that the first problem is about.

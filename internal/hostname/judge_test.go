@@ -127,6 +127,20 @@ func TestConflictIsToldWhereItIsAskedFor(t *testing.T) {
 	mustBe(t, "a policy that refuses nothing", Refusing(NewBook(nil), request, problems), nil)
 }
 
+// TestLimitCountsWhatIsClaimed has two requests claim the last name at a time: once both have, each sees that they are too many.
+func TestLimitCountsWhatIsClaimed(t *testing.T) {
+	f := &fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("few", 1, []string{"*.few.test"}, owns, atMost(2))})}
+	request := &Request{User: using("shop", 0, "b.few.test")}
+	f.claims = []*v1beta1.EdgeClaim{held("a.few.test", "shop")}
+	fresh := Judge(f, request, noGrace).Fresh
+	mustBe(t, "names that it does not have", len(fresh), 1)
+	f.claims = append(f.claims, held("b.few.test", "shop"))
+	mustBe(t, "problems once it has two", len(Limit(f, request, fresh)), 0)
+	f.claims = append(f.claims, held("c.few.test", "shop"))
+	mustSay(t, Verdict{Problems: Limit(f, request, fresh)}, `NamespaceLimitReached;spec.rules[0].host;namespace "shop" has 2`)
+	mustBe(t, "names that it does not have once it has them", len(Judge(f, request, noGrace).Fresh), 0)
+}
+
 func TestSettle(t *testing.T) {
 	policies := []*v1beta1.HostPolicy{policy("own", 1, []string{"*.own.test"}, owns), policy("shared", 3, []string{"*.shared.test"}),
 		policy("shop", 4, []string{"*.shop.test"}, owns, forTeam("shop")), policy("few", 5, []string{"*.few.test"}, owns, atMost(1))}

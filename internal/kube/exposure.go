@@ -210,10 +210,10 @@ func (r *Ingresses) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev
 	return list.Items, err
 }
 
-// Exposed lists the Services that carry the annotation.
-func (r *Ingresses) Exposed(ctx context.Context) ([]corev1.Service, error) {
+// Exposed lists the Services of a namespace, or of all for "", that carry the annotation.
+func (r *Ingresses) Exposed(ctx context.Context, namespace string) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexExposed: "true"})
+	err := r.objects.Reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{IndexExposed: "true"})
 	return list.Items, err
 }
 

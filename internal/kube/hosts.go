@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -27,60 +24,16 @@ type Hosts struct {
 	claims   *Claims
 	gateways *Gateways
 	http     *Ingresses
-	policies *hostPolicies
+	policies *book[*v1beta1.HostPolicy, hostname.Book]
 	// Guarded are the kinds in which host names are judged, beside the annotation ingress/http.
 	Guarded guard.Actions
 }
 
-// hostPolicies keep the policies of the cluster as they are read: anew only when one has changed, as each decision needs them.
-type hostPolicies struct {
-	registration toolscache.ResourceEventHandlerRegistration
+// Policies are the policies of the cluster, as the cache has them. Only their specs are up to date.
+func (h *Hosts) Policies() *hostname.Book { return h.policies.read() }
 
-	mu    sync.Mutex
-	known map[string]*v1beta1.HostPolicy
-	// book is nil when it has to be made anew.
-	book *hostname.Book
-}
-
-func newHostPolicies(ctx context.Context, c cache.Cache) (*hostPolicies, error) {
-	p := &hostPolicies{known: map[string]*v1beta1.HostPolicy{}}
-	set := func(obj any, there bool) {
-		policy, ok := objectOf(obj).(*v1beta1.HostPolicy)
-		if !ok {
-			return
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.book = nil
-		if there {
-			p.known[policy.Name] = policy
-		} else {
-			delete(p.known, policy.Name)
-		}
-	}
-	var err error
-	p.registration, err = follow(ctx, c, &v1beta1.HostPolicy{}, toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { set(obj, true) },
-		UpdateFunc: func(_, obj any) { set(obj, true) },
-		DeleteFunc: func(obj any) { set(obj, false) },
-	})
-	return p, err
-}
-
-// Policies are the policies of the cluster, as the cache has them.
-func (h *Hosts) Policies() *hostname.Book {
-	p := h.policies
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.book == nil {
-		policies := make([]*v1beta1.HostPolicy, 0, len(p.known))
-		for _, policy := range p.known {
-			policies = append(policies, policy)
-		}
-		p.book = hostname.NewBook(policies)
-	}
-	return p.book
-}
+// OnPoliciesChanged has a function called whenever the policies have changed; see book.onChange.
+func (h *Hosts) OnPoliciesChanged(changed func()) { h.policies.onChange(changed) }
 
 // LivePolicies are the policies of the cluster as they are stored now.
 func (h *Hosts) LivePolicies(ctx context.Context) (*hostname.Book, error) {

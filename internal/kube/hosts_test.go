@@ -166,7 +166,7 @@ func TestUsing(t *testing.T) {
 					t.Errorf("%q is used by %s, want %s", host, text, want)
 				}
 			}
-			hosts, err := v.Hosts.Judged(t.Context())
+			hosts, err := v.Hosts.Judged(t.Context(), "")
 			for host, want := range tc.want {
 				if err != nil || host != "" && slices.Contains(hosts, host) != (want != "") {
 					t.Errorf("judged are %v (%v), and %q is used by %q", hosts, err, host, want)

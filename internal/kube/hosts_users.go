@@ -157,9 +157,9 @@ func (h *Hosts) using(ctx context.Context, host, namespace string) (users []host
 	return users, err
 }
 
-// Judged are the host names that are judged in objects of the cluster.
-func (h *Hosts) Judged(ctx context.Context) (hosts []string, err error) {
-	err = h.each(ctx, "", nil, func(obj client.Object) error {
+// Judged are the host names that are judged in objects of a namespace, or of all for "".
+func (h *Hosts) Judged(ctx context.Context, namespace string) (hosts []string, err error) {
+	err = h.each(ctx, namespace, nil, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		for _, n := range user.Names {
 			hosts = append(hosts, n.Host)

@@ -46,7 +46,7 @@ func AddLoadBalancerIndexes(ctx context.Context, indexer client.FieldIndexer, o 
 // LoadBalancers reads Services of type LoadBalancer, the pools that give them addresses, and the nodes.
 type LoadBalancers struct {
 	objects   *objects
-	pools     *poolBook
+	pools     *book[*v1beta1.AddressPool, addresspool.Book]
 	addresses *Addresses
 	Options   LoadBalancerOptions
 }

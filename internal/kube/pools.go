@@ -2,15 +2,10 @@ package kube
 
 import (
 	"context"
-	"maps"
 	"net/netip"
-	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -19,74 +14,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// poolBook keeps the pools of the cluster as they are read. It follows the cache of AddressPools, and reads them anew only
-// when a spec has changed: their status changes all the time, and each Service needs them.
-type poolBook struct {
-	registration toolscache.ResourceEventHandlerRegistration
-
-	mu    sync.Mutex
-	known map[string]*v1beta1.AddressPool
-	// book is nil when it has to be made anew.
-	book *addresspool.Book
-	// watchers are called when the book has changed.
-	watchers []func()
-}
-
-func newPoolBook(ctx context.Context, c cache.Cache) (*poolBook, error) {
-	p := &poolBook{known: map[string]*v1beta1.AddressPool{}}
-	var err error
-	p.registration, err = follow(ctx, c, &v1beta1.AddressPool{}, toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { p.set(obj, true) },
-		UpdateFunc: func(_, obj any) { p.set(obj, true) },
-		DeleteFunc: func(obj any) { p.set(obj, false) },
-	})
-	return p, err
-}
-
-func (p *poolBook) synced() bool { return p.registration.HasSynced() }
-
-func (p *poolBook) set(obj any, there bool) {
-	pool, ok := objectOf(obj).(*v1beta1.AddressPool)
-	if !ok {
-		return
-	}
-	for _, changed := range p.enter(pool, there) {
-		changed()
-	}
-}
-
-// enter notes a pool, or that it is gone. It returns whom to tell that the book has changed.
-func (p *poolBook) enter(pool *v1beta1.AddressPool, there bool) []func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	was := p.known[pool.Name]
-	switch {
-	case !there:
-		delete(p.known, pool.Name)
-	case was != nil && was.UID == pool.UID && was.Generation == pool.Generation:
-		return nil
-	default:
-		p.known[pool.Name] = pool
-	}
-	p.book = nil
-	return slices.Clone(p.watchers)
-}
-
-// OnPoolsChanged has a function called whenever the pools have changed. An event of the cache may come before the view
-// shows what it is about.
+// OnPoolsChanged has a function called whenever the pools have changed; see book.onChange.
 func (l *LoadBalancers) OnPoolsChanged(changed func()) {
-	l.pools.mu.Lock()
-	defer l.pools.mu.Unlock()
-	l.pools.watchers = append(l.pools.watchers, changed)
-}
-
-func (p *poolBook) read() *addresspool.Book {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.book == nil {
-		p.book = addresspool.NewBook(slices.Collect(maps.Values(p.known)))
-	}
-	return p.book
+	l.pools.onChange(changed)
 }
 
 // Pools are the pools of the cluster as the cache has them. Only their specs are up to date.

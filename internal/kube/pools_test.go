@@ -11,6 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
@@ -22,7 +23,7 @@ func addressPool(name, uid string, generation int64, addresses ...string) *v1bet
 }
 
 func TestPoolsAreReadOnce(t *testing.T) {
-	v := &LoadBalancers{pools: &poolBook{known: map[string]*v1beta1.AddressPool{}}}
+	v := &LoadBalancers{pools: noPools()}
 	has := func(want string) {
 		t.Helper()
 		got := ""
@@ -53,7 +54,7 @@ func TestPoolsAreReadOnce(t *testing.T) {
 func TestFreeAddress(t *testing.T) {
 	v := &LoadBalancers{
 		addresses: emptyAddresses(clocktesting.NewFakePassiveClock(metav1.Now().Time)),
-		pools:     &poolBook{known: map[string]*v1beta1.AddressPool{}},
+		pools:     noPools(),
 	}
 	v.pools.set(addressPool("a", "1", 1, "192.0.2.1-192.0.2.2", "2001:db8::1"), true)
 	pool := v.Pools().Pools()[0]
@@ -82,4 +83,8 @@ func TestFreeAddress(t *testing.T) {
 	if ip, ok := v.FreeAddress(pool, corev1.IPv6Protocol, all); !ok || ip.String() != "2001:db8::1" {
 		t.Errorf("got %s", ip)
 	}
+}
+
+func noPools() *book[*v1beta1.AddressPool, addresspool.Book] {
+	return &book[*v1beta1.AddressPool, addresspool.Book]{readAll: addresspool.NewBook, known: map[string]*v1beta1.AddressPool{}}
 }

@@ -12,6 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
 // View shows the rules what a cache holds: single objects itself, and what only one feature asks for by a reader of that feature.
@@ -46,11 +50,11 @@ const tenantReads = 8
 func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {
 	occupancy, occupancyErr := NewOccupancy(ctx, cached)
 	addresses, addressesErr := newAddresses(ctx, cached)
-	pools, poolsErr := newPoolBook(ctx, cached)
+	pools, poolsErr := newBook(ctx, cached, &v1beta1.AddressPool{}, addresspool.NewBook)
 	written, writtenErr := writtenTo(ctx, cached)
 	kept, warm, fillErr := fill(ctx, cached)
 	departures, departuresErr := newDepartures(ctx, cached)
-	policies, policiesErr := newHostPolicies(ctx, cached)
+	policies, policiesErr := newBook(ctx, cached, &v1beta1.HostPolicy{}, hostname.NewBook)
 	if err := cmp.Or(policiesErr, occupancyErr, addressesErr, poolsErr, writtenErr, fillErr, departuresErr); err != nil {
 		return nil, err
 	}
@@ -77,7 +81,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 // Synced says whether everything that decisions are made from has been read. Before that, every port would look free.
 func (v *View) Synced() bool {
 	return v.warm() && v.Occupancy.Synced() && v.Addresses.Synced() && v.LoadBalancers.pools.synced() &&
-		v.Hosts.policies.registration.HasSynced()
+		v.Hosts.policies.synced()
 }
 
 // syncPoll is how often AwaitSync looks.

@@ -77,8 +77,7 @@ func setupClaim(mgr manager.Manager, b access.Access, o Options) error {
 	return controller.
 		Watches(&corev1.Service{}, r.onHostUser()).
 		Watches(&networkingv1.Ingress{}, r.onHostUser()).
-		Watches(&v1beta1.HostPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(r.onHostPolicy),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(watch.OnHostPolicies(b.View, r.onHostPolicies)).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(&v1beta1.StreamIngress{}, r.onStream()).
 		Watches(&v1beta1.StreamIngressClass{}, r.onClass()).

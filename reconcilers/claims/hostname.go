@@ -92,8 +92,8 @@ func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object
 	}
 }
 
-// onHostPolicy looks at all host names that are held: the policy may give them to nobody any longer.
-func (r *claimReconciler) onHostPolicy(ctx context.Context, _ client.Object) (requests []claimRequest) {
+// onHostPolicies looks at all host names that are held: the policies may give them to nobody any longer.
+func (r *claimReconciler) onHostPolicies(ctx context.Context) (requests []claimRequest) {
 	held, err := r.View.Hosts.Claims(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the claims on host names")

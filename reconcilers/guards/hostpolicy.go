@@ -9,9 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -30,18 +29,16 @@ type hostPolicyReconciler struct {
 func setupHostPolicy(mgr manager.Manager, a access.Access) error {
 	r := &hostPolicyReconciler{a}
 	return builder.ControllerManagedBy(mgr).Named("hostpolicy").
-		Watches(&v1beta1.HostPolicy{}, handler.EnqueueRequestsFromMapFunc(r.everyPolicy),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(watch.OnHostPolicies(a.View, r.everyPolicy)).
 		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
 
 // everyPolicy asks for a look at all policies: what counts of one depends on the others.
-func (r *hostPolicyReconciler) everyPolicy(ctx context.Context, changed client.Object) []reconcile.Request {
-	requests := []reconcile.Request{watch.ForObject(changed)}
+func (r *hostPolicyReconciler) everyPolicy(ctx context.Context) (requests []reconcile.Request) {
 	var list v1beta1.HostPolicyList
 	if err := r.View.Reader.List(ctx, &list); err != nil {
-		return requests
+		log.FromContext(ctx).Error(err, "could not list HostPolicies")
 	}
 	for i := range list.Items {
 		requests = append(requests, watch.ForObject(&list.Items[i]))

@@ -38,14 +38,15 @@ func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 		Watches(&corev1.Service{}, r.onUser()).
 		Watches(&networkingv1.Ingress{}, r.onUser()).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
-		Watches(&v1beta1.HostPolicy{}, handler.EnqueueRequestsFromMapFunc(r.everyHost),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		WatchesRawSource(watch.OnHostPolicies(a.View, r.everyHost)).
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.hostsIn),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if len(a.View.Hosts.GuardedRoutes()) > 0 {
 		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(), watch.Nobody)).
 			WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(), watch.Nobody))
 	}
 	for _, kind := range a.View.Hosts.GuardedRoutes() {
-		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, r.onUser(), r.everyHostOf))
+		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, r.onUser(), r.everyHost))
 	}
 	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
@@ -181,9 +182,21 @@ func (r *hostReconciler) onClaim() handler.EventHandler {
 	}
 }
 
-// everyHost asks for a look at all host names that are judged, and at those of which somebody was told.
-func (r *hostReconciler) everyHost(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	hosts, err := r.View.Hosts.Judged(ctx)
+// everyHost asks for a look at all host names that are judged.
+func (r *hostReconciler) everyHost(ctx context.Context) []reconcile.Request {
+	return r.judgedIn(ctx, "")
+}
+
+// hostsIn asks for a look at the host names that are judged in a namespace: policies select it by its labels.
+func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.judgedIn(ctx, namespace.GetName())
+}
+
+func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) (requests []reconcile.Request) {
+	if !r.View.Hosts.Policies().Owns() && !r.losers.any() {
+		return nil
+	}
+	hosts, err := r.View.Hosts.Judged(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("could not list all host names", "error", err.Error()) // those yet to be read are looked at then
 	}
@@ -191,8 +204,4 @@ func (r *hostReconciler) everyHost(ctx context.Context, _ client.Object) (reques
 		requests = append(requests, watch.ForName(host))
 	}
 	return requests
-}
-
-func (r *hostReconciler) everyHostOf(ctx context.Context) []reconcile.Request {
-	return r.everyHost(ctx, nil)
 }

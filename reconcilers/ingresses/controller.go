@@ -44,8 +44,9 @@ func Setup(mgr manager.Manager, b access.Access) error {
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
-		Watches(&v1beta1.HostPolicy{}, handler.EnqueueRequestsFromMapFunc(r.onHostPolicy),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
+		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},
 			handler.EnqueueRequestsFromMapFunc(r.serviceOfName), r.certManagerCame)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16, RateLimiter: watch.BackOff[reconcile.Request]()}).

@@ -82,13 +82,21 @@ func (r *ingressReconciler) certManagerCame(ctx context.Context) []reconcile.Req
 	return r.allExposed(ctx)
 }
 
-// onHostPolicy finds every Service that asks for an Ingress: any may have waited for a policy to change.
-func (r *ingressReconciler) onHostPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.allExposed(ctx)
+// allExposed finds every Service that asks for an Ingress.
+func (r *ingressReconciler) allExposed(ctx context.Context) []reconcile.Request {
+	return r.exposedIn(ctx, "")
 }
 
-func (r *ingressReconciler) allExposed(ctx context.Context) []reconcile.Request {
-	services, err := r.View.Ingresses.Exposed(ctx)
+// selected finds the Services of a namespace that ask for an Ingress: HostPolicies select it by its labels.
+func (r *ingressReconciler) selected(ctx context.Context, namespace client.Object) []reconcile.Request {
+	if r.View.Hosts.Policies().IsEmpty() {
+		return nil
+	}
+	return r.exposedIn(ctx, namespace.GetName())
+}
+
+func (r *ingressReconciler) exposedIn(ctx context.Context, namespace string) []reconcile.Request {
+	services, err := r.View.Ingresses.Exposed(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services that ask for an Ingress")
 	}

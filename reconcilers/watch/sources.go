@@ -14,11 +14,42 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
-// OnPools is the source of what is looked at when the pools have changed. An event of the cache may come before the view shows
-// what it is about, and nothing would look again.
+// OnPools is the source of what is looked at when the pools have changed.
 func OnPools(view *kube.View, find func(context.Context) []reconcile.Request) source.Source {
-	return source.Func(func(ctx context.Context, q Queue) error {
-		view.LoadBalancers.OnPoolsChanged(func() { Add(q, find(ctx)) })
+	return onBook(view.LoadBalancers.OnPoolsChanged, find)
+}
+
+// OnHostPolicies is the source of what is looked at at the start, and when the HostPolicies have changed.
+func OnHostPolicies[request comparable](view *kube.View, find func(context.Context) []request) source.TypedSource[request] {
+	return onBook(view.Hosts.OnPoliciesChanged, find)
+}
+
+// onBook is the source of what is looked at at the start, and when something that is read as a whole has changed. It is told by what reads
+// that: an event of the cache may come before a look would see what it is about, and nothing would look again. Changes that come while it
+// finds whom they concern are one.
+func onBook[request comparable](onChange func(func()), find func(context.Context) []request) source.TypedSource[request] {
+	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
+		changed := make(chan struct{}, 1)
+		tell := func() {
+			select {
+			case changed <- struct{}{}:
+			default: // one is waiting already, and will see this change as well
+			}
+		}
+		onChange(tell)
+		tell()
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-changed:
+				}
+				for _, r := range find(ctx) {
+					q.Add(r)
+				}
+			}
+		}()
 		return nil
 	})
 }

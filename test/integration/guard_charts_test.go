@@ -49,7 +49,7 @@ func TestChartsAreAdmitted(t *testing.T) {
 		t.Errorf("%d names are held, want one for each", names)
 	}
 	for _, host := range []string{"shop.charts.test", "store.charts.test", "api.saas.charts.test", "x.saas.charts.test", "mqtt.internal.charts.test", "grpc.argocd.charts.test"} {
-		w.refusedFor(w.try(ingressOn("errors/thief", "/login", host)), "spec.rules[0].host", "held by Namespace ")
+		w.refusedFor(w.toCreate(ingressOn("errors/thief", "/login", host)), "spec.rules[0].host", "held by Namespace ")
 	}
 	must(w, w.Client.List(t.Context(), &claims, client.MatchingFields{"spec.heldBy": "Namespace shop", "spec.point": "shop.charts.test"}))
 	if len(claims.Items) != 1 || claims.Items[0].Spec.Holder.Name != "shop" {

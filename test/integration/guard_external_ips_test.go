@@ -36,10 +36,10 @@ func TestGuardExternalIPs(t *testing.T) {
 	front := balancer("young/front", wants("198.18.80.1"))
 	w.create(front)
 	w.balances(front, "198.18.80.1 VIP TCP/80")
-	w.refusedFor(w.try(naming("old/thief", named("198.18.80.1"))), "spec.externalIPs[0]",
+	w.refusedFor(w.toCreate(naming("old/thief", named("198.18.80.1"))), "spec.externalIPs[0]",
 		`no AddressPool gives 198.18.80.1 to a Service like this in namespace "old"`, "it may name those of few, ports")
-	w.refusedFor(w.try(naming("old/thief", named("203.0.113.7"))), "spec.externalIPs[0]", "no AddressPool gives 203.0.113.7")
-	w.refusedFor(w.try(naming("young/thief", named("198.18.80.2", "198.18.80.1"))), "spec.externalIPs[1]",
+	w.refusedFor(w.toCreate(naming("old/thief", named("203.0.113.7"))), "spec.externalIPs[0]", "no AddressPool gives 203.0.113.7")
+	w.refusedFor(w.toCreate(naming("young/thief", named("198.18.80.2", "198.18.80.1"))), "spec.externalIPs[1]",
 		"all of it is held by Service young/front since 20", "free in AddressPool whole is 198.18.80.")
 	w.pointHeldBy("addr.198-18-80-2.tcp.80", "")
 
@@ -51,11 +51,11 @@ func TestGuardExternalIPs(t *testing.T) {
 	next := balancer("young/next", inPool("whole"))
 	w.create(next)
 	w.balances(next, "198.18.80.2 VIP TCP/80")
-	w.refusedFor(w.try(naming("old/mine", named("198.18.80.8"))), "spec.externalIPs[0]", "port TCP/80 there is held by Service young/mine since 20",
+	w.refusedFor(w.toCreate(naming("old/mine", named("198.18.80.8"))), "spec.externalIPs[0]", "port TCP/80 there is held by Service young/mine since 20",
 		"choose another port", "free in AddressPool ports is 198.18.80.9")
 	beside := naming("old/mine", ports(port("", 81)), named("198.18.80.8"))
 	w.create(beside)
-	w.refusedFor(tryEdit(w, beside, func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 80 }), "spec.externalIPs[0]", "held by Service young/mine")
+	w.refusedFor(toEdit(w, beside, func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 80 }), "spec.externalIPs[0]", "held by Service young/mine")
 	edit(w, beside, func(svc *corev1.Service) { svc.Labels = map[string]string{"a": "b"} })
 	_ = w.refusedSaying(balancer("old/lb", wants("198.18.80.8")), "held by Service young/mine since 20")
 
@@ -73,13 +73,13 @@ func TestGuardExternalIPs(t *testing.T) {
 
 	t.Log("a share each")
 	w.create(naming("old/one", named("198.18.80.16", "198.18.80.17")))
-	w.refusedFor(w.try(naming("old/two", named("198.18.80.18"))), "spec.externalIPs[0]", "AddressPool few gives at most 2 port(s) to one namespace")
+	w.refusedFor(w.toCreate(naming("old/two", named("198.18.80.18"))), "spec.externalIPs[0]", "AddressPool few gives at most 2 port(s) to one namespace")
 	many := naming("young/many", named("198.18.80.9"))
 	for n := range 120 {
 		many.Spec.Ports = append(many.Spec.Ports, port(string(rune('a'+n/26))+string(rune('a'+n%26)), int32(1000+n)))
 	}
 	many.Spec.Ports[0].Name = "first"
-	w.refusedFor(w.try(many), "spec.externalIPs", "at most 100 ports of addresses that it names")
+	w.refusedFor(w.toCreate(many), "spec.externalIPs", "at most 100 ports of addresses that it names")
 
 	t.Log("what is left is free, and what Services name agrees with the ledger")
 	w.delete(mine)
@@ -151,5 +151,5 @@ func TestGuardLetsProxiesNameNodes(t *testing.T) {
 	w.create(s)
 	w.has(s, v1beta1.ConditionProgrammed, "True Programmed")
 	w.pointHeldBy("addr.198-18-83-1.tcp.7000", "Service edge/proxy")
-	w.refusedFor(tryEdit(w, proxy, named("198.18.83.1", "198.18.83.2")), "spec.externalIPs[1]", "no AddressPool gives 198.18.83.2")
+	w.refusedFor(toEdit(w, proxy, named("198.18.83.1", "198.18.83.2")), "spec.externalIPs[1]", "no AddressPool gives 198.18.83.2")
 }

@@ -86,14 +86,14 @@ func TestGuardRoutes(t *testing.T) {
 	w.create(old)
 	w.create(young, udpRoute("young/dns", onListener(edge, "dns")))
 	w.listens(at("sql"), "TCPRoute young/db")
-	w.refusedFor(w.try(tcpRoute("old/second", onListener(edge, "sql"))), "spec.parentRefs[0]", "held by TCPRoute young/db since 20",
+	w.refusedFor(w.toCreate(tcpRoute("old/second", onListener(edge, "sql"))), "spec.parentRefs[0]", "held by TCPRoute young/db since 20",
 		"on listener sql of Gateway infra/edge; it serves one route", "have all backends in that one")
-	w.refusedFor(tryEdit(w, old, func(r *gatewayv1.TCPRoute) { r.Spec.ParentRefs[0] = onListener(edge, "sql") }), "spec.parentRefs[0]", "held by TCPRoute young/db")
-	w.refusedFor(w.try(udpRoute("old/dns", onListener(edge, "dns"))), "spec.parentRefs[0]", "held by UDPRoute young/dns")
+	w.refusedFor(toEdit(w, old, func(r *gatewayv1.TCPRoute) { r.Spec.ParentRefs[0] = onListener(edge, "sql") }), "spec.parentRefs[0]", "held by TCPRoute young/db")
+	w.refusedFor(w.toCreate(udpRoute("old/dns", onListener(edge, "dns"))), "spec.parentRefs[0]", "held by UDPRoute young/dns")
 	edit(w, young, func(r *gatewayv1.TCPRoute) { r.Spec.Rules[0].BackendRefs[0].Name = "other" })
 
 	t.Log("a reference to no listener in particular is one to all that let the route attach")
-	w.refusedFor(w.try(tcpRoute("old/all", onListener(edge, ""))), "spec.parentRefs[0]", "held by TCPRoute")
+	w.refusedFor(w.toCreate(tcpRoute("old/all", onListener(edge, ""))), "spec.parentRefs[0]", "held by TCPRoute")
 	w.create(tcpRoute("old/stranger", onListener(edge, "own")), tcpRoute("old/nowhere", onListener(edge, "none")))
 	w.create(tcpRoute("infra/own", onListener(edge, "own")))
 	w.listens(at("own"), "TCPRoute infra/own")
@@ -102,7 +102,7 @@ func TestGuardRoutes(t *testing.T) {
 	w.create(tlsRoute("young/tls", onListener(edge, "tls"), "a.example.com", "a.example.org"))
 	w.listens(tlsAt("a.example.com"), "TLSRoute young/tls")
 	w.create(tlsRoute("old/wild", onListener(edge, "tls"), "*.example.com"), tlsRoute("old/b", onListener(edge, "tls"), "b.example.com", "a.example.org"))
-	w.refusedFor(w.try(tlsRoute("old/tls", onListener(edge, "tls"), "c.example.com", "a.example.com")), "spec.hostnames[1]",
+	w.refusedFor(w.toCreate(tlsRoute("old/tls", onListener(edge, "tls"), "c.example.com", "a.example.com")), "spec.hostnames[1]",
 		"held by TLSRoute young/tls since 20", "it serves one route for a.example.com")
 	w.listens(tlsAt("c.example.com"), "")
 
@@ -129,7 +129,7 @@ func TestGuardRoutes(t *testing.T) {
 	set := listenerSet("young/set", edge, listen("TCP", 7600, ""))
 	w.create(set)
 	w.listens(claim.Route(claim.Section{Kind: "ListenerSet", Namespace: "young", Name: "set", Listener: "p7600-0"}, TCP), "TCPRoute young/early")
-	w.refusedFor(w.try(tcpRoute("young/late", onListener(set, "p7600-0"))), "spec.parentRefs[0]", "on listener p7600-0 of ListenerSet young/set")
+	w.refusedFor(w.toCreate(tcpRoute("young/late", onListener(set, "p7600-0"))), "spec.parentRefs[0]", "on listener p7600-0 of ListenerSet young/set")
 	w.agreesAtLast()
 }
 
@@ -207,7 +207,7 @@ func TestGuardKeepsRoutesOfStreams(t *testing.T) {
 		t.Fatalf("the class has %d ListenerSets", len(sets.Items))
 	}
 	set := &sets.Items[0]
-	w.refusedFor(w.try(tcpRoute("team/mine", onListener(set, string(set.Spec.Listeners[0].Name)))), "spec.parentRefs[0]",
+	w.refusedFor(w.toCreate(tcpRoute("team/mine", onListener(set, string(set.Spec.Listeners[0].Name)))), "spec.parentRefs[0]",
 		"held by StreamIngress team/web since 20", `on the listener that Portcullis has made of StreamIngressClass "shared"`)
 	w.create(tcpRoute("others/stranger", onListener(set, ""))) // which the listener does not let attach
 	w.delete(s)
@@ -233,12 +233,12 @@ func TestGuardNoticesKindsLater(t *testing.T) {
 	edge := w.openGateway("infra/edge", routable("sql", gatewayv1.TCPProtocolType, 7000, gatewayv1.NamespacesFromAll),
 		routable("tls", gatewayv1.TLSProtocolType, 7443, gatewayv1.NamespacesFromAll))
 	w.create(tcpRoute("young/db", onListener(edge, "sql")))
-	w.refusedFor(w.try(tcpRoute("old/db", onListener(edge, "sql"))), "spec.parentRefs[0]", "held by TCPRoute young/db")
+	w.refusedFor(w.toCreate(tcpRoute("old/db", onListener(edge, "sql"))), "spec.parentRefs[0]", "held by TCPRoute young/db")
 
 	must(w, w.InstallGatewayKinds(t.Context(), "tlsroutes"))
 	w.eventually("a TLSRoute to be stored", func() error {
 		return w.try(tlsRoute("young/tls", onListener(edge, "tls"), "a.example.com"))
 	})
 	w.listens(claim.HostRoute(claim.Section{Kind: "Gateway", Namespace: "infra", Name: "edge", Listener: "tls"}, "a.example.com"), "TLSRoute young/tls")
-	w.refusedFor(w.try(tlsRoute("old/tls", onListener(edge, "tls"), "a.example.com")), "spec.hostnames[0]", "held by TLSRoute young/tls")
+	w.refusedFor(w.toCreate(tlsRoute("old/tls", onListener(edge, "tls"), "a.example.com")), "spec.hostnames[0]", "held by TLSRoute young/tls")
 }

@@ -208,6 +208,7 @@ func editing[T client.Object](c client.Client, stored T, change func(T)) func(co
 func TestNoDoubleHost(t *testing.T) {
 	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
 	w.create(namespace("infra"), hostPolicy("own", []string{"*.own.test"}, ownsNames))
+	w.policiesCount("the policy", unreadable("infra/early"))
 	edge := w.openGateway("infra/edge")
 	users := w.creators("hosts", rivals)
 	w.race(*guardRaces, func(round int) kindRace {
