@@ -60,6 +60,15 @@ func (f *fakeFacts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.E
 	return nil
 }
 
+func (f *fakeFacts) UsedIn(namespace, host string) bool {
+	for _, u := range f.users {
+		if u.Namespace == namespace && u.Uses(host) {
+			return true
+		}
+	}
+	return false
+}
+
 func (f *fakeFacts) Using(host string) (using []User) {
 	for _, u := range f.users {
 		if u.Uses(host) {

@@ -29,6 +29,8 @@ type Facts interface {
 	Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim
 	// Using are the objects that use a host name, as far as it is guarded in them.
 	Using(host string) []User
+	// UsedIn says whether anything in a namespace uses a host name that is guarded there, or an Ingress serves it.
+	UsedIn(namespace, host string) bool
 }
 
 // Request is what an object asks for by the host names that it uses.
@@ -76,7 +78,7 @@ func (r *Request) serves(host string) bool {
 // Verdict is what the rules say of a request.
 type Verdict struct {
 	Problems refusal.Problems
-	// Points are the names that the namespace has to have, and Fresh those of them that it does not have yet.
+	// Points are the names that the namespace has to have, and Fresh those of them that nothing there uses yet.
 	Points, Fresh []claim.Coordinate
 }
 
@@ -112,7 +114,8 @@ func Judge(f Facts, r *Request, graceLeft func(*v1beta1.EdgeClaim) time.Duration
 	}
 	had := sets.New(f.Held(claim.NamespaceHolder(r.Namespace))...)
 	for _, at := range v.Points {
-		if !had.Has(at) && !r.serves(at.Host()) {
+		// What was promised to an object that was never stored is no more than what was never promised.
+		if !r.serves(at.Host()) && !(had.Has(at) && f.UsedIn(r.Namespace, at.Host())) {
 			v.Fresh = append(v.Fresh, at)
 		}
 	}
@@ -198,8 +201,7 @@ func conflict(
 // isLeaving says whether nothing in the namespace that holds a name uses it any longer, or yet.
 func isLeaving(f Facts, held *v1beta1.EdgeClaim) bool {
 	holder := claim.HolderOf(held)
-	return holder.IsNamespace() && !held.CreationTimestamp.IsZero() &&
-		!slices.ContainsFunc(f.Using(held.Spec.Point), func(u User) bool { return u.Namespace == holder.Name })
+	return holder.IsNamespace() && !held.CreationTimestamp.IsZero() && !f.UsedIn(holder.Name, held.Spec.Point)
 }
 
 // Limit refuses more names of a policy than it gives to one namespace. fresh are those that the namespace comes to have, whether it has

@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		"a name of very many labels": {request: Request{User: using("shop", 0, strings.Repeat("a.", 15)+"own.test")},
 			refused: "HostNotAllowed;spec.rules[0].host;want a DNS name of at most 16 labels"},
 		"names of a full share that it has, and no other": {claims: []*v1beta1.EdgeClaim{held("a.few.test", "shop"), held("b.few.test", "shop"), held("c.few.test", "shop")},
-			request: Request{User: using("shop", 0, "c.few.test")}, points: "c.few.test"},
+			users: []User{using("shop", 0, "c.few.test")}, request: Request{User: using("shop", 0, "c.few.test")}, points: "c.few.test"},
 		"a name that is served for it, of a policy that does not select it": {
 			request: Request{User: using("blog", 0, "a.shop.own.test"), Serving: using("blog", 0, "a.shop.own.test").Names}, points: "a.shop.own.test"},
 		"a name that is served for it, which another has": {claims: []*v1beta1.EdgeClaim{held("a.own.test", "blog")}, users: []User{using("blog", 0, "a.own.test")},
@@ -127,6 +127,20 @@ func TestConflictIsToldWhereItIsAskedFor(t *testing.T) {
 	mustBe(t, "a policy that refuses nothing", Refusing(NewBook(nil), request, problems), nil)
 }
 
+// TestOfManyHosts has a route say more names than the cache keeps: of those that it keeps nothing else is known.
+func TestOfManyHosts(t *testing.T) {
+	route := &gatewayv1.TLSRoute{}
+	for i := range guard.MostRoutePoints + 1 {
+		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(fmt.Sprintf("h%d.own.test", i)))
+	}
+	all, _ := Of(route, exposure.Defaults{})
+	mustBe(t, "what is wrong", all.Names[guard.MostRoutePoints].Flaw, "has more than 128 hosts")
+	route.Spec.Hostnames = route.Spec.Hostnames[:guard.MostRoutePoints]
+	kept, _ := Of(route, exposure.Defaults{})
+	mustBe(t, "names that are kept", len(kept.Names), guard.MostRoutePoints)
+	mustBe(t, "the last of them", kept.Names[guard.MostRoutePoints-1].Host, "h127.own.test")
+}
+
 // TestLimitCountsWhatIsClaimed has two requests claim the last name at a time: once both have, each sees that they are too many.
 func TestLimitCountsWhatIsClaimed(t *testing.T) {
 	f := &fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("few", 1, []string{"*.few.test"}, owns, atMost(2))})}
@@ -138,7 +152,9 @@ func TestLimitCountsWhatIsClaimed(t *testing.T) {
 	mustBe(t, "problems once it has two", len(Limit(f, request, fresh)), 0)
 	f.claims = append(f.claims, held("c.few.test", "shop"))
 	mustSay(t, Verdict{Problems: Limit(f, request, fresh)}, `NamespaceLimitReached;spec.rules[0].host;namespace "shop" has 2`)
-	mustBe(t, "names that it does not have once it has them", len(Judge(f, request, noGrace).Fresh), 0)
+	mustBe(t, "names that it does not have while they are only promised", len(Judge(f, request, noGrace).Fresh), 1)
+	f.users = []User{using("shop", 0, "b.few.test")}
+	mustBe(t, "names that it does not have once it uses them", len(Judge(f, request, noGrace).Fresh), 0)
 }
 
 func TestSettle(t *testing.T) {
@@ -150,6 +166,7 @@ func TestSettle(t *testing.T) {
 		users  []User
 		enter  string
 		lost   []string
+		waits  bool
 	}{
 		"nobody": {host: "a.own.test"},
 		"the oldest of three": {host: "a.own.test", users: []User{using("c", 3, "a.own.test"), using("a", 1, "b.own.test", "a.own.test"), using("b", 2, "a.own.test")},
@@ -157,7 +174,8 @@ func TestSettle(t *testing.T) {
 		"one namespace twice": {host: "a.own.test", users: []User{using("a", 2, "a.own.test"), using("a", 1, "a.own.test")}, enter: "a"},
 		"a claim stays": {host: "a.own.test", claims: []*v1beta1.EdgeClaim{held("a.own.test", "b")}, users: []User{using("a", 1, "a.own.test"), using("b", 2, "a.own.test")},
 			lost: []string{"a: spec.rules[0].host: a.own.test is held by Namespace b since 2026-11-01T12:00:00Z"}},
-		"a claim that nobody uses": {host: "a.own.test", claims: []*v1beta1.EdgeClaim{held("a.own.test", "b")}, users: []User{using("a", 1, "a.own.test")}},
+		"a claim that nobody uses":    {host: "a.own.test", claims: []*v1beta1.EdgeClaim{held("a.own.test", "b")}, users: []User{using("a", 1, "a.own.test")}, waits: true},
+		"a wildcard that nobody uses": {host: "a.own.test", claims: []*v1beta1.EdgeClaim{held("*.own.test", "b")}, users: []User{using("a", 1, "a.own.test")}, waits: true},
 		"a wildcard of another": {host: "a.own.test", claims: []*v1beta1.EdgeClaim{held("*.own.test", "b")}, users: []User{using("a", 1, "a.own.test"), using("b", 2, "*.own.test")},
 			lost: []string{"a: spec.rules[0].host: *.own.test is held by Namespace b since 2026-11-01T12:00:00Z"}},
 		"a namespace that is not selected": {host: "a.shop.test", users: []User{using("a", 1, "a.shop.test"), using("shop", 2, "a.shop.test")},
@@ -169,16 +187,17 @@ func TestSettle(t *testing.T) {
 		"no name":       {host: "_x.own.test", users: []User{using("a", 1, "_x.own.test")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			enter, lost := Settle(&fakeFacts{book: NewBook(policies), claims: tc.claims, users: tc.users}, tc.host)
+			s := Settle(&fakeFacts{book: NewBook(policies), claims: tc.claims, users: tc.users}, tc.host)
 			entered := ""
-			if enter != nil {
-				entered = enter.By.Name
-				mustBe(t, "what is entered", enter.At, claim.Hostname(tc.host))
-				mustBe(t, "by the version", enter.By.Generation, 7)
+			if s.Enter != nil {
+				entered = s.Enter.By.Name
+				mustBe(t, "what is entered", s.Enter.At, claim.Hostname(tc.host))
+				mustBe(t, "by the version", s.Enter.By.Generation, 7)
 			}
+			mustBe(t, "waits", s.Waits, tc.waits)
 			mustBe(t, "entered for", entered, tc.enter)
 			var told []string
-			for _, l := range lost {
+			for _, l := range s.Lost {
 				told = append(told, l.User.Namespace+": "+l.String())
 			}
 			if diff := cmp.Diff(tc.lost, told); diff != "" {

@@ -64,6 +64,11 @@ func (u *User) Uses(host string) bool {
 	return slices.ContainsFunc(u.Names, func(n Name) bool { return n.Host == host })
 }
 
+// Same says whether two versions of an object say the same host names, guarded as the same. Routes may take others over.
+func (u *User) Same(other User) bool {
+	return slices.EqualFunc(u.Names, other.Names, func(a, b Name) bool { return a.Host == b.Host && a.Kind == b.Kind })
+}
+
 // Claimant is the namespace of an object, which claims what the object uses, once this is stored at a version or later.
 func (u *User) Claimant(version int64) claim.Claimant {
 	return claim.Claimant{Holder: claim.NamespaceHolder(u.Namespace), UID: u.UID, Generation: version, For: u.Holder}
@@ -110,8 +115,13 @@ func IsInDNS(obj metav1.Object) bool {
 // route has the names that a route says itself.
 func (u *User) route(kind guard.Kind, obj metav1.Object, hosts []gatewayv1.Hostname) {
 	u.Holder = claim.RouteHolder(string(kind), obj.GetNamespace(), obj.GetName())
-	for i, host := range hosts {
-		u.Names = append(u.Names, read(string(host), field.NewPath("spec", "hostnames").Index(i), kind))
+	path := field.NewPath("spec", "hostnames")
+	for i, host := range hosts[:min(len(hosts), guard.MostRoutePoints)] {
+		u.Names = append(u.Names, read(string(host), path.Index(i), kind))
+	}
+	if len(hosts) > guard.MostRoutePoints { // which the cache does not keep
+		u.Names = append(u.Names, untold(path, kind, fmt.Sprint(len(hosts)),
+			fmt.Sprintf("has more than %d hosts", guard.MostRoutePoints), fmt.Sprint(hosts)))
 	}
 }
 

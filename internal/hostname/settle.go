@@ -28,35 +28,46 @@ func (l Loss) Key() string {
 	return l.Name.Host + " " + l.Held.Spec.Point + " " + claim.HolderOf(l.Held).String()
 }
 
+// Settled is whose a host name is to be.
+type Settled struct {
+	// Enter is the claim that is to be made, nil for none.
+	Enter *claim.Entry
+	// Lost are the objects that use the name though it is another's.
+	Lost []Loss
+	// Waits says that a claim is in the way which is about to be released.
+	Waits bool
+}
+
 // Settle says whose a host name is to be of those whose objects use it, and whose objects use it though it is another's. A claim stays;
 // without one, the name is that of the oldest object's namespace, of those that the policy gives it to, and that may have one more.
-func Settle(f Facts, host string) (enter *claim.Entry, lost []Loss) {
+func Settle(f Facts, host string) (s Settled) {
 	at := claim.Hostname(host)
 	if f.HostPolicies().Owner(host) == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
-		return nil, nil
+		return s
 	}
 	users := f.Using(host)
 	if len(users) == 0 {
-		return nil, nil
+		return s
 	}
 	slices.SortFunc(users, func(a, b User) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key().String(), b.Key().String()), cmp.Compare(a.Kind, b.Kind))
 	})
 	held := f.Claim(at.Name())
 	if held == nil {
-		held, enter = settleAnew(f, users, at)
+		held, s.Enter = settleAnew(f, users, at)
 	}
-	if held == nil || isLeaving(f, held) { // it is about to be released, and nobody's loss
-		return nil, nil
+	if held == nil || isLeaving(f, held) { // then it is nobody's loss
+		s.Waits = held != nil
+		return s
 	}
 	for _, u := range users {
 		if claim.HolderOf(held) == claim.NamespaceHolder(u.Namespace) {
 			continue
 		}
 		i := slices.IndexFunc(u.Names, func(n Name) bool { return n.Host == host })
-		lost = append(lost, Loss{User: u, Name: u.Names[max(i, 0)], Held: held})
+		s.Lost = append(s.Lost, Loss{User: u, Name: u.Names[max(i, 0)], Held: held})
 	}
-	return enter, lost
+	return s
 }
 
 // settleAnew says whose a name is to be that nobody has: what is in the way of the one who is to have it, or the claim that it will be.

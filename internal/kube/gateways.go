@@ -133,7 +133,7 @@ func (g *Gateways) isKnown(ctx context.Context, kind client.Object) (bool, error
 	case informer.HasSynced():
 		return true, nil
 	}
-	plural := "TLSRoutes" // which no class needs
+	plural := "routes" // of a kind that no class needs
 	for _, late := range lateKinds {
 		if reflect.TypeOf(late.kind) == reflect.TypeOf(kind) {
 			plural = late.plural

@@ -27,6 +27,8 @@ type Hosts struct {
 	policies *book[*v1beta1.HostPolicy, hostname.Book]
 	// Guarded are the kinds in which host names are judged, beside the annotation ingress/http.
 	Guarded guard.Actions
+	// Entering locks a namespace for which what stands is entered: of two names at a time, each might find that it may have one more.
+	Entering *KeyMutex[string]
 }
 
 // Policies are the policies of the cluster, as the cache has them. Only their specs are up to date.
@@ -138,6 +140,7 @@ func belowKeys(c *v1beta1.EdgeClaim) []string {
 type hostReader interface {
 	Policies() *hostname.Book
 	Using(ctx context.Context, host string) ([]hostname.User, error)
+	UsedIn(ctx context.Context, namespace, host string) (bool, error)
 	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
 }
 
@@ -148,6 +151,11 @@ func (f *Facts) HostPolicies() *hostname.Book { return f.ask.hosts.Policies() }
 
 // Using are the objects that use a host name, as far as it is guarded in them.
 func (f *Facts) Using(host string) []hostname.User { return f.using.of(f, host, f.ask.hosts.Using) }
+
+// UsedIn says whether anything in a namespace uses a host name that is judged there, or an Ingress serves it.
+func (f *Facts) UsedIn(namespace, host string) bool {
+	return once(f, func(ctx context.Context) (bool, error) { return f.ask.hosts.UsedIn(ctx, namespace, host) })
+}
 
 // Overlapping is a claim of another holder that overlaps with a host name, nil for none.
 func (f *Facts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim {

@@ -130,6 +130,32 @@ func (h *Hosts) ParentsNow() func(context.Context, guard.ParentKey) (*guard.Pare
 	}
 }
 
+// Beneath are the host names of the listeners of a Gateway, with those of the ListenerSets that name it, or of a ListenerSet: routes take
+// them over while these attach.
+func (h *Hosts) Beneath(ctx context.Context, parent client.Object) []string {
+	if _, is := parent.(*gatewayv1.Gateway); !is {
+		return guard.HostsOf(parent)
+	}
+	return append(guard.HostsOf(parent), h.ofSets(ctx, client.MatchingFields{IndexAttached: client.ObjectKeyFromObject(parent).String()})...)
+}
+
+// OfSetsIn are the host names of the ListenerSets of a namespace, which Gateways may let attach by its labels.
+func (h *Hosts) OfSetsIn(ctx context.Context, namespace string) []string {
+	return h.ofSets(ctx, client.InNamespace(namespace))
+}
+
+// ofSets are the host names of some ListenerSets: none while these are yet to be read, and all is looked at when they are.
+func (h *Hosts) ofSets(ctx context.Context, selected client.ListOption) (hosts []string) {
+	var list gatewayv1.ListenerSetList
+	if known, err := h.gateways.prepared(ctx); !known || err != nil || h.objects.Reader.List(ctx, &list, selected) != nil {
+		return nil
+	}
+	for i := range list.Items {
+		hosts = append(hosts, guard.HostsOf(&list.Items[i])...)
+	}
+	return hosts
+}
+
 // Using are the objects that use a host name, as far as it is judged in them.
 func (h *Hosts) Using(ctx context.Context, host string) ([]hostname.User, error) {
 	return h.using(ctx, host, "")

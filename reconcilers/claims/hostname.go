@@ -12,7 +12,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 )
@@ -68,18 +67,15 @@ func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, 
 func sameHosts(view *kube.View, before, after client.Object) bool {
 	was, _ := hostname.Of(before, view.Ingresses.Defaults)
 	is, _ := hostname.Of(after, view.Ingresses.Defaults)
-	return was.UID == is.UID && slices.EqualFunc(was.Names, is.Names, func(a, b hostname.Name) bool { return a.Host == b.Host }) &&
-		(!is.IsRoute() || before.GetGeneration() == after.GetGeneration())
+	return was.UID == is.UID && was.Same(is) && (!is.IsRoute() || before.GetGeneration() == after.GetGeneration())
 }
 
 // onHostParent looks at the claims on host names of the listeners of a Gateway or a ListenerSet that has them no longer, or lets others
 // attach: routes may have taken them over from there.
 func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, obj client.Object, q claimQueue) {
-		for _, host := range guard.HostsOf(obj) {
-			if c, err := r.View.Claim(ctx, claim.Hostname(host).Name()); err == nil && c != nil {
-				q.Add(claimRequest{Holder: claim.HolderOf(c)})
-			}
+		for _, req := range r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)) {
+			q.Add(req)
 		}
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
@@ -90,6 +86,16 @@ func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
 	}
+}
+
+// holdersOf are those who hold some host names.
+func (r *claimReconciler) holdersOf(ctx context.Context, hosts []string) (requests []claimRequest) {
+	for _, host := range hosts {
+		if c, err := r.View.Claim(ctx, claim.Hostname(host).Name()); err == nil && c != nil {
+			requests = append(requests, claimRequest{Holder: claim.HolderOf(c)})
+		}
+	}
+	return requests
 }
 
 // onHostPolicies looks at all host names that are held: the policies may give them to nobody any longer.

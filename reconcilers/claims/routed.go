@@ -36,7 +36,7 @@ func onGateways(
 		for i := range claims.Items {
 			c := &claims.Items[i]
 			class, err := b.View.Class(ctx, coordinateOf(c).Class())
-			if at := coordinateOf(c); at.IsListener() || at.IsRoute() {
+			if at := coordinateOf(c); at.IsListener() || at.IsRoute() || at.IsHostname() {
 				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
 			}
 			if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
@@ -137,8 +137,8 @@ func (r *claimReconciler) enqueueAttached(ctx context.Context, q claimQueue) {
 	}
 }
 
-// attachedIn finds the ListenerSets of a namespace whose labels have changed that have ports of classes: Gateways may let those attach
-// whose namespace has some.
+// attachedIn finds the ListenerSets of a namespace whose labels have changed that have ports of classes, and who have host names by those
+// labels: Gateways may let those attach whose namespace has some.
 func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Object) []claimRequest {
 	classes, err := r.View.Classes(ctx)
 	if err != nil {
@@ -146,6 +146,10 @@ func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Objec
 	}
 	holders := sets.New[claimRequest]()
 	r.enqueueGuarded(ctx, namespace.GetName(), func(req claimRequest) { holders.Insert(req) })
+	if r.View.Hosts.Policies().Owns() { // listeners may no longer let its routes attach, or Gateways its ListenerSets
+		holders.Insert(claimRequest{Holder: claim.NamespaceHolder(namespace.GetName())})
+		holders.Insert(r.holdersOf(ctx, r.View.Hosts.OfSetsIn(ctx, namespace.GetName()))...)
+	}
 	for i := range classes {
 		if classes[i].Spec.Gateway == nil {
 			continue

@@ -2,7 +2,6 @@ package guards
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -42,8 +41,8 @@ func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.hostsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if len(a.View.Hosts.GuardedRoutes()) > 0 {
-		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(), watch.Nobody)).
-			WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(), watch.Nobody))
+		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(), r.everyHost)).
+			WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(), r.everyHost))
 	}
 	for _, kind := range a.View.Hosts.GuardedRoutes() {
 		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, r.onUser(), r.everyHost))
@@ -61,29 +60,45 @@ type hostReconciler struct {
 // Reconcile enters into the ledger whose a host name is, where a policy gives names to namespaces, and tells those who use one that is
 // another's.
 func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var lost []hostname.Loss
-	entry, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (enter *claim.Entry) {
-		enter, lost = hostname.Settle(f, req.Name)
-		return enter
-	})
+	settled, err := r.settle(ctx, req.Name)
+	again := false
+	if err == nil && settled.Enter != nil {
+		again, err = r.enter(ctx, settled.Enter)
+	}
 	switch {
-	case kube.IsUnread(err):
+	case again, kube.IsUnread(err):
 		return reconcile.Result{RequeueAfter: gather}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	r.tell(req.NamespacedName, lost)
-	if entry == nil {
-		return reconcile.Result{}, nil
+	r.tell(req.NamespacedName, settled.Lost)
+	if settled.Waits {
+		return reconcile.Result{RequeueAfter: confirmEvery}, nil
 	}
-	held, err := enter([]claim.Entry{*entry}, func(e claim.Entry) error {
+	return reconcile.Result{}, nil
+}
+
+// settle has the rules look at who uses a host name.
+func (r *hostReconciler) settle(ctx context.Context, host string) (hostname.Settled, error) {
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) hostname.Settled { return hostname.Settle(f, host) })
+}
+
+// enter claims a host name for a namespace, if it still is that one's when no other name is entered for it. again says that it is not, or
+// that somebody else was faster.
+func (r *hostReconciler) enter(ctx context.Context, e *claim.Entry) (again bool, err error) {
+	unlock, err := r.View.Hosts.Entering.Lock(ctx, e.By.Name)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	now, err := r.settle(ctx, e.At.Host())
+	if err != nil || now.Enter == nil || now.Enter.By.Holder != e.By.Holder {
+		return err == nil, err
+	}
+	return enter([]claim.Entry{*now.Enter}, func(e claim.Entry) error {
 		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
 		return err
 	})
-	if held { // what was found to be held is somebody's loss by the next look
-		return reconcile.Result{RequeueAfter: gather}, err
-	}
-	return reconcile.Result{}, err
 }
 
 // tell tells those who use a host name that is another's, by an event about their object.
@@ -132,53 +147,56 @@ func (r *hostReconciler) onUser() handler.EventHandler {
 func (r *hostReconciler) isSame(before, now client.Object) bool {
 	was, _ := hostname.Of(before, r.View.Ingresses.Defaults)
 	is, _ := hostname.Of(now, r.View.Ingresses.Defaults)
-	return slices.EqualFunc(was.Names, is.Names, func(a, b hostname.Name) bool { return a.Host == b.Host && a.Kind == b.Kind }) &&
-		(!is.IsRoute() || before.GetGeneration() == now.GetGeneration())
+	return was.Same(is) && (!is.IsRoute() || before.GetGeneration() == now.GetGeneration())
 }
 
 // onParent looks at the host names of the listeners of a Gateway or a ListenerSet that has changed: routes may take them over from there.
 func (r *hostReconciler) onParent() handler.EventHandler {
-	look := func(q watch.Queue, objs ...client.Object) {
+	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
 		if !r.View.Hosts.Policies().Owns() {
 			return
 		}
 		for _, obj := range objs {
-			for _, host := range guard.HostsOf(obj) {
+			for _, host := range r.View.Hosts.Beneath(ctx, obj) {
 				q.AddAfter(watch.ForName(host), gather)
 			}
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { look(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				look(q, e.ObjectOld, e.ObjectNew)
+				look(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, q, e.Object) },
 	}
 }
 
-// onClaim looks at a host name of which the claim is gone, or somebody else's, and at those that somebody uses in vain, which may have
-// overlapped with it.
+// onClaim looks at a host name of which the claim is gone, or somebody else's, at those that somebody uses in vain, which may have
+// overlapped with it, and at those of the namespace that had it, which may have one more now.
 func (r *hostReconciler) onClaim() handler.EventHandler {
-	look := func(obj client.Object, q watch.Queue) {
-		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
+	look := func(ctx context.Context, was client.Object, q watch.Queue) {
+		c := was.(*v1beta1.EdgeClaim)
+		at, err := claim.Of(c)
 		if err != nil || !at.IsHostname() {
 			return
 		}
 		q.AddAfter(watch.ForName(at.Host()), gather)
+		for _, req := range r.judgedIn(ctx, claim.HolderOf(c).Name) {
+			q.AddAfter(req, gather)
+		}
 		for _, host := range r.losers.places() {
 			q.AddAfter(reconcile.Request{NamespacedName: host}, gather)
 		}
 	}
 	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
-				look(e.ObjectNew, q)
+				look(ctx, e.ObjectOld, q)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
 	}
 }
 
@@ -187,9 +205,13 @@ func (r *hostReconciler) everyHost(ctx context.Context) []reconcile.Request {
 	return r.judgedIn(ctx, "")
 }
 
-// hostsIn asks for a look at the host names that are judged in a namespace: policies select it by its labels.
+// hostsIn asks for a look at the host names of a namespace: policies select it by its labels, and so do listeners and Gateways.
 func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.judgedIn(ctx, namespace.GetName())
+	requests := r.judgedIn(ctx, namespace.GetName())
+	for _, host := range r.View.Hosts.OfSetsIn(ctx, namespace.GetName()) {
+		requests = append(requests, watch.ForName(host))
+	}
+	return requests
 }
 
 func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) (requests []reconcile.Request) {

@@ -132,7 +132,7 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 	case len(v.conflicts) > 0:
 		return wish{}, r.conflicts(svc, v.conflicts), nil
 	}
-	problems, err := r.claimHosts(ctx, svc, v.hosts.Points)
+	problems, err := r.claimHosts(ctx, svc, v.hosts.Points, v.hosts.Fresh)
 	if err == nil && len(problems) == 0 {
 		problems, err = r.claimAll(ctx, svc, v.Points())
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
@@ -27,10 +28,27 @@ func (r *ingressReconciler) hostsOf(svc *corev1.Service, served *networkingv1.In
 	return request
 }
 
-// claimHosts claims names for the namespace of a Service that is stored, as far as it does not have them.
-func (r *ingressReconciler) claimHosts(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
+// claimHosts claims names for the namespace of a Service that is stored, as far as it does not have them. fresh are those of them that
+// nothing there uses.
+func (r *ingressReconciler) claimHosts(
+	ctx context.Context, svc *corev1.Service, points, fresh []claim.Coordinate,
+) (refusal.Problems, error) {
+	if len(points) == 0 {
+		return nil, nil
+	}
 	user, _ := hostname.Of(svc, r.View.Ingresses.Defaults)
 	by := user.Claimant(claim.Version(svc.ResourceVersion))
+	unlock, err := r.View.Hosts.Entering.Lock(ctx, by.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
+		return hostname.Limit(facts, r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc))), fresh)
+	})
+	if err != nil || len(problems) > 0 {
+		return problems, err
+	}
 	for _, at := range points {
 		held, err := r.holds(ctx, by.Holder, at)
 		if err != nil || held {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -17,6 +18,7 @@ import (
 func TestChartsAreAdmitted(t *testing.T) {
 	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
 	w.create(namespace("infra"), hostPolicy("charts", []string{"*.charts.test"}, ownsNames))
+	w.policiesCount("the policy", unreadable("infra/early"))
 	w.openGateway("infra/edge")
 	objects, err := controlplane.ReadFile("testdata/charts.yaml")
 	must(w, err)
@@ -41,13 +43,17 @@ func TestChartsAreAdmitted(t *testing.T) {
 		}
 	}
 	var claims v1beta1.EdgeClaimList
-	must(w, w.Client.List(t.Context(), &claims, client.MatchingFields{"spec.scope": claim.HostnameScope}))
-	if names := len(claims.Items); names != 18 {
+	w.eventually("each name to be held, and once", func() error {
+		var held []string
+		must(w, w.Client.List(t.Context(), &claims, client.MatchingFields{"spec.scope": claim.HostnameScope}))
 		for i := range claims.Items {
-			t.Log(claims.Items[i].Spec.Point, claims.Items[i].Spec.HeldBy)
+			held = append(held, claims.Items[i].Spec.Point+" by "+claims.Items[i].Spec.HeldBy)
 		}
-		t.Errorf("%d names are held, want one for each", names)
-	}
+		if len(held) != 18 {
+			return fmt.Errorf("%d names are held: %v", len(held), held)
+		}
+		return nil
+	})
 	for _, host := range []string{"shop.charts.test", "store.charts.test", "api.saas.charts.test", "x.saas.charts.test", "mqtt.internal.charts.test", "grpc.argocd.charts.test"} {
 		w.refusedFor(w.toCreate(ingressOn("errors/thief", "/login", host)), "spec.rules[0].host", "held by Namespace ")
 	}

@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,7 +79,13 @@ func (w *fixture) refusedFor(attempt func() error, field string, texts ...string
 	w.t.Helper()
 	w.eventually("a refusal for "+field, func() error {
 		err := attempt()
-		status := w.refusal(err)
+		if err == nil {
+			w.t.Fatalf("want a refusal for %s, and nothing is refused", field)
+		}
+		status := &apierrors.StatusError{}
+		if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
+			return fmt.Errorf("want an Invalid refusal, got: %w", err)
+		}
 		if details := status.ErrStatus.Details; details == nil || len(details.Causes) == 0 || details.Causes[0].Field != field {
 			w.t.Fatalf("refused as %+v, want a cause at %s", status.ErrStatus, field)
 		}
@@ -85,9 +93,19 @@ func (w *fixture) refusedFor(attempt func() error, field string, texts ...string
 	})
 }
 
-// toCreate attempts to create an object.
+// toCreate attempts to create an object. One that comes in unchecked is taken back.
 func (w *fixture) toCreate(obj client.Object) func() error {
-	return func() error { return w.try(obj) }
+	w.t.Helper()
+	k := w.warned()
+	return func() error {
+		created := obj.DeepCopyObject().(client.Object)
+		err := k.Create(w.t.Context(), created)
+		if err == nil && strings.Contains(k.said(), "could not check now") {
+			w.takesBack(created)
+			return errors.New(k.said())
+		}
+		return err
+	}
 }
 
 // toEdit attempts to change an object.
