@@ -78,7 +78,7 @@ func (r *Request) serves(host string) bool {
 // Verdict is what the rules say of a request.
 type Verdict struct {
 	Problems refusal.Problems
-	// Points are the names that the namespace has to have, and Fresh those of them that nothing there uses yet.
+	// Points are the names that the namespace has to have, and Fresh those of them, of policies with a limit, that nothing there uses yet.
 	Points, Fresh []claim.Coordinate
 }
 
@@ -109,18 +109,26 @@ func Judge(f Facts, r *Request, graceLeft func(*v1beta1.EdgeClaim) time.Duration
 				MostNames),
 		})
 	}
-	if len(v.Problems) > 0 || len(v.Points) == 0 {
-		return v
+	if len(v.Problems) == 0 && len(v.Points) > 0 {
+		v.Fresh = fresh(f, r, v.Points)
+		v.Problems = Limit(f, r, v.Fresh)
 	}
-	had := sets.New(f.Held(claim.NamespaceHolder(r.Namespace))...)
-	for _, at := range v.Points {
-		// What was promised to an object that was never stored is no more than what was never promised.
-		if !r.serves(at.Host()) && !(had.Has(at) && f.UsedIn(r.Namespace, at.Host())) {
-			v.Fresh = append(v.Fresh, at)
+	return v
+}
+
+// fresh are those of some names, of policies with a limit, that the namespace comes to have. What was promised to an object that was never
+// stored is no more than what was never promised.
+func fresh(f Facts, r *Request, points []claim.Coordinate) (fresh []claim.Coordinate) {
+	by := claim.NamespaceHolder(r.Namespace)
+	for _, at := range points {
+		if p := f.HostPolicies().Owner(at.Host()); p == nil || p.Spec.MaxPerNamespace == nil || r.serves(at.Host()) {
+			continue
+		}
+		if held := f.Claim(at.Name()); held == nil || claim.HolderOf(held) != by || !f.UsedIn(r.Namespace, at.Host()) {
+			fresh = append(fresh, at)
 		}
 	}
-	v.Problems = Limit(f, r, v.Fresh)
-	return v
+	return fresh
 }
 
 // judgeOne judges one name, of which a policy speaks, or that can't be told. at is zero where namespaces may share it.
