@@ -121,7 +121,7 @@ func Judge(f Facts, r *Request, graceLeft func(*v1beta1.EdgeClaim) time.Duration
 func fresh(f Facts, r *Request, points []claim.Coordinate) (fresh []claim.Coordinate) {
 	by := claim.NamespaceHolder(r.Namespace)
 	for _, at := range points {
-		if p := f.HostPolicies().Owner(at.Host()); p == nil || p.Spec.MaxPerNamespace == nil || r.serves(at.Host()) {
+		if !f.HostPolicies().Limits(at.Host()) || r.serves(at.Host()) {
 			continue
 		}
 		if held := f.Claim(at.Name()); held == nil || claim.HolderOf(held) != by || !f.UsedIn(r.Namespace, at.Host()) {

@@ -139,6 +139,12 @@ func (b *Book) Owner(host string) *Policy {
 	return nil
 }
 
+// Limits says whether a policy gives a namespace no more than so many names of which one is host.
+func (b *Book) Limits(host string) bool {
+	p := b.Owner(host)
+	return p != nil && p.Spec.MaxPerNamespace != nil
+}
+
 // Above are the wildcards that stand for a host name, and that the same policy is about: nobody has the one beside the other.
 func (b *Book) Above(host string) (points []claim.Coordinate) {
 	p := b.Owner(host)

@@ -144,9 +144,13 @@ func (h *Hosts) OfSetsIn(ctx context.Context, namespace string) []string {
 	return h.ofSets(ctx, client.InNamespace(namespace))
 }
 
-// ofSets are the host names of some ListenerSets: none while these are yet to be read, and all is looked at when they are.
+// ofSets are the host names of some ListenerSets: none where no routes are guarded, or no policy gives names to namespaces, nor while
+// ListenerSets are yet to be read: all is looked at when that changes.
 func (h *Hosts) ofSets(ctx context.Context, selected client.ListOption) (hosts []string) {
 	var list gatewayv1.ListenerSetList
+	if len(h.routes()) == 0 || !h.Policies().Owns() {
+		return nil
+	}
 	if known, err := h.gateways.prepared(ctx); !known || err != nil || h.objects.Reader.List(ctx, &list, selected) != nil {
 		return nil
 	}
@@ -201,10 +205,7 @@ func (h *Hosts) Judged(ctx context.Context, namespace string) (hosts []string, e
 func (h *Hosts) each(ctx context.Context, namespace string, keys []string, do func(client.Object) error) error {
 	for _, k := range append(slices.Clip(hostKinds), h.routes()...) {
 		if !isCore(k) {
-			known, err := h.gateways.isKnown(ctx, k.object)
-			if err == nil && known {
-				err = h.gateways.prepareRoutes(ctx, k.object)
-			}
+			known, err := h.prepared(ctx, k.object)
 			if err != nil {
 				return err
 			}
@@ -228,6 +229,21 @@ func (h *Hosts) each(ctx context.Context, namespace string, keys []string, do fu
 		}
 	}
 	return nil
+}
+
+// prepared says whether a kind of routes is installed, and makes sure that it is indexed. That it is not is asked again a moment later.
+func (h *Hosts) prepared(ctx context.Context, kind client.Object) (known bool, err error) {
+	if h.gateways.wasMissing(kind) {
+		return false, nil
+	}
+	if known, err = h.gateways.isKnown(ctx, kind); err != nil {
+		return known, err
+	}
+	if !known {
+		h.gateways.isMissing(kind)
+		return false, nil
+	}
+	return true, h.gateways.prepareRoutes(ctx, kind)
 }
 
 func (h *Hosts) eachIn(ctx context.Context, k routeKind, options []client.ListOption, do func(client.Object) error) error {

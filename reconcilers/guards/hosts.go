@@ -2,6 +2,7 @@ package guards
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,6 +25,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
@@ -83,9 +85,15 @@ func (r *hostReconciler) settle(ctx context.Context, host string) (hostname.Sett
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) hostname.Settled { return hostname.Settle(f, host) })
 }
 
-// enter claims a host name for a namespace, if it still is that one's when no other name is entered for it. again says that it is not, or
-// that somebody else was faster.
+// enter claims a host name for a namespace. again says that somebody else was faster. Where a policy gives a namespace no more than so
+// many, it claims the name if it still is that one's when no other is entered for it; again says, too, that it is not.
 func (r *hostReconciler) enter(ctx context.Context, e *claim.Entry) (again bool, err error) {
+	if !r.View.Hosts.Policies().Limits(e.At.Host()) {
+		return enter([]claim.Entry{*e}, func(e claim.Entry) error {
+			_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
+			return err
+		})
+	}
 	unlock, err := r.View.Hosts.Entering.Lock(ctx, e.By.Name)
 	if err != nil {
 		return false, err
@@ -95,9 +103,27 @@ func (r *hostReconciler) enter(ctx context.Context, e *claim.Entry) (again bool,
 	if err != nil || now.Enter == nil || now.Enter.By.Holder != e.By.Holder {
 		return err == nil, err
 	}
-	return enter([]claim.Entry{*now.Enter}, func(e claim.Entry) error {
-		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
-		return err
+	again, err = enter([]claim.Entry{*now.Enter}, func(e claim.Entry) error { return r.claimWithin(ctx, e) })
+	if errors.Is(err, errTooMany) {
+		return true, nil
+	}
+	return again, err
+}
+
+// errTooMany says that a namespace has as many names as it may have.
+var errTooMany = errors.New("the namespace has as many names as it may have")
+
+// claimWithin claims a name for a namespace, and gives it back if that has more names then than it may have: an admission may have found
+// room for another one at the same time. By then the cache shows what was claimed before.
+func (r *hostReconciler) claimWithin(ctx context.Context, e claim.Entry) error {
+	return r.Ledger.ClaimUnless(ctx, e.By, e.At, func(ctx context.Context) (*v1beta1.EdgeClaim, error) {
+		problems, err := kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
+			return hostname.Limit(f, &hostname.Request{User: hostname.User{Holder: e.By.For}}, []claim.Coordinate{e.At})
+		})
+		if err == nil && len(problems) > 0 {
+			err = errTooMany
+		}
+		return nil, err
 	})
 }
 
@@ -183,8 +209,10 @@ func (r *hostReconciler) onClaim() handler.EventHandler {
 			return
 		}
 		q.AddAfter(watch.ForName(at.Host()), gather)
-		for _, req := range r.judgedIn(ctx, claim.HolderOf(c).Name) {
-			q.AddAfter(req, gather)
+		if r.View.Hosts.Policies().Limits(at.Host()) {
+			for _, req := range r.judgedIn(ctx, claim.HolderOf(c).Name) {
+				q.AddAfter(req, gather)
+			}
 		}
 		for _, host := range r.losers.places() {
 			q.AddAfter(reconcile.Request{NamespacedName: host}, gather)
@@ -210,6 +238,9 @@ func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) [
 	requests := r.judgedIn(ctx, namespace.GetName())
 	for _, host := range r.View.Hosts.OfSetsIn(ctx, namespace.GetName()) {
 		requests = append(requests, watch.ForName(host))
+	}
+	for _, host := range r.losers.places() { // which it may have lost by being selected
+		requests = append(requests, reconcile.Request{NamespacedName: host})
 	}
 	return requests
 }

@@ -38,16 +38,18 @@ func (r *ingressReconciler) claimHosts(
 	}
 	user, _ := hostname.Of(svc, r.View.Ingresses.Defaults)
 	by := user.Claimant(claim.Version(svc.ResourceVersion))
-	unlock, err := r.View.Hosts.Entering.Lock(ctx, by.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
-		return hostname.Limit(facts, r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc))), fresh)
-	})
-	if err != nil || len(problems) > 0 {
-		return problems, err
+	if len(fresh) > 0 {
+		unlock, err := r.View.Hosts.Entering.Lock(ctx, by.Name)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+		problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
+			return hostname.Limit(facts, r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc))), fresh)
+		})
+		if err != nil || len(problems) > 0 {
+			return problems, err
+		}
 	}
 	for _, at := range points {
 		held, err := r.holds(ctx, by.Holder, at)
