@@ -25,7 +25,8 @@ const (
 	ReasonAddressPoolNotFound = "AddressPoolNotFound"
 	// ReasonAddressPoolNotAllowed: the pool that is asked for, or has the address, does not serve this Service.
 	ReasonAddressPoolNotAllowed = "AddressPoolNotAllowed"
-	// ReasonAddressNotInPool: the address that is asked for is in no pool, or not in the one that is asked for.
+	// ReasonAddressNotInPool: the address that is asked for is in no pool, or not in the one that is asked for; or no pool gives one at which
+	// the Service is served.
 	ReasonAddressNotInPool = "AddressNotInPool"
 	// ReasonAddressConflict: the address is held by another object.
 	ReasonAddressConflict = "AddressConflict"
@@ -47,7 +48,7 @@ const (
 const (
 	// ReasonAddressAssigned: what was refused before, or was lost, is served now.
 	ReasonAddressAssigned = "AddressAssigned"
-	// ReasonAddressLost: an address was taken away, because no pool gives it to the Service any longer.
+	// ReasonAddressLost: an address was taken away, because no pool gives it to the Service any longer, or another object has it.
 	ReasonAddressLost = "AddressLost"
 )
 

@@ -32,6 +32,10 @@ type Facts interface {
 	// FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns
 	// for it; ok is false when there is none.
 	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
+	// Listing are the Services that are served at an address by their status, and do not hold all that it lists there.
+	Listing(ip netip.Addr) []*corev1.Service
+	// IsNodeAddress says whether a node that takes traffic has an address.
+	IsNodeAddress(ip netip.Addr) bool
 	// ReservedNodePorts are the ports of the nodes that no Service gets.
 	ReservedNodePorts() loadbalancer.PortRanges
 	// MaxPorts is how many ports one Service gets of what it shares with others, 0 for any number.

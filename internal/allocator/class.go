@@ -142,6 +142,9 @@ func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
 	if i := slices.IndexFunc(claims, func(held *v1beta1.EdgeClaim) bool { return claim.HolderOf(held) != c.holder() }); i >= 0 {
 		return claims[i]
 	}
+	if listing := c.facts.Listing(ip); len(listing) > 0 {
+		return willHold(slices.MinFunc(listing, byAge), claim.Address(ip))
+	}
 	return nil
 }
 

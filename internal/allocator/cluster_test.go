@@ -26,6 +26,8 @@ type cluster struct {
 	// pools are in the book, which does not change; unread are stored and not in it yet.
 	pools, unread []*v1beta1.AddressPool
 	book          *addresspool.Book
+	// nodes are the addresses of the nodes.
+	nodes []netip.Addr
 	// maxPorts is how many ports one Service gets of what it shares.
 	maxPorts int
 	// grace is how long a claim is kept whose holder is gone.
@@ -95,7 +97,7 @@ func (c *cluster) FreeAddress(
 	var taken addresspool.Taken
 	for {
 		ip, ok := pool.Set.FirstFree(family, &taken)
-		if !ok || !slices.ContainsFunc(points(ip), c.isTaken) {
+		if !ok || !slices.ContainsFunc(points(ip), c.isTaken) && !c.isListed(ip) {
 			return ip, ok
 		}
 		taken.Add(ip)
@@ -110,6 +112,32 @@ func (c *cluster) isTaken(at claim.Coordinate) bool {
 	}
 	return false
 }
+
+// isListed says whether any Service lists an address.
+func (c *cluster) isListed(ip netip.Addr) bool {
+	for _, svc := range c.services {
+		if slices.Contains(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), ip) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cluster) Listing(ip netip.Addr) []*corev1.Service {
+	var listing []*corev1.Service
+	for _, svc := range c.services {
+		holder := claim.ServiceHolder(svc.Namespace, svc.Name)
+		holds := c.claimsWhere(func(at claim.Coordinate) bool {
+			return claim.HolderOf(c.claims[at]) == holder && (at.IsNode() || at.Address() == ip)
+		})
+		if len(holds) == 0 && slices.Contains(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), ip) {
+			listing = append(listing, svc)
+		}
+	}
+	return answer(c, listing)
+}
+
+func (c *cluster) IsNodeAddress(ip netip.Addr) bool { return answer(c, slices.Contains(c.nodes, ip)) }
 
 func (c *cluster) ClassesOnNodes() []v1beta1.StreamIngressClass {
 	var on []v1beta1.StreamIngressClass

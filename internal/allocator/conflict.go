@@ -48,7 +48,7 @@ func (a *allocator) conflicts(allocations []Allocation, beside ...Allocation) re
 
 // heldByOther finds a claim of somebody else that a point can't be had beside: on the point itself, on the whole address
 // of a port, on any port of a whole address, or, for a port of the nodes, on that of a proxy there. Those of an address can meet
-// where a pool was made anew.
+// where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's.
 func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	if at.IsNode() {
 		held := loadbalancer.HeldOnNodes(a.facts, at)
@@ -67,15 +67,17 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 			return held
 		}
 	}
-	if !at.IsAddress() || at.Port() != 0 {
+	if !at.IsAddress() {
 		return nil
 	}
-	for _, held := range a.facts.ClaimedPorts(at.Address()) {
-		if claim.HolderOf(held) != a.Holder() {
-			return held
+	if at.Port() == 0 {
+		for _, held := range a.facts.ClaimedPorts(at.Address()) {
+			if claim.HolderOf(held) != a.Holder() {
+				return held
+			}
 		}
 	}
-	return nil
+	return a.listedByOther(at)
 }
 
 // Conflict tells a Service that a point of an allocation is held: by whom, since when, and what could be had instead.

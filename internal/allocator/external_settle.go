@@ -34,7 +34,7 @@ func SettleExternal(
 ) (enter []claim.Entry, lost []ExternalLoss) {
 	planned := map[claim.Coordinate]*v1beta1.EdgeClaim{}
 	naming := slices.Clone(facts.Naming(ip))
-	slices.SortFunc(naming, compareNaming)
+	slices.SortFunc(naming, byAge)
 	for _, svc := range naming {
 		e := newExternal(facts, svc, graceLeft)
 		path := loadbalancer.ExternalIPsPath.Index(max(slices.Index(loadbalancer.ExternalIPs(svc), ip), 0)).String()
@@ -70,10 +70,4 @@ func (e *external) standing(at claim.Coordinate) (held *v1beta1.EdgeClaim, claim
 	a := &allocator{facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc}}
 	own := e.facts.Claim(at.Name())
 	return a.heldByOther(at), own != nil && claim.HolderOf(own) == a.Holder()
-}
-
-// compareNaming compares Services that name one address by which of them has it, where the ledger does not say: the older, then by name.
-func compareNaming(a, b *corev1.Service) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

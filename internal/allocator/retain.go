@@ -59,24 +59,28 @@ func (s *Subject) isOwnNodePort(at claim.Coordinate) bool {
 
 // mayHave says whether an address is one that the Service asks for, or would do as well.
 func (s *Subject) mayHave(ip netip.Addr) bool {
-	family := addresspool.FamilyOf(ip)
-	if len(s.Families) > 0 && !slices.Contains(s.Families, family) {
-		return false
-	}
-	asked, ok := s.Address(family)
-	return !ok || asked == ip
+	asked, ok := s.Address(addresspool.FamilyOf(ip))
+	return s.hasFamily(ip) && (!ok || asked == ip)
+}
+
+// hasFamily says whether the family of an address is one of the Service.
+func (s *Subject) hasFamily(ip netip.Addr) bool {
+	return len(s.Families) == 0 || slices.Contains(s.Families, addresspool.FamilyOf(ip))
 }
 
 // allocationOf is a held address as one of the pools gives it. It stays what it was claimed as, all of it or only ports, also in
-// a pool that would now give it otherwise.
+// a pool that would now give it otherwise. One that is only listed is as the pool gives it.
 func (s *Subject) allocationOf(ip netip.Addr, pools []*addresspool.Pool) (Allocation, bool) {
 	for _, pool := range pools {
 		if !loadbalancer.Gives(pool, s.Service, ip) {
 			continue
 		}
 		sharing := v1beta1.SharingPorts
-		if slices.Contains(s.Held, claim.Address(ip)) {
+		switch {
+		case slices.Contains(s.Held, claim.Address(ip)) || pool.SourceOrDefault() == v1beta1.SourceClusterIP && !s.holdsOf(ip):
 			sharing = v1beta1.SharingNone
+		case !s.holdsOf(ip):
+			sharing = pool.SharingOrDefault()
 		}
 		return AddressAllocation(pool, ip, sharing, s.Ports), true
 	}

@@ -17,9 +17,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// Addresses knows which addresses, and which ports of addresses, have a claim. It follows the cache of EdgeClaims. What
-// this replica is about to claim it can assume to be taken already, so that its workers do not run for one address while
-// the cache does not show yet that it is gone. Neither is binding: the ledger decides.
+// Addresses knows which addresses, and which ports of addresses, have a claim, or are in the status of a Service. It follows the
+// caches of both. What this replica is about to claim it can assume to be taken already, so that its workers do not run for one
+// address while the cache does not show yet that it is gone. None of this is binding: the ledger decides.
 type Addresses struct {
 	clock        clock.PassiveClock
 	registration toolscache.ResourceEventHandlerRegistration
@@ -36,10 +36,13 @@ type Addresses struct {
 
 	// held are the addresses of which anything has a claim.
 	held addresspool.Taken
-	// used are those and the ones of which anything is assumed, whole those that are taken as a whole, and ports those of
-	// which that port is taken.
+	// used are those and the ones of which anything is assumed, or that a status lists, whole those that are taken as a whole, and
+	// ports those of which that port is.
 	used, whole addresspool.Taken
 	ports       map[stream.PortKey]*addresspool.Taken
+
+	// listed are those that Services are served at.
+	listed listings
 
 	// watchers are called when a claim on an address has come or gone.
 	watchers []func(netip.Addr)
@@ -55,19 +58,24 @@ type lapse struct {
 func newAddresses(ctx context.Context, c cache.Cache) (*Addresses, error) {
 	a := emptyAddresses(clock.RealClock{})
 	var err error
-	a.registration, err = followPoints(ctx, c, a.set)
-	return a, err
+	if a.registration, err = followPoints(ctx, c, a.set); err != nil {
+		return nil, err
+	}
+	return a, a.followListings(ctx, c)
 }
 
 func emptyAddresses(c clock.PassiveClock) *Addresses {
 	return &Addresses{
 		clock: c, claimed: map[netip.Addr][]claim.Coordinate{}, assumed: map[claim.Coordinate]time.Time{},
 		assumedAt: map[netip.Addr]int{}, ports: map[stream.PortKey]*addresspool.Taken{},
+		listed: listings{at: map[netip.Addr]int{}, ports: map[claim.Coordinate]int{}},
 	}
 }
 
-// Synced says whether all claims that were there at the start are known.
-func (a *Addresses) Synced() bool { return a.registration.HasSynced() }
+// Synced says whether all claims, and the status of all Services, that were there at the start are known.
+func (a *Addresses) Synced() bool {
+	return a.registration.HasSynced() && a.listed.registration.HasSynced()
+}
 
 // Free is the lowest address of a set and a family that nobody has anything of, ok is false when there is none.
 func (a *Addresses) Free(set addresspool.Set, family corev1.IPFamily) (ip netip.Addr, ok bool) {
@@ -217,23 +225,26 @@ func (a *Addresses) enter(at claim.Coordinate, claimed bool) []func(netip.Addr) 
 	return slices.Clone(a.watchers)
 }
 
-// mark enters whether a point is taken, where that is looked up.
+// mark enters whether a point is taken, where that is looked up. An address that is listed without any claim is taken as a whole: how
+// much of it whoever lists it had, its claims will tell.
 func (a *Addresses) mark(at claim.Coordinate) {
 	ip := at.Address()
-	claimed := a.claimed[ip]
-	_, assumed := a.assumed[at]
+	claimed, listed, whole := a.claimed[ip], a.listed.at[ip] > 0, claim.Address(ip)
+	taken := func(point claim.Coordinate) bool {
+		_, assumed := a.assumed[point]
+		return assumed || slices.Contains(claimed, point)
+	}
 	put(&a.held, ip, len(claimed) > 0)
-	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0)
-	taken := assumed || slices.Contains(claimed, at)
+	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0 || listed)
+	put(&a.whole, ip, taken(whole) || listed && len(claimed) == 0)
 	if at.Port() == 0 {
-		put(&a.whole, ip, taken)
 		return
 	}
 	key := portOf(at)
 	if a.ports[key] == nil {
 		a.ports[key] = &addresspool.Taken{}
 	}
-	put(a.ports[key], ip, taken)
+	put(a.ports[key], ip, taken(at) || a.listed.ports[at] > 0)
 	if a.ports[key].Len() == 0 {
 		delete(a.ports, key)
 	}

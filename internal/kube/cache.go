@@ -108,6 +108,9 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
 		}
 	}
+	if err := addListedIndex(ctx, indexer); err != nil {
+		return err
+	}
 	return addForwardingIndexes(ctx, indexer)
 }
 

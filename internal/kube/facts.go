@@ -40,6 +40,7 @@ type Facts struct {
 	routes     answers[claim.Section, onSection]
 	using      answers[string, []hostname.User]
 	naming     answers[netip.Addr, []*corev1.Service]
+	listing    answers[netip.Addr, []*corev1.Service]
 	pools      *addresspool.Book
 }
 

@@ -22,6 +22,8 @@ type loadBalancerReader interface {
 	Pools() *addresspool.Book
 	GivesNodes() bool
 	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
+	Listing(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error)
+	IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error)
 }
 
 var (

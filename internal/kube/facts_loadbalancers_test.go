@@ -59,6 +59,14 @@ func (r *failingReader) Naming(context.Context, netip.Addr) ([]*corev1.Service, 
 	return r.naming, r.ask("Naming")
 }
 
+func (r *failingReader) Listing(context.Context, netip.Addr) ([]*corev1.Service, error) {
+	return nil, r.ask("Listing")
+}
+
+func (r *failingReader) IsNodeAddress(context.Context, netip.Addr) (bool, error) {
+	return true, r.ask("IsNodeAddress")
+}
+
 func (r *failingReader) ReservedNodePorts() loadbalancer.PortRanges { return nil }
 
 func (r *failingReader) FreeAddress(
@@ -128,6 +136,11 @@ func TestNoDecisionOnAFailedQuestion(t *testing.T) {
 		request, _ := loadbalancer.RequestOf(svc)
 		return &allocator.Subject{Service: svc, Request: request, Held: held}
 	}
+	listing := func(at claim.Coordinate) *allocator.Subject {
+		s := subject("", "", at)
+		s.Held = nil
+		return s
+	}
 	grace := func(*v1beta1.EdgeClaim) time.Duration { return time.Minute }
 	at := claim.Address(netip.MustParseAddr("198.51.100.1"))
 	all := map[string]int{}
@@ -143,6 +156,10 @@ func TestNoDecisionOnAFailedQuestion(t *testing.T) {
 		"what is forwarded":   func(f *Facts) any { return allocator.Forwarded(f, subject("", "", at), grace) },
 		"what is retained":    func(f *Facts) any { return allocator.Retained(f, subject("", "", at)) },
 		"what is given":       func(f *Facts) any { return allocator.Gives(f, subject("", "").Service, at.Address()) },
+		"what is entered":     func(f *Facts) any { return allocator.Enter(f, listing(at)) },
+		"nodes are entered": func(f *Facts) any {
+			return allocator.Enter(f, listing(claim.Address(netip.MustParseAddr("203.0.113.1"))))
+		},
 		"what is asked for":   func(f *Facts) any { return allocator.AsksForPoint(f, subject("", "", at), at) },
 		"who loses nodes":     func(f *Facts) any { return loadbalancer.PoolUsers(f, poolOf("nodes"), nil, nil) },
 		"who loses addresses": func(f *Facts) any { return loadbalancer.PoolUsers(f, poolOf("a"), nil, nil) },
@@ -159,7 +176,7 @@ func TestNoDecisionOnAFailedQuestion(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"AddressClaims", "AddressPool", "Claim", "ClaimedPorts", "ClaimsOfNamespace", "ClassesOnNodes", "Fronts", "NamespaceLabels",
+	want := []string{"AddressClaims", "AddressPool", "Claim", "ClaimedPorts", "ClaimsOfNamespace", "ClassesOnNodes", "Fronts", "IsNodeAddress", "Listing", "NamespaceLabels",
 		"NodePortClaims", "Service"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 		t.Errorf("asked are %v, want every question: %v", got, want)

@@ -48,6 +48,7 @@ type LoadBalancers struct {
 	objects   *objects
 	pools     *book[*v1beta1.AddressPool, addresspool.Book]
 	addresses *Addresses
+	claims    *Claims
 	Options   LoadBalancerOptions
 }
 

@@ -73,7 +73,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		Consents:      newConsents(cached),
 		Ingresses:     ingresses,
 		Hosts:         claims.hosts,
-		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses},
+		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses, claims: claims},
 		ExternalIPs:   &ExternalIPs{objects: o},
 		Pods:          &Pods{objects: o},
 		grants:        newGrantLooks(), warm: warm,

@@ -113,6 +113,8 @@ type outcome struct {
 	awaitsFamily bool
 	// foreign: another controller serves it, and its status is left alone.
 	foreign bool
+	// entering is what it has by its status alone.
+	entering allocator.Entering
 }
 
 // decide finds out what a Service is to have, and claims it.
@@ -122,6 +124,9 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		return nil, err
 	}
 	o := &outcome{subject: s, problems: problems}
+	if err := r.enter(ctx, o); err != nil || o.stays() {
+		return o, err
+	}
 	if o.foreign = isForeign(svc, s.Held); o.foreign && len(problems) == 0 {
 		problems = adopt(s)
 		o.problems = problems
@@ -131,7 +136,7 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		if err != nil {
 			return nil, err
 		}
-		o.allocations, o.made, o.problems = d.Allocations, made, d.Problems
+		o.allocations, o.made, o.problems = d.Allocations, append(o.made, made...), d.Problems
 	}
 	if len(o.problems) == 0 {
 		o.foreign = false
@@ -150,8 +155,12 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 }
 
 // retain decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
-// with all its ports.
+// with all its ports, or all that it lists, if any of that is given by no pool and entered when one gives it.
 func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	if len(o.entering.Stays) > 0 {
+		o.ingress = o.stayingIngress()
+		return nil
+	}
 	retained, err := r.retained(ctx, svc, o.subject)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 var (
 	addressesLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "portcullis_addresses_lost_total",
-		Help: "Addresses taken away from Services because no AddressPool gives them to the Service any longer.",
+		Help: "Addresses taken away from Services because no AddressPool gives them to the Service any longer, or as others have them.",
 	})
 
 	servicesDesc = prometheus.NewDesc("portcullis_loadbalancers",

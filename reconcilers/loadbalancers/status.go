@@ -141,16 +141,23 @@ func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, 
 	})
 }
 
-func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, lost []netip.Addr, o *outcome) {
-	if len(lost) == 0 {
+// emitLost tells a Service of the addresses that it lists no longer: those that no pool gives it, and those that others have.
+func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, ungiven []netip.Addr, o *outcome) {
+	var parts []string
+	if len(ungiven) > 0 {
+		parts = append(parts, fmt.Sprintf("no AddressPool gives %s to this Service any longer", texts(ungiven)))
+	}
+	for _, taken := range o.entering.Lost {
+		parts = append(parts, lostText(taken))
+	}
+	if len(parts) == 0 {
 		return
 	}
-	addressesLost.Add(float64(len(lost)))
-	text := fmt.Sprintf("no AddressPool gives %s to this Service any longer", texts(lost))
+	addressesLost.Add(float64(len(ungiven) + len(o.entering.Lost)))
 	if now := loadbalancer.Listed(o.ingress); len(now) > 0 {
-		text += "; now it has " + texts(now)
+		parts = append(parts, "now it has "+texts(now))
 	}
-	r.emit(svc, corev1.EventTypeWarning, v1beta1.ReasonAddressLost, text)
+	r.emit(svc, corev1.EventTypeWarning, v1beta1.ReasonAddressLost, strings.Join(parts, "; "))
 }
 
 // report tells what keeps a Service from having what it asks for, or that nothing does any longer, and notes its state.

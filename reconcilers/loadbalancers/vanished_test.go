@@ -27,16 +27,10 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 		"an address":           claim.Address(netip.MustParseAddr(served)),
 		"a port of an address": claim.AddressPort(netip.MustParseAddr(served), "TCP", 80),
 		"a port of the nodes":  claim.NodePort("TCP", 80),
-		"a claim that is gone": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for want, live := range map[string]client.Reader{served: accesstest.GoingKinds{}, elsewhere: accesstest.AllKinds{}} {
-				objects := func() []client.Object { return []client.Object{svc.DeepCopy()} }
-				stored, seen := objects(), objects()
-				if !held.IsZero() {
-					stored, seen = append(stored, claim.New(held, by)), append(seen, claim.New(held, by))
-				}
-				r := balancers(t, stored, seen)
+				r := balancers(t, []client.Object{svc.DeepCopy(), claim.New(held, by)}, []client.Object{svc.DeepCopy(), claim.New(held, by)})
 				r.Kinds = kube.NewKinds(live, logr.Discard())
 				reconciler := watch.Guarded(r.View, r.Kinds, reconcile.TypedReconciler[reconcile.Request](r))
 				result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})

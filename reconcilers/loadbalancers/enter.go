@@ -1,0 +1,98 @@
+package loadbalancers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// enter claims what a Service has by its status alone, before it is given anything: the ledger was lost, and the Service is served there.
+// One without a class may have been served by another controller, and is adopted instead.
+func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err error) {
+	s := o.subject
+	if s.Service.Spec.LoadBalancerClass == nil {
+		return nil
+	}
+	o.entering, err = kube.Decide(ctx, r.View, func(f *kube.Facts) allocator.Entering { return allocator.Enter(f, s) })
+	if err != nil {
+		return err
+	}
+	for _, a := range o.entering.Allocations {
+		if err := r.enterAllocation(ctx, o, a); err != nil {
+			return err
+		}
+	}
+	if o.stays() {
+		o.ingress, o.problems = o.stayingIngress(), append(o.problems, ungiven(o.entering)...)
+	}
+	return nil
+}
+
+// enterAllocation claims all of an allocation that a Service has by its status, or notes who was faster. What an error keeps from being
+// claimed the next look claims: the Service lists it still.
+func (r *loadBalancerReconciler) enterAllocation(ctx context.Context, o *outcome, a allocator.Allocation) error {
+	s, before := o.subject, len(o.made)
+	for _, at := range a.Missing(s.Held) {
+		c, err := r.Ledger.Claim(ctx, claimantOf(s), nil, at)
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
+			o.entering.Lost = append(o.entering.Lost, takenFrom(s, a, held.Claim)...)
+			err := r.withdraw(ctx, s, o.made[before:])
+			o.made = o.made[:before]
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		o.made = append(o.made, c)
+		s.Held = append(s.Held, at)
+	}
+	return nil
+}
+
+// takenFrom are the addresses of an allocation that a Service lists and somebody else has a claim on: with ports of the nodes, all of them.
+func takenFrom(s *allocator.Subject, a allocator.Allocation, by *v1beta1.EdgeClaim) (taken []allocator.Taken) {
+	for _, ip := range loadbalancer.Listed(s.Service.Status.LoadBalancer.Ingress) {
+		if ip == a.Address || !a.Address.IsValid() {
+			taken = append(taken, allocator.Taken{Address: ip, By: by})
+		}
+	}
+	return taken
+}
+
+// stays says whether the status of a Service is left as it is, as no pool gives all that it lists, and it asks for nothing else.
+func (o *outcome) stays() bool { return len(o.entering.Stays) > 0 && !o.entering.Leaves }
+
+// stayingIngress is what stays of the status of a Service that no pool gives all of it: what nobody else has.
+func (o *outcome) stayingIngress() []corev1.LoadBalancerIngress {
+	return slices.DeleteFunc(slices.Clone(o.subject.Service.Status.LoadBalancer.Ingress), func(i corev1.LoadBalancerIngress) bool {
+		ip, err := netip.ParseAddr(i.IP)
+		return err == nil && slices.ContainsFunc(o.entering.Lost, func(t allocator.Taken) bool { return t.Address == ip.Unmap() })
+	})
+}
+
+// ungiven tells a Service that no pool gives addresses that it lists.
+func ungiven(e allocator.Entering) refusal.Problems {
+	return refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), fmt.Sprintf(
+		"no AddressPool gives it %s, at which it is served and which no one else gets; it is claimed when one does; "+
+			"to have another address, ask for it", texts(e.Stays))))
+}
+
+// lostText says who has an address that a Service has listed.
+func lostText(t allocator.Taken) string {
+	if !t.IsClaimed() {
+		return fmt.Sprintf("%s stays with %s, which lists it, too, and is older", t.Address, claim.HolderOf(t.By))
+	}
+	return fmt.Sprintf("%s is %s", t.Address, refusal.Held(t.By, false, 0))
+}
