@@ -132,6 +132,7 @@ func (c *forClass) allocation(ip netip.Addr) Allocation {
 // heldByOther finds a claim of somebody else beside which the class can't have an address: on the whole of it, or, where it is not
 // shared, on any port.
 func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
+	listing := c.facts.Listing(ip) // before its claims: who makes one meanwhile is found by either
 	if held := c.facts.Claim(claim.Address(ip).Name()); held != nil && claim.HolderOf(held) != c.holder() {
 		return held
 	}
@@ -142,7 +143,7 @@ func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
 	if i := slices.IndexFunc(claims, func(held *v1beta1.EdgeClaim) bool { return claim.HolderOf(held) != c.holder() }); i >= 0 {
 		return claims[i]
 	}
-	if listing := c.facts.Listing(ip); len(listing) > 0 {
+	if len(listing) > 0 {
 		return willHold(slices.MinFunc(listing, byAge), claim.Address(ip))
 	}
 	return nil

@@ -57,6 +57,10 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 		}
 		return held
 	}
+	var listed *v1beta1.EdgeClaim
+	if at.IsAddress() { // before its claims: who makes one meanwhile is found by either
+		listed = a.listedByOther(at)
+	}
 	names := []claim.Coordinate{at}
 	if at.IsAddress() && at.Port() != 0 {
 		names = append(names, claim.Address(at.Address()))
@@ -67,17 +71,14 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 			return held
 		}
 	}
-	if !at.IsAddress() {
-		return nil
-	}
-	if at.Port() == 0 {
+	if at.IsAddress() && at.Port() == 0 {
 		for _, held := range a.facts.ClaimedPorts(at.Address()) {
 			if claim.HolderOf(held) != a.Holder() {
 				return held
 			}
 		}
 	}
-	return a.listedByOther(at)
+	return listed
 }
 
 // Conflict tells a Service that a point of an allocation is held: by whom, since when, and what could be had instead.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,7 +43,7 @@ func Enter(facts Facts, s *Subject) (e Entering) {
 	if len(listed) == 0 || slices.ContainsFunc(s.Held, claim.Coordinate.IsNode) {
 		return e
 	}
-	a := &allocator{facts: facts, Subject: s, graceLeft: func(*v1beta1.EdgeClaim) time.Duration { return 0 }, pools: Serving(facts, s.Service)}
+	a := &allocator{facts: facts, Subject: s, pools: Serving(facts, s.Service)}
 	for _, ip := range listed {
 		if s.holdsFamily(addresspool.FamilyOf(ip)) {
 			continue
@@ -125,11 +124,10 @@ func (a *allocator) listedAllocation(ip netip.Addr, listed []netip.Addr) (_ Allo
 	return AddressAllocation(nil, ip, v1beta1.SharingPorts, a.Ports), false
 }
 
-// isSharedAt says whether others have ports of an address, by the ledger or by their status, and none that this Service has.
+// isSharedAt says whether others have ports of an address: by the ledger, or by their status and none that this Service has.
 func (a *allocator) isSharedAt(ip netip.Addr) bool {
-	return slices.ContainsFunc(a.facts.Listing(ip), a.isApart) || slices.ContainsFunc(a.facts.ClaimedPorts(ip), func(c *v1beta1.EdgeClaim) bool {
-		return claim.HolderOf(c) != a.Holder()
-	})
+	isOthers := func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) != a.Holder() }
+	return slices.ContainsFunc(a.facts.Listing(ip), a.isApart) || slices.ContainsFunc(a.facts.ClaimedPorts(ip), isOthers)
 }
 
 // isApart says whether another Service has none of the ports of this one.

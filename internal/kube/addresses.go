@@ -57,11 +57,15 @@ type lapse struct {
 // newAddresses makes Addresses that follow a cache.
 func newAddresses(ctx context.Context, c cache.Cache) (*Addresses, error) {
 	a := emptyAddresses(clock.RealClock{})
-	var err error
-	if a.registration, err = followPoints(ctx, c, a.set); err != nil {
+	registration, err := followPoints(ctx, c, a.set)
+	if err != nil {
 		return nil, err
 	}
-	return a, a.followListings(ctx, c)
+	if a.listed.registration, err = a.followListings(ctx, c); err != nil {
+		return nil, err
+	}
+	a.registration = registration
+	return a, nil
 }
 
 func emptyAddresses(c clock.PassiveClock) *Addresses {

@@ -16,7 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
-// indexListed finds the Services of type LoadBalancer by the addresses in their status.
+// indexListed finds the Services of type LoadBalancer that may be ours to serve by the addresses in their status.
 const indexListed = "listed"
 
 func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
@@ -32,9 +32,9 @@ func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// listedBy are the addresses at which a Service is served by its status.
+// listedBy are the addresses at which a Service, which may be ours to serve, is served by its status.
 func listedBy(svc *corev1.Service) []netip.Addr {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if !loadbalancer.IsOurs(svc, true) {
 		return nil
 	}
 	return loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
@@ -116,13 +116,12 @@ type listings struct {
 }
 
 // followListings has a cache tell Addresses what the status of Services lists.
-func (a *Addresses) followListings(ctx context.Context, c cache.Cache) (err error) {
-	a.listed.registration, err = follow(ctx, c, &corev1.Service{}, toolscache.ResourceEventHandlerFuncs{
+func (a *Addresses) followListings(ctx context.Context, c cache.Cache) (toolscache.ResourceEventHandlerRegistration, error) {
+	return follow(ctx, c, &corev1.Service{}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.list(nil, obj) },
 		UpdateFunc: a.list,
 		DeleteFunc: func(obj any) { a.list(obj, nil) },
 	})
-	return err
 }
 
 // list notes what a Service is served at, in place of what it was served at; either is nil for nothing.

@@ -31,6 +31,13 @@ func served(name, address string, ports ...int32) *corev1.Service {
 	return svc
 }
 
+// servedByOthers is a Service of another class.
+func servedByOthers(name, address string, ports ...int32) *corev1.Service {
+	svc := served(name, address, ports...)
+	svc.Spec.LoadBalancerClass = new("example.com/other")
+	return svc
+}
+
 // TestAddressesFollowStatuses has Services be served where nobody has a claim.
 func TestAddressesFollowStatuses(t *testing.T) {
 	informers := &informertest.FakeInformers{Scheme: scheme(t)}
@@ -84,7 +91,8 @@ func TestAddressesFollowStatuses(t *testing.T) {
 	claimed.Delete(addressClaim(portAt(two, stream.PortKey{Protocol: v1beta1.UDP, Port: 53})))
 	free(two, two, one)
 
-	t.Log("what is no load balancer lists nothing")
+	t.Log("what is no load balancer, or of another class, lists nothing")
+	events.Add(servedByOthers("others", one, 80))
 	inside := served("web", one, 80)
 	inside.Spec.Type = corev1.ServiceTypeClusterIP
 	events.Update(web, inside)
@@ -102,8 +110,7 @@ func TestListing(t *testing.T) {
 	theirs := func(at claim.Coordinate) *v1beta1.EdgeClaim {
 		return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "u"})
 	}
-	foreign := served("web", ip, 80)
-	foreign.Spec.LoadBalancerClass = new("example.com/other")
+	foreign := servedByOthers("web", ip, 80)
 	for name, tc := range map[string]struct {
 		seen []client.Object
 		now  *corev1.Service

@@ -84,9 +84,9 @@ func (o *outcome) stayingIngress() []corev1.LoadBalancerIngress {
 
 // ungiven tells a Service that no pool gives addresses that it lists.
 func ungiven(e allocator.Entering) refusal.Problems {
-	return refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), fmt.Sprintf(
-		"no AddressPool gives it %s, at which it is served and which no one else gets; it is claimed when one does; "+
-			"to have another address, ask for it", texts(e.Stays))))
+	text := fmt.Sprintf("no AddressPool gives it %s, at which it is served and which no one else gets; it is claimed when one does; "+
+		"to have another address, ask for it", texts(e.Stays))
+	return refusal.One(v1beta1.ReasonAddressNotInPool, field.Invalid(loadbalancer.TypePath, string(corev1.ServiceTypeLoadBalancer), text))
 }
 
 // lostText says who has an address that a Service has listed.
