@@ -34,6 +34,10 @@ type Facts interface {
 	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
 	// Listing are the Services that are served at an address by their status, and do not hold all that it lists there.
 	Listing(ip netip.Addr) []*corev1.Service
+	// ListingOnNodes are the Services that have a port of the nodes by their status, and do not hold it.
+	ListingOnNodes(at claim.Coordinate) []*corev1.Service
+	// StillLists says whether a Service that Listing or ListingOnNodes have found lists a point now: either may not know yet.
+	StillLists(svc *corev1.Service, at claim.Coordinate) bool
 	// IsNodeAddress says whether a node that takes traffic has an address.
 	IsNodeAddress(ip netip.Addr) bool
 	// ReservedNodePorts are the ports of the nodes that no Service gets.

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -144,7 +145,7 @@ func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
 		return claims[i]
 	}
 	if len(listing) > 0 {
-		return willHold(slices.MinFunc(listing, byAge), claim.Address(ip))
+		return loadbalancer.WillHold(slices.MinFunc(listing, loadbalancer.ByAge), claim.Address(ip))
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type cluster struct {
 	book          *addresspool.Book
 	// nodes are the addresses of the nodes.
 	nodes []netip.Addr
+	// moved are Services that list nothing by now, and looked those of which it was asked.
+	moved, looked []string
 	// maxPorts is how many ports one Service gets of what it shares.
 	maxPorts int
 	// grace is how long a claim is kept whose holder is gone.
@@ -135,6 +137,28 @@ func (c *cluster) Listing(ip netip.Addr) []*corev1.Service {
 		}
 	}
 	return answer(c, listing)
+}
+
+func (c *cluster) ListingOnNodes(at claim.Coordinate) []*corev1.Service {
+	var listing []*corev1.Service
+	isNode := func(ip netip.Addr) bool { return slices.Contains(c.nodes, ip) }
+	for _, svc := range c.services {
+		var held []claim.Coordinate
+		for at, one := range c.claims {
+			if claim.HolderOf(one) == claim.ServiceHolder(svc.Namespace, svc.Name) {
+				held = append(held, at)
+			}
+		}
+		if loadbalancer.HasOnNodes(svc, held, at, isNode) {
+			listing = append(listing, svc)
+		}
+	}
+	return answer(c, listing)
+}
+
+func (c *cluster) StillLists(svc *corev1.Service, _ claim.Coordinate) bool {
+	c.looked = append(c.looked, svc.Name)
+	return answer(c, !slices.Contains(c.moved, svc.Name))
 }
 
 func (c *cluster) IsNodeAddress(ip netip.Addr) bool { return answer(c, slices.Contains(c.nodes, ip)) }

@@ -50,15 +50,19 @@ func (a *allocator) conflicts(allocations []Allocation, beside ...Allocation) re
 // of a port, on any port of a whole address, or, for a port of the nodes, on that of a proxy there. Those of an address can meet
 // where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's.
 func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
+	var listed *v1beta1.EdgeClaim // before the claims: who makes one meanwhile is found by either
 	if at.IsNode() {
-		held := loadbalancer.HeldOnNodes(a.facts, at)
-		if held == nil || claim.HolderOf(held) == a.Holder() {
+		listed = a.listedOnNodes(at)
+		switch held := loadbalancer.HeldOnNodes(a.facts, at); {
+		case held == nil:
+			return listed
+		case claim.HolderOf(held) == a.Holder():
 			return nil
+		default:
+			return held
 		}
-		return held
 	}
-	var listed *v1beta1.EdgeClaim
-	if at.IsAddress() { // before its claims: who makes one meanwhile is found by either
+	if at.IsAddress() {
 		listed = a.listedByOther(at)
 	}
 	names := []claim.Coordinate{at}

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
@@ -48,7 +47,7 @@ func Enter(facts Facts, s *Subject) (e Entering) {
 		if s.holdsFamily(addresspool.FamilyOf(ip)) {
 			continue
 		}
-		allocation, given := a.listedAllocation(ip, listed)
+		allocation, given := a.listedAllocation(ip)
 		isKnown := func(other Allocation) bool { return other.Address == allocation.Address }
 		by := a.firstHeld(allocation)
 		switch {
@@ -96,12 +95,12 @@ func (s *Subject) holdsFamily(family corev1.IPFamily) bool {
 
 // holdsOf says whether a Service holds anything of an address.
 func (s *Subject) holdsOf(ip netip.Addr) bool {
-	return slices.ContainsFunc(s.Held, func(at claim.Coordinate) bool { return at.Address() == ip })
+	return loadbalancer.HoldsOf(s.Held, ip)
 }
 
 // listedAllocation is an address in the status of a Service as a pool gives it; given is false where none does, and the allocation is what
 // the Service has there in any case: its ports. Several addresses of one family are those of nodes, though they may be gone by now.
-func (a *allocator) listedAllocation(ip netip.Addr, listed []netip.Addr) (_ Allocation, given bool) {
+func (a *allocator) listedAllocation(ip netip.Addr) (_ Allocation, given bool) {
 	for _, pool := range a.pools {
 		if !loadbalancer.Gives(pool, a.Service, ip) {
 			continue
@@ -115,11 +114,11 @@ func (a *allocator) listedAllocation(ip netip.Addr, listed []netip.Addr) (_ Allo
 		}
 		return AddressAllocation(pool, ip, sharing, a.Ports), true
 	}
-	isBeside := func(other netip.Addr) bool { return other != ip && other.BitLen() == ip.BitLen() }
-	if slices.ContainsFunc(listed, isBeside) || a.facts.IsNodeAddress(ip) {
+	if loadbalancer.IsOfNodes(a.Service, ip, a.facts.IsNodeAddress) {
 		if nodes, given := a.nodeAllocation(a.pools); given {
 			return nodes, true
 		}
+		return NodeAllocation(nil, a.Ports), false
 	}
 	return AddressAllocation(nil, ip, v1beta1.SharingPorts, a.Ports), false
 }
@@ -144,27 +143,33 @@ func (a *allocator) isSelf(svc *corev1.Service) bool {
 // listedByOther is the claim that another Service will have on a point, as its status lists the address and nobody holds it; nil for none.
 // Of two that list it, the older one will. What no pool gives a Service is all its own, but for the ports of others that list it, too.
 func (a *allocator) listedByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
-	var first *corev1.Service
 	lists := a.lists(at)
-	for _, other := range a.facts.Listing(at.Address()) {
+	others := slices.DeleteFunc(slices.Clone(a.facts.Listing(at.Address())), func(other *corev1.Service) bool {
 		hasPort := at.Port() == 0 || loadbalancer.HasPort(other, at)
-		switch {
-		case a.isSelf(other) || first != nil && byAge(first, other) < 0:
-		case hasPort || !lists && !Gives(a.facts, other, at.Address()):
-			first = other
-		}
-	}
-	if first == nil || lists && byAge(a.Service, first) < 0 {
-		return nil
-	}
-	return willHold(first, at)
+		return a.isSelf(other) || !hasPort && (lists || Gives(a.facts, other, at.Address()))
+	})
+	return a.eldest(others, at, lists)
 }
 
-// willHold is the claim that a Service will have on a point which its status lists.
-func willHold(svc *corev1.Service, at claim.Coordinate) *v1beta1.EdgeClaim {
-	will := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
-	will.CreationTimestamp = svc.CreationTimestamp
-	return will
+// listedOnNodes is the same for a port of the nodes.
+func (a *allocator) listedOnNodes(at claim.Coordinate) *v1beta1.EdgeClaim {
+	others := slices.DeleteFunc(slices.Clone(a.facts.ListingOnNodes(at)), a.isSelf)
+	return a.eldest(others, at, len(others) > 0 && loadbalancer.HasOnNodes(a.Service, a.Held, at, a.facts.IsNodeAddress))
+}
+
+// eldest is the claim that the eldest of some Services will have on a point, nil where this one lists it and is older. Whether it lists the
+// point still is asked of that one alone: that may be a question to the API server, and there may be thousands of them.
+func (a *allocator) eldest(others []*corev1.Service, at claim.Coordinate, lists bool) *v1beta1.EdgeClaim {
+	slices.SortFunc(others, loadbalancer.ByAge)
+	for _, other := range others {
+		if lists && loadbalancer.ByAge(a.Service, other) < 0 {
+			return nil
+		}
+		if a.facts.StillLists(other, at) {
+			return loadbalancer.WillHold(other, at)
+		}
+	}
+	return nil
 }
 
 // lists says whether the Service lists a point, or an address of which it holds nothing: it is entering it, or has begun to.
@@ -172,9 +177,4 @@ func (a *allocator) lists(at claim.Coordinate) bool {
 	ingress := a.Service.Status.LoadBalancer.Ingress
 	return slices.Contains(loadbalancer.Listed(ingress), at.Address()) && (at.Port() != 0 && loadbalancer.ListsPort(ingress, at) ||
 		!a.holdsOf(at.Address()))
-}
-
-// byAge orders Services by age, and those as old by name.
-func byAge(a, b *corev1.Service) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

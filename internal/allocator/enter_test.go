@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -129,6 +130,14 @@ func TestEnter(t *testing.T) {
 			want: entered{Lost: []string{"203.0.113.1 Service shop/other"}}},
 		"an older one lists what no pool gives with another port": {in: func(w *cluster) { w.stored(other(0, onPorts(443), servedOn("203.0.113.1"))) },
 			svc: asking(servedOn("203.0.113.1")), want: entered{Stays: []string{"203.0.113.1"}}},
+		"an older one lists the nodes with its port": {in: func(w *cluster) { w.stored(other(0, servedOn(nodeA, nodeB))) }, svc: asking(servedOn(nodeA, nodeB)),
+			want: entered{Lost: []string{nodeA + " Service shop/other", nodeB + " Service shop/other"}}},
+		"a younger one lists the nodes with its port": {in: func(w *cluster) { w.stored(other(2, servedOn(nodeA, nodeB))) }, svc: asking(servedOn(nodeA, nodeB)),
+			want: entered{Allocations: []string{"nodes " + node80}}},
+		"an older one lists the nodes with another port": {in: func(w *cluster) { w.stored(other(0, onPorts(443), servedOn(nodeA, nodeB))) },
+			svc: asking(servedOn(nodeA, nodeB)), want: entered{Allocations: []string{"nodes " + node80}}},
+		"an older one lists nodes that no pool gives": {without: "nodes", in: func(w *cluster) { w.stored(other(0, servedOn(nodeA))) }, svc: asking(servedOn(nodeA, nodeB)),
+			want: entered{Lost: []string{nodeA + " Service shop/other", nodeB + " Service shop/other"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := keepers()
@@ -177,6 +186,65 @@ func TestListedIsNotFree(t *testing.T) {
 				`spec.ports[0].port: Duplicate value: "TCP/80": held by Service shop/other since 2026-07-01T12:35:00Z on 203.0.113.2 of AddressPool c; ` +
 					"choose another port; AddressPool c has no other that is free"}}},
 	})
+}
+
+// TestListedNodesAreNotFree has a Service ask for a port of the nodes that another is served at, and does not hold.
+func TestListedNodesAreNotFree(t *testing.T) {
+	const node, gone = "10.0.0.1", "10.0.0.9"
+	noClass := func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }
+	for name, tc := range map[string]struct {
+		other *corev1.Service
+		holds []string
+		free  bool
+	}{
+		"at a node":                                {other: asking(servedOn(node))},
+		"at nodes that are gone":                   {other: asking(servedOn(gone, "10.0.0.10"))},
+		"at one that is gone, or whatever":         {other: asking(servedOn(gone)), free: true},
+		"on another port":                          {other: asking(onPorts(443), servedOn(node)), free: true},
+		"of another controller":                    {other: asking(noClass, servedOn(gone, "10.0.0.10")), free: true},
+		"without a class, at a node":               {other: asking(noClass, servedOn(node))},
+		"at a node that it has as an address":      {other: asking(servedOn(node)), holds: []string{"addr.10-0-0-1"}, free: true},
+		"and has begun to claim its ports":         {other: asking(onPorts(80, 443), servedOn(node)), holds: []string{node443}},
+		"and is to have one that is not listed":    {other: asking(onPorts(443), servedOn(node), onPorts(80, 443)), holds: []string{node443}, free: true},
+		"and has that of an address beside a node": {other: asking(eitherFamily, servedOn(node, "2001:db8::1")), holds: []string{one6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clusterWith(pool("nodes", "")).stored(tc.other)
+			called("other")(tc.other)
+			w.nodes = addresses(node)
+			for at, c := range claims(claim.ServiceHolder("shop", "other"), points(t, tc.holds...)...) {
+				w.claims[at] = c
+			}
+			d := Allocate(w, subjectOf(t, asking()), w.graceLeft)
+			if free := len(d.Problems) == 0; free != tc.free {
+				t.Errorf("it is free: %v, %v", free, verdicts(d.Problems))
+			}
+			w.failAfterEach(func() { Allocate(w, subjectOf(t, asking()), w.graceLeft) })
+		})
+	}
+}
+
+// TestOneListerIsLookedAt has many Services list an address with the port that another asks for: whether they still do is asked of those only
+// that would keep it from having that, and at most until one does.
+func TestOneListerIsLookedAt(t *testing.T) {
+	for moved, want := range map[string][]string{"": {"first"}, "first": {"first", "second"}} {
+		var listers []*corev1.Service
+		for minute, name := range []string{"first", "second", "third", "fourth"} {
+			listers = append(listers, asking(called(name), madeAt(minute), servedOn("198.51.100.1")))
+		}
+		w := keepers().stored(append(listers, asking(called("beside"), onPorts(443), servedOn("198.51.100.1")))...)
+		w.moved = []string{moved}
+		d := Allocate(w, subjectOf(t, asking(forAddresses("198.51.100.1"))), w.graceLeft)
+		slices.Sort(w.looked)
+		if diff := cmp.Diff(want, slices.Compact(w.looked)); diff != "" || len(d.Problems) != 1 {
+			t.Errorf("%s %v", diff, verdicts(d.Problems))
+		}
+	}
+	w := keepers().stored(asking(called("other"), servedOn("198.51.100.1")))
+	w.moved = []string{"other"}
+	if d := Allocate(w, subjectOf(t, asking(forAddresses("198.51.100.1"))), w.graceLeft); len(d.Problems) > 0 {
+		t.Error("one that has moved has it still:", verdicts(d.Problems))
+	}
 }
 
 // TestEnteringGoesOn has a Service that lists an address with two ports hold one of them: the rest of it is its own before a younger one's.

@@ -34,7 +34,7 @@ func SettleExternal(
 ) (enter []claim.Entry, lost []ExternalLoss) {
 	planned := map[claim.Coordinate]*v1beta1.EdgeClaim{}
 	naming := slices.Clone(facts.Naming(ip))
-	slices.SortFunc(naming, byAge)
+	slices.SortFunc(naming, loadbalancer.ByAge)
 	for _, svc := range naming {
 		e := newExternal(facts, svc, graceLeft)
 		path := loadbalancer.ExternalIPsPath.Index(max(slices.Index(loadbalancer.ExternalIPs(svc), ip), 0)).String()

@@ -123,7 +123,7 @@ func asking(changes ...serviceChange) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", Labels: map[string]string{"tier": "edge"}, Annotations: map[string]string{},
 	}}
-	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
 	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
 	for _, change := range changes {

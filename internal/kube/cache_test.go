@@ -147,7 +147,7 @@ func TestIndexes(t *testing.T) {
 		"where that is open": {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.StreamLoadBalancerClass, "192.0.2.1"),
 			[]string{claim.Address(netip.MustParseAddr("192.0.2.1")).Name(), portAt("192.0.2.1", tcp80).Name(), "stream.public.tcp.80"}},
 		"the addresses where a Service is served": {"*v1.Service " + indexListed, forwarding(v1beta1.LoadBalancerClass, "192.0.2.1", "::ffff:192.0.2.2", "2001:db8::1"),
-			[]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}},
+			[]string{"2001:db8::1", "node.tcp.80"}},
 		"nowhere without an address":              {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.StreamLoadBalancerClass), nil},
 		"no address of a Service of another kind": {"*v1.Service " + IndexOpenAt, forwarding(v1beta1.LoadBalancerClass, "192.0.2.1"), nil},
 		"the Service of a mirror":                 {"*v1.EndpointSlice " + IndexMirrored, sliceBy(MirrorManager), []string{"public-tcp-80"}},

@@ -41,6 +41,8 @@ type Facts struct {
 	using      answers[string, []hostname.User]
 	naming     answers[netip.Addr, []*corev1.Service]
 	listing    answers[netip.Addr, []*corev1.Service]
+	onNodePort answers[claim.Coordinate, []*corev1.Service]
+	now        answers[types.NamespacedName, *corev1.Service]
 	pools      *addresspool.Book
 }
 
@@ -52,6 +54,7 @@ type Reader interface {
 	ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressClass, error)
 	Fronts(ctx context.Context) ([]types.NamespacedName, error)
 	Service(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
+	ServiceNow(ctx context.Context, key types.NamespacedName) (*corev1.Service, error)
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error)
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)

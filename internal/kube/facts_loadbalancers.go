@@ -23,6 +23,7 @@ type loadBalancerReader interface {
 	GivesNodes() bool
 	FreeAddress(pool *addresspool.Pool, family corev1.IPFamily, points func(netip.Addr) []claim.Coordinate) (ip netip.Addr, ok bool)
 	Listing(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error)
+	ListingOnNodes(ctx context.Context, at claim.Coordinate) ([]*corev1.Service, error)
 	IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error)
 }
 

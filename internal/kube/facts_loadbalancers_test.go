@@ -60,7 +60,15 @@ func (r *failingReader) Naming(context.Context, netip.Addr) ([]*corev1.Service, 
 }
 
 func (r *failingReader) Listing(context.Context, netip.Addr) ([]*corev1.Service, error) {
-	return nil, r.ask("Listing")
+	return []*corev1.Service{served("x", "192.0.2.1", 80)}, r.ask("Listing")
+}
+
+func (r *failingReader) ListingOnNodes(context.Context, claim.Coordinate) ([]*corev1.Service, error) {
+	return []*corev1.Service{served("x", "192.0.2.1", 80)}, r.ask("ListingOnNodes")
+}
+
+func (r *failingReader) ServiceNow(context.Context, types.NamespacedName) (*corev1.Service, error) {
+	return nil, r.ask("ServiceNow")
 }
 
 func (r *failingReader) IsNodeAddress(context.Context, netip.Addr) (bool, error) {
@@ -176,8 +184,8 @@ func TestNoDecisionOnAFailedQuestion(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"AddressClaims", "AddressPool", "Claim", "ClaimedPorts", "ClaimsOfNamespace", "ClassesOnNodes", "Fronts", "IsNodeAddress", "Listing", "NamespaceLabels",
-		"NodePortClaims", "Service"}
+	want := []string{"AddressClaims", "AddressPool", "Claim", "ClaimedPorts", "ClaimsOfNamespace", "ClassesOnNodes", "Fronts", "IsNodeAddress", "Listing", "ListingOnNodes",
+		"NamespaceLabels", "NodePortClaims", "Service", "ServiceNow"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 		t.Errorf("asked are %v, want every question: %v", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,15 +17,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 )
 
-// indexListed finds the Services of type LoadBalancer that may be ours to serve by the addresses in their status.
+// indexListed finds the Services of type LoadBalancer that may be ours to serve by the addresses in their status, one of each family. Those
+// with several, which are of nodes, it finds by their ports there: with each address it would have as many keys for each as there are nodes.
 const indexListed = "listed"
 
 func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, indexListed, func(obj client.Object) (keys []string) {
-		for _, ip := range listedBy(obj.(*corev1.Service)) {
-			keys = append(keys, ip.String())
-		}
-		return keys
+	err := indexer.IndexField(ctx, &corev1.Service{}, indexListed, func(obj client.Object) []string {
+		return listedKeys(obj.(*corev1.Service))
 	})
 	if err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", indexListed, err)
@@ -32,21 +31,84 @@ func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// listedBy are the addresses at which a Service, which may be ours to serve, is served by its status.
-func listedBy(svc *corev1.Service) []netip.Addr {
-	if !loadbalancer.IsOurs(svc, true) {
-		return nil
+func listedKeys(svc *corev1.Service) (keys []string) {
+	alone, several := listedBy(svc)
+	for _, ip := range alone {
+		keys = append(keys, ip.String())
 	}
-	return loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+	if several {
+		for _, p := range svc.Spec.Ports {
+			if at := claim.NodePort(string(p.Protocol), p.Port); !at.IsZero() {
+				keys = append(keys, at.Name())
+			}
+		}
+	}
+	return keys
 }
 
-// Listing are the Services of ours that are served at an address by their status, and do not hold all that it lists there. The cache is
-// believed only that there is none: one that it shows is looked at past it, as it may have given the address up a moment ago.
-func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) (listing []*corev1.Service, err error) {
-	seen, err := l.seenListing(ctx, ip)
+// listedBy are the addresses at which a Service, which may be ours to serve, is served by its status, but for several of one family.
+func listedBy(svc *corev1.Service) (alone []netip.Addr, several bool) {
+	if !loadbalancer.IsOurs(svc, true) {
+		return nil, false
+	}
+	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+	for _, ip := range listed {
+		if loadbalancer.IsOneOfSeveral(listed, ip) {
+			several = true
+		} else {
+			alone = append(alone, ip)
+		}
+	}
+	return alone, several
+}
+
+// Listing are the Services of ours that are served at an address by their status, and do not hold all that it lists there, by the cache.
+// Those that list several of one family are not among them.
+func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error) {
+	seen, err := l.seenListing(ctx, ip.String())
 	if err != nil {
 		return nil, err
 	}
+	return l.without(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
+		onNodes := !loadbalancer.HoldsOf(held, ip) && slices.ContainsFunc(held, claim.Coordinate.IsNode)
+		if onNodes {
+			var err error
+			if onNodes, err = l.IsNodeAddress(ctx, ip); err != nil {
+				return false, err
+			}
+		}
+		return !onNodes && !holdsListed(svc, held, ip), nil
+	})
+}
+
+// ListingOnNodes are the Services of ours that have a port of the nodes by their status, and do not hold it, by the cache. Those that list
+// one node are found by its address.
+func (l *LoadBalancers) ListingOnNodes(ctx context.Context, at claim.Coordinate) ([]*corev1.Service, error) {
+	seen, err := l.seenListing(ctx, at.Name())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := l.allNodeAddresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for ip := range nodes {
+		alone, err := l.seenListing(ctx, ip.String())
+		if err != nil {
+			return nil, err
+		}
+		seen = append(seen, alone...)
+	}
+	seen = slices.DeleteFunc(seen, func(svc *corev1.Service) bool { return !loadbalancer.HasPort(svc, at) })
+	return l.without(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
+		return loadbalancer.HasOnNodes(svc, held, at, func(ip netip.Addr) bool { return nodes[ip] }), nil
+	})
+}
+
+// without are those of some Services that are ours, and without claims that they should have, as lacks says.
+func (l *LoadBalancers) without(
+	ctx context.Context, seen []*corev1.Service, lacks func(*corev1.Service, []claim.Coordinate) (bool, error),
+) (listing []*corev1.Service, err error) {
 	for _, svc := range seen {
 		if !l.IsOurs(svc) {
 			continue
@@ -55,44 +117,39 @@ func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) (listing []*
 		if err != nil {
 			return nil, err
 		}
-		if holdsListed(svc, held, ip) {
-			continue
-		}
-		now, err := readBy[corev1.Service](ctx, l.objects.tenants, client.ObjectKeyFromObject(svc))
+		is, err := lacks(svc, held)
 		if err != nil {
 			return nil, err
 		}
-		if now != nil && l.IsOurs(now) && slices.Contains(listedBy(now), ip) {
-			listing = append(listing, now)
+		if is {
+			listing = append(listing, svc)
 		}
 	}
 	return listing, nil
 }
 
-// seenListing are the Services whose status lists an address, by the cache.
-func (l *LoadBalancers) seenListing(ctx context.Context, ip netip.Addr) (seen []*corev1.Service, err error) {
-	if kept, known := l.objects.stores.under(reflect.TypeFor[*corev1.Service](), indexListed, ip.String()); known {
+// seenListing are the Services that the index has under a key, by the cache.
+func (l *LoadBalancers) seenListing(ctx context.Context, key string) (seen []*corev1.Service, err error) {
+	if kept, known := l.objects.stores.under(reflect.TypeFor[*corev1.Service](), indexListed, key); known {
 		for _, obj := range kept {
 			seen = append(seen, obj.(*corev1.Service))
 		}
 		return seen, nil
 	}
 	var list corev1.ServiceList
-	err = l.objects.Reader.List(ctx, &list, client.MatchingFields{indexListed: ip.String()})
+	err = l.objects.Reader.List(ctx, &list, client.MatchingFields{indexListed: key})
 	for i := range list.Items {
 		seen = append(seen, &list.Items[i])
 	}
 	return seen, err
 }
 
-// holdsListed says whether a Service holds what its status lists at an address: all of the address, each port there, or ports of the nodes.
-// Who has begun to claim its ports one by one does not, before it has the last.
+// holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to claim its ports one by one does not, before it has the last.
 func holdsListed(svc *corev1.Service, held []claim.Coordinate, ip netip.Addr) bool {
-	if slices.Contains(held, claim.Address(ip)) || slices.ContainsFunc(held, claim.Coordinate.IsNode) {
+	if slices.Contains(held, claim.Address(ip)) {
 		return true
 	}
-	has := slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
-	return has && !slices.ContainsFunc(loadbalancer.ExternalPoints(svc, ip), func(at claim.Coordinate) bool {
+	return loadbalancer.HoldsOf(held, ip) && !slices.ContainsFunc(loadbalancer.ExternalPoints(svc, ip), func(at claim.Coordinate) bool {
 		return loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at) && !slices.Contains(held, at)
 	})
 }
@@ -100,6 +157,27 @@ func holdsListed(svc *corev1.Service, held []claim.Coordinate, ip netip.Addr) bo
 // Listing are the Services that are served at an address by their status, and do not hold all that it lists there.
 func (f *Facts) Listing(ip netip.Addr) []*corev1.Service {
 	return f.listing.of(f, ip, f.loadBalancerReader.Listing)
+}
+
+// ListingOnNodes are the Services that have a port of the nodes by their status, and do not hold it.
+func (f *Facts) ListingOnNodes(at claim.Coordinate) []*corev1.Service {
+	return f.onNodePort.of(f, at, f.loadBalancerReader.ListingOnNodes)
+}
+
+// StillLists says whether a Service that was found listing a point lists it now: the cache may not show yet that it has given it up. For
+// admission it is looked at live, as what is refused there may be asked for no more; reconcilers look again anyway.
+func (f *Facts) StillLists(svc *corev1.Service, at claim.Coordinate) bool {
+	now := f.now.of(f, client.ObjectKeyFromObject(svc), f.from.ServiceNow)
+	if now == nil || !f.IsOurs(now) {
+		return false
+	}
+	listed := loadbalancer.Listed(now.Status.LoadBalancer.Ingress)
+	if at.IsAddress() {
+		return slices.Contains(listed, at.Address())
+	}
+	return loadbalancer.HasPort(now, at) && slices.ContainsFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
+		return slices.Contains(listed, ip)
+	})
 }
 
 // IsNodeAddress says whether a node that takes traffic has an address.
@@ -124,8 +202,12 @@ func (a *Addresses) followListings(ctx context.Context, c cache.Cache) (toolscac
 	})
 }
 
-// list notes what a Service is served at, in place of what it was served at; either is nil for nothing.
+// list notes what a Service is served at, in place of what it was served at; either is nil for nothing. Most events of Services are of
+// something else.
 func (a *Addresses) list(before, now any) {
+	if servesAlike(before, now) {
+		return
+	}
 	was, is := a.pointsListed(before), a.pointsListed(now)
 	if len(was)+len(is) == 0 || slices.Equal(was, is) {
 		return
@@ -136,13 +218,29 @@ func (a *Addresses) list(before, now any) {
 	a.count(is, 1)
 }
 
-// pointsListed are the addresses in the status of a Service, each followed by its ports there.
+// servesAlike says whether a Service is served as it was.
+func servesAlike(before, now any) bool {
+	was, had := before.(*corev1.Service)
+	is, has := now.(*corev1.Service)
+	if !had || !has {
+		return false
+	}
+	sameIP := func(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }
+	samePort := func(a, b corev1.ServicePort) bool { return a.Protocol == b.Protocol && a.Port == b.Port }
+	return was.Spec.Type == is.Spec.Type && ptr.Equal(was.Spec.LoadBalancerClass, is.Spec.LoadBalancerClass) &&
+		slices.EqualFunc(was.Status.LoadBalancer.Ingress, is.Status.LoadBalancer.Ingress, sameIP) &&
+		slices.EqualFunc(was.Spec.Ports, is.Spec.Ports, samePort)
+}
+
+// pointsListed are the addresses in the status of a Service, each followed by its ports there. Several of one family are those of nodes,
+// which no pool has.
 func (a *Addresses) pointsListed(obj any) (points []claim.Coordinate) {
 	svc, ok := objectOf(obj).(*corev1.Service)
 	if !ok {
 		return nil
 	}
-	for _, ip := range listedBy(svc) {
+	alone, _ := listedBy(svc)
+	for _, ip := range alone {
 		points = append(append(points, claim.Address(ip)), loadbalancer.ExternalPoints(svc, ip)...)
 	}
 	return points

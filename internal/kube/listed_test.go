@@ -2,13 +2,14 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -36,6 +37,13 @@ func servedByOthers(name, address string, ports ...int32) *corev1.Service {
 	svc := served(name, address, ports...)
 	svc.Spec.LoadBalancerClass = new("example.com/other")
 	return svc
+}
+
+// nodeAt is a node that takes traffic at an address.
+func nodeAt(ip string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}, Conditions: readyNode,
+	}}
 }
 
 // TestAddressesFollowStatuses has Services be served where nobody has a claim.
@@ -104,28 +112,40 @@ func TestAddressesFollowStatuses(t *testing.T) {
 	}
 }
 
-// TestListing asks who is served at an address without having claimed that. The cache is believed only that there is nobody.
+// TestListing asks who is served at an address without having claimed that. The cache is believed, but for who would be refused for it.
 func TestListing(t *testing.T) {
 	const ip = "192.0.2.1"
 	theirs := func(at claim.Coordinate) *v1beta1.EdgeClaim {
 		return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "u"})
 	}
 	foreign := servedByOthers("web", ip, 80)
+	several := served("web", ip, 80)
+	several.Status.LoadBalancer.Ingress = append(several.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.3"})
+	onNode := nodeAt(ip)
 	for name, tc := range map[string]struct {
-		seen []client.Object
-		now  *corev1.Service
-		want int
+		seen                  []client.Object
+		now                   *corev1.Service
+		want, onNodes, stills int
 	}{
-		"one":                          {[]client.Object{served("web", ip, 80)}, served("web", ip, 80), 1},
-		"one that moved a moment ago":  {[]client.Object{served("web", ip, 80)}, served("web", "192.0.2.2", 80), 0},
-		"one that went a moment ago":   {[]client.Object{served("web", ip, 80)}, nil, 0},
-		"one that is not seen yet":     {nil, served("web", ip, 80), 0},
-		"one of another class":         {[]client.Object{foreign}, foreign, 0},
-		"one that has claimed it":      {[]client.Object{served("web", ip, 80), theirs(whole(ip))}, served("web", ip, 80), 0},
-		"one that has its port":        {[]client.Object{served("web", ip, 80), theirs(portAt(ip, tcp80))}, served("web", ip, 80), 0},
-		"one that has one of two":      {[]client.Object{served("web", ip, 80, 443), theirs(portAt(ip, tcp80))}, served("web", ip, 80, 443), 1},
-		"one that has it of the nodes": {[]client.Object{served("web", ip, 80), theirs(claim.NodePort("TCP", 80))}, served("web", ip, 80), 0},
-		"one that has another":         {[]client.Object{served("web", ip, 80), theirs(whole("192.0.2.2"))}, served("web", ip, 80), 1},
+		"one":                         {[]client.Object{served("web", ip, 80)}, served("web", ip, 80), 1, 0, 1},
+		"one that moved a moment ago": {[]client.Object{served("web", ip, 80)}, served("web", "192.0.2.2", 80), 1, 0, 0},
+		"one that went a moment ago":  {[]client.Object{served("web", ip, 80)}, nil, 1, 0, 0},
+		"one that is not ours now":    {[]client.Object{served("web", ip, 80)}, foreign, 1, 0, 0},
+		"one that is not seen yet":    {nil, served("web", ip, 80), 0, 0, 0},
+		"one of another class":        {[]client.Object{foreign}, foreign, 0, 0, 0},
+		"one that has claimed it":     {[]client.Object{served("web", ip, 80), theirs(whole(ip))}, served("web", ip, 80), 0, 0, 0},
+		"one that has its port":       {[]client.Object{served("web", ip, 80), theirs(portAt(ip, tcp80))}, served("web", ip, 80), 0, 0, 0},
+		"one that has one of two":     {[]client.Object{served("web", ip, 80, 443), theirs(portAt(ip, tcp80))}, served("web", ip, 80, 443), 1, 0, 1},
+		"one that has another":        {[]client.Object{served("web", ip, 80), theirs(whole("192.0.2.2"))}, served("web", ip, 80), 1, 0, 1},
+
+		"one at a node":                       {[]client.Object{onNode, served("web", ip, 80)}, served("web", ip, 80), 1, 1, 2},
+		"one at a node on another port":       {[]client.Object{onNode, served("web", ip, 443)}, served("web", ip, 443), 1, 0, 1},
+		"one that has the port of the node":   {[]client.Object{onNode, served("web", ip, 80), theirs(claim.NodePort("TCP", 80))}, served("web", ip, 80), 0, 0, 0},
+		"one with a port of no node":          {[]client.Object{served("web", ip, 80), theirs(claim.NodePort("TCP", 80))}, served("web", ip, 80), 1, 0, 1},
+		"one at several nodes":                {[]client.Object{several}, several, 0, 1, 1},
+		"one that left the nodes":             {[]client.Object{several}, served("web", "192.0.2.2", 80), 0, 1, 0},
+		"one that has its port at the nodes":  {[]client.Object{several, theirs(claim.NodePort("TCP", 80))}, several, 0, 0, 0},
+		"one that has another of their ports": {[]client.Object{several, theirs(claim.NodePort("TCP", 443))}, several, 0, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stored []client.Object
@@ -133,12 +153,10 @@ func TestListing(t *testing.T) {
 				stored = append(stored, tc.now)
 			}
 			c := clientOf(t, tc.seen...).Build()
-			away := false
+			reads := 0
 			live := clientOf(t, stored...).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-					if away {
-						return errAway
-					}
+					reads++
 					return c.Get(ctx, key, obj, opts...)
 				},
 			}).Build()
@@ -146,16 +164,64 @@ func TestListing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask := func() ([]*corev1.Service, error) {
-				return Decide(t.Context(), v, func(f *Facts) []*corev1.Service { return f.Listing(netip.MustParseAddr(ip)) })
+			ask := func(from Reader) (want, onNodes, stills int) {
+				all, err := Decide(t.Context(), from, func(f *Facts) []int {
+					at, node, stills := portAt(ip, tcp80), claim.NodePort("TCP", 80), 0
+					listing, onNodes := f.Listing(at.Address()), f.ListingOnNodes(node)
+					for _, svc := range listing {
+						if f.StillLists(svc, at) {
+							stills++
+						}
+					}
+					for _, svc := range onNodes {
+						if f.StillLists(svc, node) {
+							stills++
+						}
+					}
+					return []int{len(listing), len(onNodes), stills}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return all[0], all[1], all[2]
 			}
-			if listing, err := ask(); err != nil || len(listing) != tc.want {
-				t.Errorf("there are %d, %v, want %d", len(listing), err, tc.want)
+			if want, onNodes, stills := ask(v); want != tc.want || onNodes != tc.onNodes || stills != want+onNodes || reads > 0 {
+				t.Errorf("by the cache, %d list the address, and %d the nodes, of which %d do still, after %d reads; want %d and %d", want, onNodes, stills, reads, tc.want, tc.onNodes)
 			}
-			away = true
-			if _, err := ask(); tc.want > 0 && !errors.Is(err, errAway) {
-				t.Errorf("while the API server is away: %v", err)
+			if want, onNodes, stills := ask(LiveReader{v}); want != tc.want || onNodes != tc.onNodes || stills != tc.stills || reads > 1 {
+				t.Errorf("%d list the address, and %d the nodes, of which %d do still, after %d reads; want %d, %d and %d", want, onNodes, stills, reads, tc.want, tc.onNodes, tc.stills)
 			}
 		})
+	}
+}
+
+// TestListedKeys has a Service be served at many nodes: it is found by its ports, not by each node.
+func TestListedKeys(t *testing.T) {
+	svc := served("web", "2001:db8::1", 80, 443)
+	svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.1"}, corev1.LoadBalancerIngress{IP: "192.0.2.2"})
+	if keys, want := listedKeys(svc), []string{"2001:db8::1", "node.tcp.80", "node.tcp.443"}; !slices.Equal(keys, want) {
+		t.Errorf("the keys are %v, want %v", keys, want)
+	}
+	a := emptyAddresses(clock.RealClock{})
+	a.list(nil, svc)
+	if len(a.listed.at) != 1 || len(a.listed.ports) != 2 {
+		t.Errorf("listed are %v and %v", a.listed.at, a.listed.ports)
+	}
+	same := svc.DeepCopy()
+	same.Labels, same.Status.LoadBalancer.Ingress[0].IPMode = map[string]string{"a": "b"}, nil
+	if !servesAlike(svc, same) {
+		t.Error("a label has it served elsewhere")
+	}
+	for what, change := range map[string]func(*corev1.Service){
+		"an address": func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = s.Status.LoadBalancer.Ingress[1:] },
+		"a port":     func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[1:] },
+		"its type":   func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP },
+		"its class":  func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil },
+	} {
+		changed := svc.DeepCopy()
+		change(changed)
+		if servesAlike(svc, changed) {
+			t.Errorf("without %s it is served alike", what)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -72,4 +73,9 @@ func (r LiveReader) AddressPool(ctx context.Context, name string) (*v1beta1.Addr
 		return pool, err
 	}
 	return readBy[v1beta1.AddressPool](ctx, r.live, types.NamespacedName{Name: name})
+}
+
+// ServiceNow reads a Service past the cache, in any case.
+func (r LiveReader) ServiceNow(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+	return readBy[corev1.Service](ctx, r.tenants, key)
 }

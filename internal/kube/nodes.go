@@ -153,6 +153,26 @@ func (l *LoadBalancers) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool,
 	}), nil
 }
 
+// allNodeAddresses are the addresses of the nodes that take traffic, of whichever type.
+func (l *LoadBalancers) allNodeAddresses(ctx context.Context) (map[netip.Addr]bool, error) {
+	var nodes corev1.NodeList
+	if err := l.objects.Reader.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	all := map[netip.Addr]bool{}
+	for i := range nodes.Items {
+		if !TakesTraffic(&nodes.Items[i]) {
+			continue
+		}
+		for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+			for _, ip := range addressesOf(&nodes.Items[i], kind, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}) {
+				all[ip] = true
+			}
+		}
+	}
+	return all, nil
+}
+
 // localNodes are the nodes that have an endpoint of a Service, nil if that does not matter.
 func (l *LoadBalancers) localNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {

@@ -138,6 +138,11 @@ func (o *objects) Service(ctx context.Context, key types.NamespacedName) (*corev
 	return read[corev1.Service](ctx, o, key)
 }
 
+// ServiceNow reads a Service as it is now, as far as the cache knows.
+func (o *objects) ServiceNow(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+	return o.Service(ctx, key)
+}
+
 // AddressPool reads a pool, accepted or not, nil when there is none.
 func (o *objects) AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error) {
 	return read[v1beta1.AddressPool](ctx, o, types.NamespacedName{Name: name})
