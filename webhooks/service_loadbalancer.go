@@ -55,7 +55,7 @@ func (v *serviceValidator) judgeLoadBalancer(ctx context.Context, before, svc *c
 		return nil, err
 	}
 	d, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) allocator.Decision {
-		return allocator.Allocate(f, &j.subject, v.ledger.GraceLeft)
+		return allocator.Judge(f, &j.subject, v.ledger.GraceLeft)
 	})
 	if err != nil {
 		return nil, err

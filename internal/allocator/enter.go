@@ -3,6 +3,7 @@ package allocator
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,8 +21,8 @@ type Entering struct {
 	Allocations []Allocation
 	// Stays are those that no pool gives it, now: pools may come later. Nobody else gets them.
 	Stays []netip.Addr
-	// Leaves: it asks for something else than what stays, and has it instead if it can be had.
-	Leaves bool
+	// Leaves are those that no pool gives it, either, and in whose place it asks for something else, which it has instead if it can be had.
+	Leaves []netip.Addr
 	// Lost are those that somebody else has.
 	Lost []Taken
 }
@@ -35,35 +36,99 @@ type Taken struct {
 // IsClaimed says whether who has the address holds it already. Else it is an older Service that lists it, too.
 func (t Taken) IsClaimed() bool { return t.By.ResourceVersion != "" }
 
+// Judge decides for admission as Allocate does, of a Service that is stored or new. One that has addresses by its status alone, which no pool
+// gives it, is judged by what it is to have in the place of those that it leaves; of the others nothing follows, as it is to have no others.
+// Ports of the nodes in their place are left to the reconciler to claim: who holds any is taken to be served there.
+func Judge(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) Decision {
+	if s.Service.Spec.LoadBalancerClass == nil {
+		return Allocate(facts, s, graceLeft)
+	}
+	e := Enter(facts, s)
+	if e.All() {
+		return Decision{}
+	}
+	rest := *s
+	e.Leave(&rest)
+	d := Allocate(facts, &rest, graceLeft)
+	if len(e.Leaves) > 0 {
+		d.Allocations = slices.DeleteFunc(d.Allocations, func(allocation Allocation) bool { return !allocation.Address.IsValid() })
+	}
+	return d
+}
+
+// All says whether all that the Service lists is to stay listed: no pool gives some of it, and it asks for nothing in the place of that.
+func (e Entering) All() bool { return len(e.Stays) > 0 && len(e.Leaves) == 0 }
+
+// Leave has a Service ask only for what is to be in the place of the addresses that it leaves: in the families of those that stay it is
+// served.
+func (e Entering) Leave(s *Subject) {
+	stays := func(family corev1.IPFamily) bool {
+		return slices.ContainsFunc(e.Stays, func(ip netip.Addr) bool { return addresspool.FamilyOf(ip) == family })
+	}
+	s.Families = slices.DeleteFunc(slices.Clone(s.Families), stays)
+	s.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(ip netip.Addr) bool { return stays(addresspool.FamilyOf(ip)) })
+}
+
 // Enter says what of the addresses in the status of a Service, of whose family it holds nothing, is the Service's. Of two that list one
-// address the older has it, unless they have different ports there.
+// address the older has it, unless they have different ports there. Of which it holds some of the ports, it has begun to enter.
 func Enter(facts Facts, s *Subject) (e Entering) {
 	listed := loadbalancer.Listed(s.Service.Status.LoadBalancer.Ingress)
-	if len(listed) == 0 || slices.ContainsFunc(s.Held, claim.Coordinate.IsNode) {
+	onNodes := slices.ContainsFunc(s.Held, claim.Coordinate.IsNode)
+	if len(listed) == 0 || onNodes && !s.lacksListed(NodeAllocation(nil, s.Ports)) {
 		return e
 	}
 	a := &allocator{facts: facts, Subject: s, pools: Serving(facts, s.Service)}
 	for _, ip := range listed {
-		if s.holdsFamily(addresspool.FamilyOf(ip)) {
+		if onNodes && (s.holdsOf(ip) || !loadbalancer.IsOfNodes(s.Service, ip, facts.IsNodeAddress)) || !onNodes && s.hasListed(ip) {
 			continue
 		}
-		allocation, given := a.listedAllocation(ip)
-		isKnown := func(other Allocation) bool { return other.Address == allocation.Address }
-		by := a.firstHeld(allocation)
-		switch {
-		case by != nil:
-			e.Lost = append(e.Lost, Taken{ip, by})
-		case !given && s.hasFamily(ip):
-			e.Stays = append(e.Stays, ip)
-			e.Leaves = e.Leaves || a.asksElse(ip)
-		case given && !slices.ContainsFunc(e.Allocations, isKnown): // the ports of the nodes are one, whichever nodes are listed
-			e.Allocations = append(e.Allocations, allocation)
-		}
+		a.enter(&e, ip, onNodes || s.holdsOf(ip))
 	}
 	if slices.ContainsFunc(e.Allocations, func(allocation Allocation) bool { return !allocation.Address.IsValid() }) {
-		e.Stays, e.Leaves = nil, false // they were of nodes that are gone
+		e.Stays, e.Leaves = nil, nil // they were of nodes that are gone
+	}
+	for _, leaves := range e.Leaves { // what is asked for is in the place of all that are listed of a family
+		isWith := func(ip netip.Addr) bool { return ip.BitLen() == leaves.BitLen() }
+		e.Leaves = append(e.Leaves, slices.DeleteFunc(slices.Clone(e.Stays), func(ip netip.Addr) bool { return !isWith(ip) })...)
+		e.Stays = slices.DeleteFunc(e.Stays, isWith)
 	}
 	return e
+}
+
+// enter says what becomes of an address. Where the Service has begun to enter it, and no pool gives it by now, it goes as one that is held.
+func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
+	allocation, given := a.listedAllocation(ip)
+	isKnown := func(other Allocation) bool { return other.Address == allocation.Address }
+	switch hasAnother := !begun && a.holdsFamily(addresspool.FamilyOf(ip)); {
+	case !given && begun || given && hasAnother:
+		return
+	case hasAnother:
+		e.Leaves = append(e.Leaves, ip)
+		return
+	}
+	switch by := a.firstHeld(allocation); {
+	case by != nil:
+		e.Lost = append(e.Lost, Taken{ip, by})
+	case !given && !a.hasFamily(ip):
+	case !given && a.asksElse(ip):
+		e.Leaves = append(e.Leaves, ip)
+	case !given:
+		e.Stays = append(e.Stays, ip)
+	case !slices.ContainsFunc(e.Allocations, isKnown): // the ports of the nodes are one, whichever nodes are listed
+		e.Allocations = append(e.Allocations, allocation)
+	}
+}
+
+// hasListed says whether a Service holds an address that its status lists, all of it or each port that is listed there.
+func (s *Subject) hasListed(ip netip.Addr) bool {
+	return s.holdsOf(ip) && (slices.Contains(s.Held, claim.Address(ip)) || !s.lacksListed(AddressAllocation(nil, ip, v1beta1.SharingPorts, s.Ports)))
+}
+
+// lacksListed says whether a Service does not hold all ports of an allocation that its status lists.
+func (s *Subject) lacksListed(allocation Allocation) bool {
+	return slices.ContainsFunc(allocation.Missing(s.Held), func(at claim.Coordinate) bool {
+		return loadbalancer.ListsPort(s.Service.Status.LoadBalancer.Ingress, at)
+	})
 }
 
 // firstHeld is the first claim of somebody else that an allocation can't be had beside, nil for none.
@@ -77,13 +142,14 @@ func (a *allocator) firstHeld(allocation Allocation) *v1beta1.EdgeClaim {
 }
 
 // asksElse says whether a Service asks for something else than an address that no pool gives it: for another one, or for a pool that is
-// there. One that is not may be the pool that gave it.
+// there and may have one of its family. One that is not there may be the pool that gave it.
 func (a *allocator) asksElse(ip netip.Addr) bool {
 	if asked, ok := a.Address(addresspool.FamilyOf(ip)); ok && asked != ip {
 		return true
 	}
-	_, known := a.facts.Pools().Verdict(a.Pool)
-	return known
+	verdict, known := a.facts.Pools().Verdict(a.Pool)
+	return known && (!verdict.Accepted() || verdict.SourceOrDefault() != v1beta1.SourceAddresses ||
+		hasFamily(verdict.Pool, []corev1.IPFamily{addresspool.FamilyOf(ip)}))
 }
 
 // holdsFamily says whether a Service holds anything of an address of a family.
@@ -109,8 +175,8 @@ func (a *allocator) listedAllocation(ip netip.Addr) (_ Allocation, given bool) {
 		if pool.SourceOrDefault() == v1beta1.SourceClusterIP {
 			sharing = v1beta1.SharingNone
 		}
-		if a.isSharedAt(ip) {
-			sharing = v1beta1.SharingPorts // as all were given it
+		if a.isSharedAt(ip) || a.holdsOf(ip) {
+			sharing = v1beta1.SharingPorts // as all were given it, or it has begun to claim it
 		}
 		return AddressAllocation(pool, ip, sharing, a.Ports), true
 	}

@@ -45,12 +45,14 @@ func (c *cluster) stored(services ...*corev1.Service) *cluster {
 
 // entered are the parts of an Entering as people read them.
 type entered struct {
-	Allocations, Stays, Lost []string
-	Leaves                   bool
+	Allocations, Stays, Leaves, Lost []string
 }
 
 func enteredTexts(e Entering) entered {
-	texts := entered{Allocations: allocationTexts(e.Allocations), Leaves: e.Leaves}
+	texts := entered{Allocations: allocationTexts(e.Allocations)}
+	for _, ip := range e.Leaves {
+		texts.Leaves = append(texts.Leaves, ip.String())
+	}
 	for _, ip := range e.Stays {
 		texts.Stays = append(texts.Stays, ip.String())
 	}
@@ -90,9 +92,26 @@ func TestEnter(t *testing.T) {
 		"though it asks for another":       {svc: asking(servedOn("192.0.2.2"), forAddresses("192.0.2.1")), want: entered{Allocations: []string{"a " + two4}}},
 		"though it asks for another pool":  {svc: asking(servedOn("192.0.2.2"), forPool("s")), want: entered{Allocations: []string{"a " + two4}}},
 		"no pool gives it, asking for it":  {svc: asking(servedOn("203.0.113.1"), forAddresses("203.0.113.1")), want: entered{Stays: []string{"203.0.113.1"}}},
-		"no pool gives it, asking another": {svc: asking(servedOn("203.0.113.1"), forAddresses("192.0.2.1")), want: entered{Stays: []string{"203.0.113.1"}, Leaves: true}},
-		"no pool gives it, asking a pool":  {svc: asking(servedOn("203.0.113.1"), forPool("a")), want: entered{Stays: []string{"203.0.113.1"}, Leaves: true}},
-		"its pool is gone":                 {svc: asking(servedOn("203.0.113.1"), forPool("none")), want: entered{Stays: []string{"203.0.113.1"}}},
+		"no pool gives it, asking another": {svc: asking(servedOn("203.0.113.1"), forAddresses("192.0.2.1")), want: entered{Leaves: []string{"203.0.113.1"}}},
+		"no pool gives it, asking a pool":  {svc: asking(servedOn("203.0.113.1"), forPool("a")), want: entered{Leaves: []string{"203.0.113.1"}}},
+		"one of two, asking another": {svc: asking(eitherFamily, servedOn("203.0.113.1", "2001:db8::9"), forAddresses("192.0.2.1")),
+			want: entered{Stays: []string{"2001:db8::9"}, Leaves: []string{"203.0.113.1"}}},
+		"one of two, asking a pool without the other family": {svc: asking(eitherFamily, servedOn("203.0.113.1", "2001:db8::9"), forPool("s")),
+			want: entered{Stays: []string{"2001:db8::9"}, Leaves: []string{"203.0.113.1"}}},
+		"no pool gives it, holding another":            {svc: asking(servedOn("203.0.113.1")), held: []string{one4}, want: entered{Leaves: []string{"203.0.113.1"}}},
+		"nodes that no pool gives, asking one of them": {without: "nodes", svc: asking(servedOn(nodeA, nodeB), forAddresses(nodeA)), want: entered{Leaves: []string{nodeB, nodeA}}},
+		"one of two ports, begun": {svc: asking(onPorts(80, 443), servedOn("198.51.100.1")), held: []string{shared80},
+			want: entered{Allocations: []string{"s " + shared80 + " " + shared443}}},
+		"one of two ports, begun where addresses are whole": {svc: asking(onPorts(80, 443), servedOn("192.0.2.2")), held: []string{two4 + ".tcp.80"},
+			want: entered{Allocations: []string{"a " + two4 + ".tcp.80 " + two4 + ".tcp.443"}}},
+		"one of two ports, the other one new":        {svc: asking(servedOn("198.51.100.1"), onPorts(80, 443)), held: []string{shared80}},
+		"one of two ports, begun, and no pool gives": {svc: asking(onPorts(80, 443), servedOn("203.0.113.1")), held: []string{nowhere + ".tcp.80"}},
+		"one of two ports, begun, and another has the other": {in: func(w *cluster) { w.taken("x", points(t, shared443)...) }, svc: asking(onPorts(80, 443), servedOn("198.51.100.1")),
+			held: []string{shared80}, want: entered{Lost: []string{"198.51.100.1 Service shop/x"}}},
+		"one of two ports of the nodes, begun":           {svc: asking(onPorts(80, 443), servedOn(nodeA, nodeB)), held: []string{node80}, want: entered{Allocations: []string{"nodes " + node80 + " " + node443}}},
+		"one of two ports of the nodes, the other new":   {svc: asking(servedOn(nodeA, nodeB), onPorts(80, 443)), held: []string{node80}},
+		"one of two ports of the nodes, and no pool has": {without: "nodes", svc: asking(onPorts(80, 443), servedOn(nodeA, nodeB)), held: []string{node80}},
+		"its pool is gone":                               {svc: asking(servedOn("203.0.113.1"), forPool("none")), want: entered{Stays: []string{"203.0.113.1"}}},
 
 		"of the nodes":                        {svc: asking(servedOn(nodeA, nodeB)), want: entered{Allocations: []string{"nodes " + node80}}},
 		"of a node":                           {svc: asking(servedOn(nodeA)), want: entered{Allocations: []string{"nodes " + node80}}},
@@ -100,7 +119,7 @@ func TestEnter(t *testing.T) {
 		"of nodes that are gone":              {svc: asking(servedOn(gone, "10.0.0.10")), want: entered{Allocations: []string{"nodes " + node80}}},
 		"of a node that is gone, or whatever": {svc: asking(servedOn(gone)), want: entered{Stays: []string{gone}}},
 		"of nodes that no pool gives":         {without: "nodes", svc: asking(servedOn(nodeA, nodeB)), want: entered{Stays: []string{nodeA, nodeB}}},
-		"ports of the nodes that it holds":    {svc: asking(onPorts(80, 443), servedOn(nodeA)), held: []string{node80}},
+		"ports of the nodes that it holds":    {svc: asking(onPorts(80, 443), servedOn(nodeA)), held: []string{node80, node443}},
 		"ports of the nodes that another has": {in: func(w *cluster) { w.taken("x", points(t, node80)...) }, svc: asking(servedOn(nodeA, nodeB)),
 			want: entered{Lost: []string{nodeA + " Service shop/x", nodeB + " Service shop/x"}}},
 
@@ -186,6 +205,38 @@ func TestListedIsNotFree(t *testing.T) {
 				`spec.ports[0].port: Duplicate value: "TCP/80": held by Service shop/other since 2026-07-01T12:35:00Z on 203.0.113.2 of AddressPool c; ` +
 					"choose another port; AddressPool c has no other that is free"}}},
 	})
+}
+
+// TestJudgeStaying has a Service, which no pool gives what it lists, be changed while other pools serve it.
+func TestJudgeStaying(t *testing.T) {
+	for name, tc := range map[string]struct {
+		svc     *corev1.Service
+		want    []string
+		problem string
+	}{
+		"it stays":                                         {svc: asking(servedOn("203.0.113.1"))},
+		"it stays, on other ports":                         {svc: asking(servedOn("203.0.113.1"), onPorts(80, 443))},
+		"without a class":                                  {svc: asking(servedOn("203.0.113.1"), func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }), want: []string{"a " + one4 + " auto-assigned"}},
+		"it asks for another":                              {svc: asking(servedOn("203.0.113.1"), forAddresses("192.0.2.2")), want: []string{"a " + two4}},
+		"it asks for one that is none":                     {svc: asking(servedOn("203.0.113.1"), forAddresses("203.0.113.2")), problem: v1beta1.ReasonAddressNotInPool},
+		"it asks for the nodes":                            {svc: asking(servedOn("203.0.113.1"), forPool("nodes"))},
+		"it asks for ports of the nodes that they reserve": {svc: asking(servedOn("203.0.113.1"), forPool("nodes"), onPorts(22)), problem: v1beta1.ReasonPortReserved},
+		"it asks for another, and one of two stays": {svc: asking(eitherFamily, servedOn("203.0.113.1", "2001:db8::9"), forAddresses("192.0.2.2,2001:db8::9")),
+			want: []string{"a " + two4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := keepers().stored(tc.svc)
+			s := subjectOf(t, tc.svc)
+			d := Judge(w, s, w.graceLeft)
+			if diff := cmp.Diff(tc.want, allocationTexts(d.Allocations)); diff != "" {
+				t.Error(diff)
+			}
+			if tc.problem == "" && len(d.Problems) > 0 || tc.problem != "" && (len(d.Problems) != 1 || d.Problems[0].Reason != tc.problem) {
+				t.Errorf("problems %v, want %q", verdicts(d.Problems), tc.problem)
+			}
+			w.failAfterEach(func() { Judge(w, s, w.graceLeft) })
+		})
+	}
 }
 
 // TestListedNodesAreNotFree has a Service ask for a port of the nodes that another is served at, and does not hold.

@@ -145,7 +145,10 @@ func Forwarded(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.
 	var allocations []Allocation
 	for _, ip := range loadbalancer.Listed(s.Service.Status.LoadBalancer.Ingress) {
 		allocation, ok := s.allocationOf(ip, pools)
-		if !ok && !slices.ContainsFunc(s.Held, func(at claim.Coordinate) bool { return at.Address() == ip }) {
+		onNodes := func() bool {
+			return slices.ContainsFunc(s.Held, claim.Coordinate.IsNode) || loadbalancer.IsOfNodes(s.Service, ip, facts.IsNodeAddress)
+		}
+		if !ok && !s.holdsOf(ip) && onNodes() {
 			allocation, ok = s.nodeAllocation(pools)
 		}
 		if !ok {
@@ -163,7 +166,8 @@ func Forwarded(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.
 
 func notGivenAnyLonger(ip netip.Addr) refusal.Problems {
 	return refusal.One(v1beta1.ReasonNoAddressPool, field.Forbidden(loadbalancer.PortsPath, fmt.Sprintf(
-		"the Service is forwarded at %s, which no AddressPool gives it any longer; change its ports when its status no longer lists that", ip)))
+		"the Service is forwarded at %s, which no AddressPool gives it any longer; change its ports when a pool gives it that again, "+
+			"or when its status lists another address instead: the annotation %s asks for one", ip, v1beta1.AnnotationAddresses)))
 }
 
 // WantsPoint says whether a Service wants a point that it holds: its status lists it, whoever has written that, or a pool

@@ -126,16 +126,17 @@ func TestForwarded(t *testing.T) {
 		keeping
 		problem string
 	}{
-		"nothing":                                {keeping: keeping{svc: asking(moves), held: []string{one4}}},
-		"a whole address has all ports":          {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("192.0.2.1")), held: []string{one4}, want: []string{"a " + one4}}},
-		"a port more of an address":              {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}},
-		"a port more of the nodes":               {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("10.0.0.1", "10.0.0.2")), held: []string{node80}, want: []string{"nodes " + node80 + " " + node443}}},
-		"of an address and of the nodes":         {keeping: keeping{svc: asking(moves, servedAt("198.51.100.1", "10.0.0.1")), held: []string{shared443, node443}, want: []string{"s " + shared80, "nodes " + node80}}},
-		"a port that another has":                {keeping: keeping{svc: asking(moves, onPorts(90), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s addr.198-51-100-1.tcp.90"}}, problem: "PortConflict"},
-		"a port that the nodes reserve":          {keeping: keeping{svc: asking(moves, onPorts(22), servedAt("10.0.0.1")), held: []string{node80}, want: []string{"nodes node.tcp.22"}}, problem: "PortReserved"},
-		"any port of what no pool gives":         {keeping: keeping{svc: asking(moves, servedAt("203.0.113.1")), held: []string{nowhere}}, problem: "NoAddressPool"},
-		"a port more, while it is being deleted": {keeping: keeping{svc: asking(moves, leaving, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}, problem: "BeingDeleted"},
-		"what it has, while it is being deleted": {keeping: keeping{svc: asking(moves, leaving, servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80}}},
+		"nothing":                                         {keeping: keeping{svc: asking(moves), held: []string{one4}}},
+		"a whole address has all ports":                   {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("192.0.2.1")), held: []string{one4}, want: []string{"a " + one4}}},
+		"a port more of an address":                       {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}},
+		"a port more of the nodes":                        {keeping: keeping{svc: asking(moves, onPorts(80, 443), servedAt("10.0.0.1", "10.0.0.2")), held: []string{node80}, want: []string{"nodes " + node80 + " " + node443}}},
+		"of an address and of the nodes":                  {keeping: keeping{svc: asking(moves, servedAt("198.51.100.1", "10.0.0.1")), held: []string{shared443, node443}, want: []string{"s " + shared80, "nodes " + node80}}},
+		"a port that another has":                         {keeping: keeping{svc: asking(moves, onPorts(90), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s addr.198-51-100-1.tcp.90"}}, problem: "PortConflict"},
+		"a port that the nodes reserve":                   {keeping: keeping{svc: asking(moves, onPorts(22), servedAt("10.0.0.1")), held: []string{node80}, want: []string{"nodes node.tcp.22"}}, problem: "PortReserved"},
+		"any port of what no pool gives":                  {keeping: keeping{svc: asking(moves, servedAt("203.0.113.1")), held: []string{nowhere}}, problem: "NoAddressPool"},
+		"any port of what it does not hold, beside nodes": {keeping: keeping{svc: asking(moves, servedAt("203.0.113.1"))}, problem: "NoAddressPool"},
+		"a port more, while it is being deleted":          {keeping: keeping{svc: asking(moves, leaving, onPorts(80, 443), servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80 + " " + shared443}}, problem: "BeingDeleted"},
+		"what it has, while it is being deleted":          {keeping: keeping{svc: asking(moves, leaving, servedAt("198.51.100.1")), held: []string{shared80}, want: []string{"s " + shared80}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := keepers().taken("x", points(t, "addr.198-51-100-1.tcp.90")...), subjectOf(t, tc.svc, points(t, tc.held...)...)

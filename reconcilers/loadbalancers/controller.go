@@ -124,9 +124,10 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		return nil, err
 	}
 	o := &outcome{subject: s, problems: problems}
-	if err := r.enter(ctx, o); err != nil || o.stays() {
+	if err := r.enter(ctx, o); err != nil || o.entering.All() {
 		return o, err
 	}
+	o.entering.Leave(s)
 	if o.foreign = isForeign(svc, s.Held); o.foreign && len(problems) == 0 {
 		problems = adopt(s)
 		o.problems = problems
@@ -146,6 +147,9 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 	}
 	if len(o.problems) == 0 {
 		o.awaitsFamily, err = kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.AwaitsFamily(f, s, o.allocations) })
+		if len(o.entering.Stays) > 0 {
+			o.ingress, o.problems = append(o.ingress, o.besideIngress()...), ungiven(o.entering)
+		}
 		return o, err
 	}
 	if o.foreign {
@@ -157,7 +161,7 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 // retain decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
 // with all its ports, or all that it lists, if any of that is given by no pool and entered when one gives it.
 func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	if len(o.entering.Stays) > 0 {
+	if len(o.entering.Stays)+len(o.entering.Leaves) > 0 {
 		o.ingress = o.stayingIngress()
 		return nil
 	}

@@ -34,7 +34,7 @@ func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err err
 			return err
 		}
 	}
-	if o.stays() {
+	if o.entering.All() {
 		o.ingress, o.problems = o.stayingIngress(), append(o.problems, ungiven(o.entering)...)
 	}
 	return nil
@@ -71,14 +71,23 @@ func takenFrom(s *allocator.Subject, a allocator.Allocation, by *v1beta1.EdgeCla
 	return taken
 }
 
-// stays says whether the status of a Service is left as it is, as no pool gives all that it lists, and it asks for nothing else.
-func (o *outcome) stays() bool { return len(o.entering.Stays) > 0 && !o.entering.Leaves }
-
 // stayingIngress is what stays of the status of a Service that no pool gives all of it: what nobody else has.
 func (o *outcome) stayingIngress() []corev1.LoadBalancerIngress {
+	return o.ingressOnly(func(ip netip.Addr) bool {
+		return !slices.ContainsFunc(o.entering.Lost, func(t allocator.Taken) bool { return t.Address == ip })
+	})
+}
+
+// besideIngress is what stays of it beside what the Service has in the place of the addresses that it leaves.
+func (o *outcome) besideIngress() []corev1.LoadBalancerIngress {
+	return o.ingressOnly(func(ip netip.Addr) bool { return slices.Contains(o.entering.Stays, ip) })
+}
+
+// ingressOnly is what the status of a Service says of some of its addresses.
+func (o *outcome) ingressOnly(stays func(netip.Addr) bool) []corev1.LoadBalancerIngress {
 	return slices.DeleteFunc(slices.Clone(o.subject.Service.Status.LoadBalancer.Ingress), func(i corev1.LoadBalancerIngress) bool {
 		ip, err := netip.ParseAddr(i.IP)
-		return err == nil && slices.ContainsFunc(o.entering.Lost, func(t allocator.Taken) bool { return t.Address == ip.Unmap() })
+		return err != nil || !stays(ip.Unmap())
 	})
 }
 

@@ -94,7 +94,7 @@ func TestEntering(t *testing.T) {
 			told: "Warning InvalidRequest"},
 		"what no pool gives": {served: "198.51.100.7", want: "198.51.100.7", told: ungiven},
 		"what no pool gives, as it asks for another": {served: "198.51.100.7", change: asksFor("192.0.2.3"), want: "192.0.2.3",
-			ledger: "addr.192-0-2-3 Service shop/web"},
+			ledger: "addr.192-0-2-3 Service shop/web", told: "Warning AddressLost no AddressPool gives 198.51.100.7 to this Service any longer; now it has 192.0.2.3", lost: 1},
 		"what no pool gives, as it asks for another that it can't have": {served: "198.51.100.7", change: asksFor("198.51.100.1"), want: "198.51.100.7",
 			told: `Warning AddressNotInPool metadata.annotations[` + v1beta1.AnnotationAddresses + `]: Invalid value: "198.51.100.1": is in no AddressPool`},
 		"what another has claimed": {served: "192.0.2.7", stored: []client.Object{other, theirs}, seen: []client.Object{other, theirs}, want: "192.0.2.0",
@@ -145,5 +145,43 @@ func TestOneFamilyStays(t *testing.T) {
 	if len(told) != 2 || !strings.Contains(told[0], "192.0.2.7 is held by Service shop/other; now it has 2001:db8::7") ||
 		!strings.Contains(told[1], "no AddressPool gives it 2001:db8::7") {
 		t.Errorf("it is told %q", told)
+	}
+}
+
+// TestOneFamilyLeaves has a Service list two addresses that no pool gives, and ask for another one in the place of one of them: the other stays.
+func TestOneFamilyLeaves(t *testing.T) {
+	svc := balancerAt("198.51.100.7")
+	asksFor("192.0.2.3")(svc)
+	svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, corev1.IPv6Protocol)
+	svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "2001:db8::7"})
+	r := balancers(t, copies(svc), copies(svc, accesstest.PoolOf("six", "2001:db8:1::/64")))
+	told := lookAt(t, r, svc)
+	mustBeServedAt(t, r, svc, "192.0.2.3, 2001:db8::7")
+	if ledger := ledgerOf(t, r); ledger != "addr.192-0-2-3 Service shop/web" {
+		t.Errorf("the ledger has %s", ledger)
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "no AddressPool gives 198.51.100.7 to this Service any longer; now it has 192.0.2.3, 2001:db8::7") ||
+		!strings.Contains(told[1], "no AddressPool gives it 2001:db8::7") {
+		t.Errorf("it is told %q", told)
+	}
+}
+
+// TestEnteringGoesOn has an error end the look at a Service when it had claimed one of the two ports that it lists: the next look claims the
+// other one, though its namespace has as much of the pool as one gets.
+func TestEnteringGoesOn(t *testing.T) {
+	for name, tc := range sharedPorts(sharedAddress) {
+		t.Run(name, func(t *testing.T) {
+			svc := balancerAt(sharedAddress.String())
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
+			svc.Status.LoadBalancer.Ingress[0].Ports = append(svc.Status.LoadBalancer.Ingress[0].Ports, corev1.PortStatus{Protocol: corev1.ProtocolTCP, Port: 443})
+			tc.seen[0].(*v1beta1.AddressPool).Spec.MaxPerNamespace = 1
+			held := claim.New(tc.port(80), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
+			r := balancers(t, copies(svc, held), copies(append(tc.seen, svc, held)...))
+			told := lookAt(t, r, svc)
+			mustBeServedAt(t, r, svc, sharedAddress.String())
+			if ledger := ledgerOf(t, r); !strings.Contains(ledger, tc.port(443).Name()+" Service shop/web") || len(told) > 0 {
+				t.Errorf("the ledger has %s, and it is told %q", ledger, told)
+			}
+		})
 	}
 }

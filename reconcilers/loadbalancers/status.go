@@ -130,11 +130,13 @@ func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
 	return slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
 }
 
-// lost are the addresses that a Service is about to lose because no pool gives them to it any longer.
+// lost are the addresses that a Service is about to lose because no pool gives them to it any longer: of those that it holds, and of those
+// that it has by its status alone.
 func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
 	remaining := loadbalancer.Listed(o.ingress)
 	gone := slices.DeleteFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
-		return !holdsAddress(o.subject.Held, ip) || slices.Contains(remaining, ip)
+		has := holdsAddress(o.subject.Held, ip) || slices.Contains(o.entering.Stays, ip) || slices.Contains(o.entering.Leaves, ip)
+		return !has || slices.Contains(remaining, ip)
 	})
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr {
 		return slices.DeleteFunc(gone, func(ip netip.Addr) bool { return allocator.Gives(f, svc, ip) })
