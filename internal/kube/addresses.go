@@ -54,9 +54,10 @@ type lapse struct {
 	until time.Time
 }
 
-// newAddresses makes Addresses that follow a cache.
-func newAddresses(ctx context.Context, c cache.Cache) (*Addresses, error) {
+// newAddresses makes Addresses that follow a cache. isOurs says whether a Service is Portcullis' to serve.
+func newAddresses(ctx context.Context, c cache.Cache, isOurs func(*corev1.Service) bool) (*Addresses, error) {
 	a := emptyAddresses(clock.RealClock{})
+	a.listed.isOurs = isOurs
 	registration, err := followPoints(ctx, c, a.set)
 	if err != nil {
 		return nil, err
@@ -230,7 +231,8 @@ func (a *Addresses) enter(at claim.Coordinate, claimed bool) []func(netip.Addr) 
 }
 
 // mark enters whether a point is taken, where that is looked up. An address that is listed without any claim is taken as a whole: how
-// much of it whoever lists it had, its claims will tell.
+// much of it whoever lists it had, its claims will tell. What is assumed of it tells, too: the cache may show a status before the claims
+// that were made for it.
 func (a *Addresses) mark(at claim.Coordinate) {
 	ip := at.Address()
 	claimed, listed, whole := a.claimed[ip], a.listed.at[ip] > 0, claim.Address(ip)
@@ -240,7 +242,7 @@ func (a *Addresses) mark(at claim.Coordinate) {
 	}
 	put(&a.held, ip, len(claimed) > 0)
 	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0 || listed)
-	put(&a.whole, ip, taken(whole) || listed && len(claimed) == 0)
+	put(&a.whole, ip, taken(whole) || listed && len(claimed) == 0 && a.assumedAt[ip] == 0)
 	if at.Port() == 0 {
 		return
 	}

@@ -45,7 +45,7 @@ func portAt(ip string, port stream.PortKey) claim.Coordinate {
 
 func TestAddressesFollowTheClaims(t *testing.T) {
 	informers := &informertest.FakeInformers{Scheme: scheme(t)}
-	a, err := newAddresses(t.Context(), cached{FakeInformers: informers})
+	a, err := newAddresses(t.Context(), cached{FakeInformers: informers}, (&LoadBalancers{}).IsOurs)
 	if err != nil {
 		t.Fatal(err)
 	}

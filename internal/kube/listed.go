@@ -189,8 +189,10 @@ func (f *Facts) IsNodeAddress(ip netip.Addr) bool {
 // an address, it is not free all the same.
 type listings struct {
 	registration toolscache.ResourceEventHandlerRegistration
-	at           map[netip.Addr]int
-	ports        map[claim.Coordinate]int
+	// isOurs says whether a Service is Portcullis' to serve. What others list is no concern of its pools.
+	isOurs func(*corev1.Service) bool
+	at     map[netip.Addr]int
+	ports  map[claim.Coordinate]int
 }
 
 // followListings has a cache tell Addresses what the status of Services lists.
@@ -236,7 +238,7 @@ func servesAlike(before, now any) bool {
 // which no pool has.
 func (a *Addresses) pointsListed(obj any) (points []claim.Coordinate) {
 	svc, ok := objectOf(obj).(*corev1.Service)
-	if !ok {
+	if !ok || !a.listed.isOurs(svc) {
 		return nil
 	}
 	alone, _ := listedBy(svc)

@@ -49,7 +49,8 @@ func nodeAt(ip string) *corev1.Node {
 // TestAddressesFollowStatuses has Services be served where nobody has a claim.
 func TestAddressesFollowStatuses(t *testing.T) {
 	informers := &informertest.FakeInformers{Scheme: scheme(t)}
-	a, err := newAddresses(t.Context(), cached{FakeInformers: informers})
+	options := &LoadBalancers{}
+	a, err := newAddresses(t.Context(), cached{FakeInformers: informers}, options.IsOurs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +108,25 @@ func TestAddressesFollowStatuses(t *testing.T) {
 	claimed.Delete(addressClaim(portAt(one, tcp80)))
 	free(one, one, one)
 	a.list(nil, "something else")
+
+	t.Log("nor does what has no class, unless it is ours by default")
+	unclassed := served("unclassed", one, 80)
+	unclassed.Spec.LoadBalancerClass = nil
+	events.Add(unclassed)
+	free(one, one, one)
+	options.Options.ByDefault = true
+	events.Delete(unclassed)
+	events.Add(unclassed)
+	free(two, two, two)
+	events.Delete(unclassed)
+
+	t.Log("what is listed before the cache shows its claims is known by what was assumed")
+	a.Assume(portAt(one, tcp80))
+	events.Add(served("web", one, 80))
+	free(two, two, one)
+	a.Forget(portAt(one, tcp80))
+	free(two, two, two)
+	events.Delete(served("web", one, 80))
 	if len(a.listed.at)+len(a.listed.ports) > 0 {
 		t.Errorf("left are %v and %v", a.listed.at, a.listed.ports)
 	}
@@ -203,6 +223,7 @@ func TestListedKeys(t *testing.T) {
 		t.Errorf("the keys are %v, want %v", keys, want)
 	}
 	a := emptyAddresses(clock.RealClock{})
+	a.listed.isOurs = func(*corev1.Service) bool { return true }
 	a.list(nil, svc)
 	if len(a.listed.at) != 1 || len(a.listed.ports) != 2 {
 		t.Errorf("listed are %v and %v", a.listed.at, a.listed.ports)

@@ -49,7 +49,8 @@ const tenantReads = 8
 // NewView makes a view of a cache, and begins to fill it. What the cache leaves out is read live.
 func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View, error) {
 	occupancy, occupancyErr := NewOccupancy(ctx, cached)
-	addresses, addressesErr := newAddresses(ctx, cached)
+	balancers := &LoadBalancers{}
+	addresses, addressesErr := newAddresses(ctx, cached, balancers.IsOurs)
 	pools, poolsErr := newBook(ctx, cached, &v1beta1.AddressPool{}, addresspool.NewBook)
 	written, writtenErr := writtenTo(ctx, cached)
 	kept, warm, fillErr := fill(ctx, cached)
@@ -64,6 +65,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	claims.hosts = &Hosts{
 		objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies, Entering: NewKeyMutex[string](),
 	}
+	balancers.objects, balancers.pools, balancers.addresses, balancers.claims = o, pools, addresses, claims
 	return &View{
 		objects: o, Occupancy: occupancy, Addresses: addresses,
 		Claims:        claims,
@@ -73,7 +75,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 		Consents:      newConsents(cached),
 		Ingresses:     ingresses,
 		Hosts:         claims.hosts,
-		LoadBalancers: &LoadBalancers{objects: o, pools: pools, addresses: addresses, claims: claims},
+		LoadBalancers: balancers,
 		ExternalIPs:   &ExternalIPs{objects: o},
 		Pods:          &Pods{objects: o},
 		grants:        newGrantLooks(), warm: warm,

@@ -54,6 +54,7 @@ func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyM
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.waitingForClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&corev1.Service{}, r.onListing()).
 		Watches(&corev1.Node{}, r.onNode()).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfSlice)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.loadBalancersIn),

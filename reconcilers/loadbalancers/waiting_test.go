@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 
@@ -61,6 +62,36 @@ func TestWaitsForClasses(t *testing.T) {
 	}
 	if got := r.waitingForClass(t.Context(), onNodes); !slices.Equal(got, []reconcile.Request{{NamespacedName: web}}) {
 		t.Errorf("a class on the nodes wakes %v", got)
+	}
+}
+
+// TestWaitsForListings has a Service be no longer where it was: who waits is told, unless a claim that goes tells them.
+func TestWaitsForListings(t *testing.T) {
+	const at = "192.0.2.7"
+	others := balancerAt(at)
+	others.Spec.LoadBalancerClass = new("example.com/other")
+	beside := balancerAt(at)
+	beside.Status.LoadBalancer.Ingress = append(beside.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "2001:db8::1"})
+	onNodes := claim.New(claim.NodePort("TCP", 80), claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "w"})
+	for name, tc := range map[string]struct {
+		before, now client.Object
+		ledger      []client.Object
+		want        bool
+	}{
+		"it is gone":                        {before: balancerAt(at), want: true},
+		"it is elsewhere":                   {before: balancerAt(at), now: balancerAt("192.0.2.3"), want: true},
+		"it has another's class":            {before: balancerAt(at), now: others, want: true},
+		"it has one of two":                 {before: beside, now: balancerAt(at), want: true},
+		"it has one more":                   {before: balancerAt(at), now: beside},
+		"it stays":                          {before: balancerAt(at), now: balancerAt(at)},
+		"it was another's":                  {before: others},
+		"it is gone, and had a claim":       {before: balancerAt(at), ledger: []client.Object{onAddress(at)}},
+		"it is gone, and had a nodes' port": {before: balancerAt(at), ledger: []client.Object{onNodes}},
+	} {
+		r := balancers(t, nil, tc.ledger)
+		if got := r.listingEnds(t.Context(), tc.before, tc.now); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -108,6 +109,43 @@ func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { lost(q, e.Object) },
 	}
+}
+
+// onListing looks at the Services that wait, when an address is free by no claim that goes: it was a Service's by its status alone.
+func (r *loadBalancerReconciler) onListing() handler.EventHandler {
+	look := func(ctx context.Context, before, now client.Object, q watch.Queue) {
+		if !r.listingEnds(ctx, before, now) {
+			return
+		}
+		for _, key := range r.waiting.wake() {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, settle)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) { look(ctx, e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, nil, q) },
+	}
+}
+
+// listingEnds says whether a Service, which is gone if now is nil, is no longer served at an address of which it holds nothing.
+func (r *loadBalancerReconciler) listingEnds(ctx context.Context, before, now client.Object) bool {
+	was := before.(*corev1.Service)
+	if !r.View.LoadBalancers.IsOurs(was) {
+		return false
+	}
+	var next []corev1.LoadBalancerIngress
+	if is, there := now.(*corev1.Service); there && r.View.LoadBalancers.IsOurs(is) {
+		next = is.Status.LoadBalancer.Ingress
+	}
+	gone := goneFrom(was.Status.LoadBalancer.Ingress, next)
+	if len(gone) == 0 {
+		return false
+	}
+	held, err := r.View.Claims.Held(ctx, claim.ServiceHolder(was.Namespace, was.Name))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list what a Service holds")
+	}
+	return !loadbalancer.Backs(held, gone)
 }
 
 // onNode looks at the Services that are served by nodes, when a node comes, goes, or takes traffic or no longer does.
