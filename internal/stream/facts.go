@@ -66,6 +66,10 @@ type FrontFacts interface {
 	Held(by claim.Holder) []claim.Coordinate
 	// ClaimedPorts are the claims on ports of an address.
 	ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim
+	// Listing are the Services that are served at an address by their status, and do not hold all that it lists there.
+	Listing(ip netip.Addr) []*corev1.Service
+	// StillLists says whether a Service that Listing has found lists a point now: it may not know yet.
+	StillLists(svc *corev1.Service, at claim.Coordinate) bool
 	// NodePortClaims are the claims on ports of the nodes.
 	NodePortClaims() []*v1beta1.EdgeClaim
 	// ReservedNodePorts are the ports of the nodes that no Service gets.

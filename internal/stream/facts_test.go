@@ -100,6 +100,22 @@ func (f *facts) ClusterDomain() string { return "cluster.local" }
 
 func (f *facts) IsOurs(svc *corev1.Service) bool { return loadbalancer.IsOurs(svc, false) }
 
+func (f *facts) Listing(ip netip.Addr) (listing []*corev1.Service) {
+	for _, svc := range f.services {
+		at := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+		if slices.Contains(at, ip) && !slices.ContainsFunc(slices.Collect(maps.Keys(f.claims)), func(at claim.Coordinate) bool {
+			return claim.HolderOf(f.claims[at]) == claim.ServiceHolder(svc.Namespace, svc.Name)
+		}) {
+			listing = append(listing, svc)
+		}
+	}
+	return answer(f, "Listing", listing)
+}
+
+func (f *facts) StillLists(svc *corev1.Service, _ claim.Coordinate) bool {
+	return answer(f, "StillLists", svc.Labels["moved"] == "")
+}
+
 func (f *facts) Granted(from string, service types.NamespacedName) bool {
 	return answer(f, "Granted", f.grants[from+" -> "+service.String()])
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -195,12 +196,33 @@ func (f *Front) Conflicts(facts FrontFacts, at claim.Coordinate) refusal.Problem
 	return nil
 }
 
-// claimOn finds the claim on a point of the front, or the one that keeps it from Services.
-func (f *Front) claimOn(facts loadbalancer.NodeFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
+// claimOn finds the claim on a point of the front, or the one that keeps it from Services, or that a Service will have.
+func (f *Front) claimOn(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
 	if f.Service != nil && point.IsNode() {
 		return loadbalancer.HeldOnNodes(facts, point)
 	}
-	return facts.Claim(point.Name())
+	listed := f.Listed(facts, point) // before the claim: who makes one meanwhile is found by either
+	return cmp.Or(facts.Claim(point.Name()), listed)
+}
+
+// Listed is the claim that another Service will have on a port of an address, as its status lists that and it does not hold it; nil for none.
+func (f *Front) Listed(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
+	if !point.IsAddress() {
+		return nil
+	}
+	for _, svc := range f.listing(facts, point.Address()) {
+		if loadbalancer.HasPort(svc, point) && facts.StillLists(svc, point) {
+			return loadbalancer.WillHold(svc, point)
+		}
+	}
+	return nil
+}
+
+// listing are the other Services that list an address and do not hold all that they list there, by age.
+func (f *Front) listing(facts FrontFacts, ip netip.Addr) []*corev1.Service {
+	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(facts.Listing(ip)), func(svc *corev1.Service) bool {
+		return claim.ServiceHolder(svc.Namespace, svc.Name) == f.Holder()
+	})), loadbalancer.ByAge)
 }
 
 // Refused tells a stream that its port can't be opened on the front at a point, on which held is a claim, nil for none. reserved
@@ -255,6 +277,11 @@ func (f *Front) Free(facts FrontFacts, protocol v1beta1.Protocol, ports *PortSet
 	var claims []*v1beta1.EdgeClaim
 	for _, ip := range f.Addresses {
 		claims = append(claims, facts.ClaimedPorts(ip)...)
+		for _, svc := range f.listing(facts, ip) {
+			for _, point := range loadbalancer.ExternalPoints(svc, ip) {
+				claims = append(claims, loadbalancer.WillHold(svc, point))
+			}
+		}
 	}
 	if f.Nodes {
 		claims = append(claims, facts.NodePortClaims()...)

@@ -96,6 +96,43 @@ func TestFront(t *testing.T) {
 	}
 }
 
+// TestListedPortsAreNotFree asks for ports of a class at an address that Services list and do not hold.
+func TestListedPortsAreNotFree(t *testing.T) {
+	listing := func(name string, port int32) *corev1.Service {
+		svc := balancer()
+		svc.Name = name
+		svc.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: port}}
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+		return svc
+	}
+	moved := listing("moved", 7001)
+	moved.Labels = map[string]string{"moved": "a moment ago"}
+	class := &v1beta1.StreamIngressClass{}
+	class.Name, class.Status.Addresses = "public", []string{"192.0.2.1"}
+	class.Spec.AddressPool = &v1beta1.ClassAddressPool{Name: "pool", Namespace: "streams"}
+	w := &facts{services: map[string]*corev1.Service{"shop/web": listing("web", 7000), "shop/moved": moved}}
+	front := FrontOf(w, class)
+	var free PortSet
+	free.AddRange(1, 65535)
+	front.Free(w, v1beta1.TCP, &free)
+	for port, says := range map[int32]string{7000: "held by Service shop/web, on 192.0.2.1", 7001: "", 7002: ""} {
+		problems := front.Conflicts(w, tcp(port))
+		if says == "" && len(problems) > 0 || says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Err.Detail, says)) {
+			t.Errorf("%d: %v", port, problems)
+		}
+		if want := port == 7002; free.Has(port) != want {
+			t.Errorf("%d is among those that are free: %v", port, !want)
+		}
+	}
+	if held := front.Listed(w, claim.NodePort("TCP", 7000)); held != nil {
+		t.Errorf("a port of the nodes will be held by %s", held.Spec.HeldBy)
+	}
+	own := &Front{class: class, Service: w.services["shop/web"]}
+	if held := own.Listed(w, claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 7000)); held != nil {
+		t.Errorf("its own port will be held by %s", held.Spec.HeldBy)
+	}
+}
+
 // TestFrontOnTheNodes asks for ports of a proxy on the host network, beside another one and a Service with the nodes' addresses.
 func TestFrontOnTheNodes(t *testing.T) {
 	onNodes := func(port int32) claim.Coordinate { return claim.NodePort("TCP", port) }

@@ -98,8 +98,18 @@ func (b base) claimFrontPort(ctx context.Context, front *stream.Front, port stre
 func (b base) claimFrontPoint(
 	ctx context.Context, front *stream.Front, point claim.Coordinate,
 ) (held *claim.HeldError, err error) {
-	if c, err := b.View.Claim(ctx, point.Name()); err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
+	c, err := b.View.Claim(ctx, point.Name())
+	if err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
 		return nil, nil // that of another class on the nodes does, or they would take it from each other
+	}
+	if c == nil && point.IsAddress() {
+		listed, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return front.Listed(f, point) })
+		switch {
+		case err != nil:
+			return nil, err
+		case listed != nil: // the ledger was lost, and will know of it
+			return &claim.HeldError{At: point, Claim: listed}, nil
+		}
 	}
 	if front.Service != nil && point.IsNode() {
 		c, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return loadbalancer.HeldOnNodes(f, point) })
