@@ -144,8 +144,10 @@ func (c *forClass) heldByOther(ip netip.Addr) *v1beta1.EdgeClaim {
 	if i := slices.IndexFunc(claims, func(held *v1beta1.EdgeClaim) bool { return claim.HolderOf(held) != c.holder() }); i >= 0 {
 		return claims[i]
 	}
-	if len(listing) > 0 {
-		return loadbalancer.WillHold(slices.MinFunc(listing, loadbalancer.ByAge), claim.Address(ip))
+	for _, svc := range slices.SortedFunc(slices.Values(listing), loadbalancer.ByAge) {
+		if c.facts.StillLists(svc, claim.Address(ip)) {
+			return loadbalancer.WillHold(svc, claim.Address(ip))
+		}
 	}
 	return nil
 }

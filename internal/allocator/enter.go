@@ -36,26 +36,6 @@ type Taken struct {
 // IsClaimed says whether who has the address holds it already. Else it is an older Service that lists it, too.
 func (t Taken) IsClaimed() bool { return t.By.ResourceVersion != "" }
 
-// Judge decides for admission as Allocate does, of a Service that is stored or new. One that has addresses by its status alone, which no pool
-// gives it, is judged by what it is to have in the place of those that it leaves; of the others nothing follows, as it is to have no others.
-// Ports of the nodes in their place are left to the reconciler to claim: who holds any is taken to be served there.
-func Judge(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) Decision {
-	if s.Service.Spec.LoadBalancerClass == nil {
-		return Allocate(facts, s, graceLeft)
-	}
-	e := Enter(facts, s)
-	if e.All() {
-		return Decision{}
-	}
-	rest := *s
-	e.Leave(&rest)
-	d := Allocate(facts, &rest, graceLeft)
-	if len(e.Leaves) > 0 {
-		d.Allocations = slices.DeleteFunc(d.Allocations, func(allocation Allocation) bool { return !allocation.Address.IsValid() })
-	}
-	return d
-}
-
 // All says whether all that the Service lists is to stay listed: no pool gives some of it, and it asks for nothing in the place of that.
 func (e Entering) All() bool { return len(e.Stays) > 0 && len(e.Leaves) == 0 }
 
@@ -95,6 +75,26 @@ func Enter(facts Facts, s *Subject) (e Entering) {
 	return e
 }
 
+// Judge decides for admission as Allocate does, of a Service that is stored or new. One that has addresses by its status alone, and no pool
+// gives it any of them, is judged by what it is to have in the place of those that it leaves; it is to have nothing beside those that stay.
+// Ports of the nodes in their place are left to the reconciler to claim: who holds any is taken to be served there.
+func Judge(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) Decision {
+	if s.Service.Spec.LoadBalancerClass == nil {
+		return Allocate(facts, s, graceLeft)
+	}
+	e := Enter(facts, s)
+	if e.All() {
+		return Decision{}
+	}
+	rest := *s
+	e.Leave(&rest)
+	d := Allocate(facts, &rest, graceLeft)
+	if len(e.Leaves) > 0 {
+		d.Allocations = slices.DeleteFunc(d.Allocations, func(allocation Allocation) bool { return !allocation.Address.IsValid() })
+	}
+	return d
+}
+
 // enter says what becomes of an address. Where the Service has begun to enter it, and no pool gives it by now, it goes as one that is held.
 func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
 	allocation, given := a.listedAllocation(ip)
@@ -121,7 +121,8 @@ func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
 
 // hasListed says whether a Service holds an address that its status lists, all of it or each port that is listed there.
 func (s *Subject) hasListed(ip netip.Addr) bool {
-	return s.holdsOf(ip) && (slices.Contains(s.Held, claim.Address(ip)) || !s.lacksListed(AddressAllocation(nil, ip, v1beta1.SharingPorts, s.Ports)))
+	ports := AddressAllocation(nil, ip, v1beta1.SharingPorts, s.Ports)
+	return s.holdsOf(ip) && (slices.Contains(s.Held, claim.Address(ip)) || !s.lacksListed(ports))
 }
 
 // lacksListed says whether a Service does not hold all ports of an allocation that its status lists.

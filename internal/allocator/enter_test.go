@@ -322,4 +322,8 @@ func TestClassKeepsOffListed(t *testing.T) {
 	if d := ForClass(w, pooled([]string{"192.0.2.1"}), w.graceLeft); len(d.Problems) != 1 || d.Problems[0].Reason != v1beta1.ReasonAddressConflict {
 		t.Errorf("asking for it: %v, %v", allocationTexts(d.Allocations), verdicts(d.Problems))
 	}
+	w.moved = []string{"web"}
+	if d := ForClass(w, pooled([]string{"192.0.2.1"}), w.graceLeft); len(d.Problems) > 0 {
+		t.Errorf("asking for it when the Service has left it: %v", verdicts(d.Problems))
+	}
 }

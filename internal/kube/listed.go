@@ -18,7 +18,7 @@ import (
 )
 
 // indexListed finds the Services of type LoadBalancer that may be ours to serve by the addresses in their status, one of each family. Those
-// with several, which are of nodes, it finds by their ports there: with each address it would have as many keys for each as there are nodes.
+// with several, which are of nodes, it finds by their ports there: by their addresses each would have as many keys as there are nodes.
 const indexListed = "listed"
 
 func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
@@ -69,7 +69,7 @@ func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) ([]*corev1.S
 	if err != nil {
 		return nil, err
 	}
-	return l.without(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
+	return l.lacking(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
 		onNodes := !loadbalancer.HoldsOf(held, ip) && slices.ContainsFunc(held, claim.Coordinate.IsNode)
 		if onNodes {
 			var err error
@@ -100,13 +100,13 @@ func (l *LoadBalancers) ListingOnNodes(ctx context.Context, at claim.Coordinate)
 		seen = append(seen, alone...)
 	}
 	seen = slices.DeleteFunc(seen, func(svc *corev1.Service) bool { return !loadbalancer.HasPort(svc, at) })
-	return l.without(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
+	return l.lacking(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
 		return loadbalancer.HasOnNodes(svc, held, at, func(ip netip.Addr) bool { return nodes[ip] }), nil
 	})
 }
 
-// without are those of some Services that are ours, and without claims that they should have, as lacks says.
-func (l *LoadBalancers) without(
+// lacking are those of some Services that are ours, and do not hold what their status lists, as lacks says.
+func (l *LoadBalancers) lacking(
 	ctx context.Context, seen []*corev1.Service, lacks func(*corev1.Service, []claim.Coordinate) (bool, error),
 ) (listing []*corev1.Service, err error) {
 	for _, svc := range seen {
@@ -144,7 +144,8 @@ func (l *LoadBalancers) seenListing(ctx context.Context, key string) (seen []*co
 	return seen, err
 }
 
-// holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to claim its ports one by one does not, before it has the last.
+// holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to claim
+// its ports one by one does not, before it has the last.
 func holdsListed(svc *corev1.Service, held []claim.Coordinate, ip netip.Addr) bool {
 	if slices.Contains(held, claim.Address(ip)) {
 		return true
@@ -175,9 +176,8 @@ func (f *Facts) StillLists(svc *corev1.Service, at claim.Coordinate) bool {
 	if at.IsAddress() {
 		return slices.Contains(listed, at.Address())
 	}
-	return loadbalancer.HasPort(now, at) && slices.ContainsFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
-		return slices.Contains(listed, ip)
-	})
+	seen := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
+	return loadbalancer.HasPort(now, at) && slices.ContainsFunc(seen, func(ip netip.Addr) bool { return slices.Contains(listed, ip) })
 }
 
 // IsNodeAddress says whether a node that takes traffic has an address.

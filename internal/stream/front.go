@@ -205,7 +205,7 @@ func (f *Front) claimOn(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeC
 	return cmp.Or(facts.Claim(point.Name()), listed)
 }
 
-// Listed is the claim that another Service will have on a port of an address, as its status lists that and it does not hold it; nil for none.
+// Listed is the claim that another Service will have on a port of an address, which its status lists and it does not hold; nil for none.
 func (f *Front) Listed(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
 	if !point.IsAddress() {
 		return nil
