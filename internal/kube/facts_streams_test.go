@@ -104,6 +104,10 @@ func (r *edgeReader) Listing(context.Context, netip.Addr) ([]*corev1.Service, er
 	return replyTo(r, "Listing", []*corev1.Service{served("x", "192.0.2.1", 80)})
 }
 
+func (r *edgeReader) ListingOnNodes(context.Context, claim.Coordinate) ([]*corev1.Service, error) {
+	return replyTo(r, "ListingOnNodes", []*corev1.Service{served("x", "192.0.2.1", 80)})
+}
+
 // ServiceNow is what StillLists asks.
 func (r *edgeReader) ServiceNow(context.Context, types.NamespacedName) (*corev1.Service, error) {
 	return replyTo[*corev1.Service](r, "StillLists", nil)
@@ -279,7 +283,7 @@ func TestNoRuleOfStreamsDecidesWithoutAnAnswer(t *testing.T) {
 			after.Spec.UpstreamNamespaces = v1beta1.UpstreamSame
 			return stream.ClassConsent(f, r.class, after, []v1beta1.StreamIngress{*change(abroad)})
 		}, nil},
-		"FrontOf, Conflicts": {[]string{"Service", "Held", "Listing", "StillLists", "Claim", "ClassesOnNodes"}, func(r *edgeReader, f *Facts) any {
+		"FrontOf, Conflicts": {[]string{"Service", "Held", "Listing", "ListingOnNodes", "StillLists", "Claim", "ClassesOnNodes"}, func(r *edgeReader, f *Facts) any {
 			return stream.FrontOf(f, r.class).Conflicts(f, claim.Stream("public", v1beta1.TCP, 80))
 		}, nil},
 		"FrontOf, Free": {[]string{"Service", "Held", "Listing", "ClaimedPorts", "NodePortClaims", "ClassesOnNodes"}, func(r *edgeReader, f *Facts) any {

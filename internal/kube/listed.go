@@ -144,8 +144,8 @@ func (l *LoadBalancers) seenListing(ctx context.Context, key string) (seen []*co
 	return seen, err
 }
 
-// holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to claim
-// its ports one by one does not, before it has the last.
+// holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to
+// claim its ports one by one does not, before it has the last.
 func holdsListed(svc *corev1.Service, held []claim.Coordinate, ip netip.Addr) bool {
 	if slices.Contains(held, claim.Address(ip)) {
 		return true

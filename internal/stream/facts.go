@@ -68,7 +68,9 @@ type FrontFacts interface {
 	ClaimedPorts(ip netip.Addr) []*v1beta1.EdgeClaim
 	// Listing are the Services that are served at an address by their status, and do not hold all that it lists there.
 	Listing(ip netip.Addr) []*corev1.Service
-	// StillLists says whether a Service that Listing has found lists a point now: it may not know yet.
+	// ListingOnNodes are the Services that have a port of the nodes by their status, and do not hold it.
+	ListingOnNodes(at claim.Coordinate) []*corev1.Service
+	// StillLists says whether a Service that Listing or ListingOnNodes have found lists a point now: either may not know yet.
 	StillLists(svc *corev1.Service, at claim.Coordinate) bool
 	// NodePortClaims are the claims on ports of the nodes.
 	NodePortClaims() []*v1beta1.EdgeClaim

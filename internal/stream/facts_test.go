@@ -112,6 +112,15 @@ func (f *facts) Listing(ip netip.Addr) (listing []*corev1.Service) {
 	return answer(f, "Listing", listing)
 }
 
+func (f *facts) ListingOnNodes(at claim.Coordinate) (listing []*corev1.Service) {
+	for _, svc := range f.services {
+		if len(svc.Status.LoadBalancer.Ingress) > 1 && loadbalancer.HasPort(svc, at) {
+			listing = append(listing, svc)
+		}
+	}
+	return answer(f, "ListingOnNodes", listing)
+}
+
 func (f *facts) StillLists(svc *corev1.Service, _ claim.Coordinate) bool {
 	return answer(f, "StillLists", svc.Labels["moved"] == "")
 }

@@ -198,19 +198,30 @@ func (f *Front) Conflicts(facts FrontFacts, at claim.Coordinate) refusal.Problem
 
 // claimOn finds the claim on a point of the front, or the one that keeps it from Services, or that a Service will have.
 func (f *Front) claimOn(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
-	if f.Service != nil && point.IsNode() {
-		return loadbalancer.HeldOnNodes(facts, point)
+	if point.IsNode() { // what most have; who lists one is looked for at each node
+		held := facts.Claim(point.Name())
+		if f.Service != nil {
+			held = loadbalancer.HeldOnNodes(facts, point)
+		}
+		if held != nil {
+			return held
+		}
+		return f.Listed(facts, point)
 	}
 	listed := f.Listed(facts, point) // before the claim: who makes one meanwhile is found by either
 	return cmp.Or(facts.Claim(point.Name()), listed)
 }
 
-// Listed is the claim that another Service will have on a port of an address, which its status lists and it does not hold; nil for none.
+// Listed is the claim that another Service will have on a point, which its status lists and it does not hold; nil for none.
 func (f *Front) Listed(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeClaim {
-	if !point.IsAddress() {
-		return nil
+	var listing []*corev1.Service
+	switch {
+	case point.IsNode():
+		listing = f.others(facts.ListingOnNodes(point))
+	case point.IsAddress():
+		listing = f.others(facts.Listing(point.Address()))
 	}
-	for _, svc := range f.listing(facts, point.Address()) {
+	for _, svc := range listing {
 		if loadbalancer.HasPort(svc, point) && facts.StillLists(svc, point) {
 			return loadbalancer.WillHold(svc, point)
 		}
@@ -218,9 +229,9 @@ func (f *Front) Listed(facts FrontFacts, point claim.Coordinate) *v1beta1.EdgeCl
 	return nil
 }
 
-// listing are the other Services that list an address and do not hold all that they list there, by age.
-func (f *Front) listing(facts FrontFacts, ip netip.Addr) []*corev1.Service {
-	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(facts.Listing(ip)), func(svc *corev1.Service) bool {
+// others are those of some Services that are not the front, by age.
+func (f *Front) others(services []*corev1.Service) []*corev1.Service {
+	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool {
 		return claim.ServiceHolder(svc.Namespace, svc.Name) == f.Holder()
 	})), loadbalancer.ByAge)
 }
@@ -277,7 +288,7 @@ func (f *Front) Free(facts FrontFacts, protocol v1beta1.Protocol, ports *PortSet
 	var claims []*v1beta1.EdgeClaim
 	for _, ip := range f.Addresses {
 		claims = append(claims, facts.ClaimedPorts(ip)...)
-		for _, svc := range f.listing(facts, ip) {
+		for _, svc := range f.others(facts.Listing(ip)) {
 			for _, point := range loadbalancer.ExternalPoints(svc, ip) {
 				claims = append(claims, loadbalancer.WillHold(svc, point))
 			}

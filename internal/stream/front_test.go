@@ -127,6 +127,14 @@ func TestListedPortsAreNotFree(t *testing.T) {
 	if held := front.Listed(w, claim.NodePort("TCP", 7000)); held != nil {
 		t.Errorf("a port of the nodes will be held by %s", held.Spec.HeldBy)
 	}
+	w.services["shop/web"].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}}
+	onNodes := &Front{class: class, Nodes: true}
+	for port, want := range map[int32]int{7000: 1, 7002: 0} {
+		if problems := onNodes.Conflicts(w, tcp(port)); len(problems) != want {
+			t.Errorf("%d on the nodes: %v", port, problems)
+		}
+	}
+	w.services["shop/web"].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	own := &Front{class: class, Service: w.services["shop/web"]}
 	if held := own.Listed(w, claim.AddressPort(netip.MustParseAddr("192.0.2.1"), "TCP", 7000)); held != nil {
 		t.Errorf("its own port will be held by %s", held.Spec.HeldBy)

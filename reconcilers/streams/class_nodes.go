@@ -102,7 +102,7 @@ func (b base) claimFrontPoint(
 	if err == nil && c != nil && front.IsOwn(c) && claim.HolderOf(c).IsClass() {
 		return nil, nil // that of another class on the nodes does, or they would take it from each other
 	}
-	if c == nil && point.IsAddress() {
+	if c == nil {
 		listed, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.EdgeClaim { return front.Listed(f, point) })
 		switch {
 		case err != nil:
