@@ -30,7 +30,7 @@ func sizes() []int {
 }
 
 // asking is the context of a request.
-func asking(b *testing.B, operation admissionv1.Operation) context.Context {
+func asking(b testing.TB, operation admissionv1.Operation) context.Context {
 	b.Helper()
 	return admission.NewContextWithRequest(b.Context(), admission.Request{
 		AdmissionRequest: admissionv1.AdmissionRequest{Operation: operation, Options: optionsOf(operation)},

@@ -40,7 +40,7 @@ const (
 )
 
 // newWorld makes a world of objects and claims.
-func newWorld(b *testing.B, objects []client.Object, claims []*v1beta1.EdgeClaim) *world {
+func newWorld(b testing.TB, objects []client.Object, claims []*v1beta1.EdgeClaim) *world {
 	b.Helper()
 	for _, c := range claims {
 		objects = append(objects, c)
