@@ -41,12 +41,16 @@ type loadBalancerReconciler struct {
 	services *kube.KeyMutex[types.NamespacedName]
 	// waiting are the Services that have not all they ask for.
 	waiting *waiting
+	// looked are the looks past the cache that need not be taken again.
+	looked *looked
 	// choosing: of addresses that any will do, one is chosen at a time.
 	choosing sync.Mutex
 }
 
 func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
-	r := &loadBalancerReconciler{Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting()}
+	r := &loadBalancerReconciler{
+		Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting(), looked: newLooked(),
+	}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
 		For(&corev1.Service{}, builder.WithPredicates(r.loadBalancerChanged())).
@@ -219,11 +223,14 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 	}
 	held = loadbalancer.Own(held)
 	// The cache of claims may lag behind that of Services: nothing may move for that.
-	if !loadbalancer.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) {
-		if held, err = r.View.Claims.HeldLive(ctx, holder); err != nil {
+	if !loadbalancer.Backs(held, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)) && !r.looked.agreed(svc, held) {
+		live, err := r.View.Claims.HeldLive(ctx, holder)
+		if err != nil {
 			return nil, nil, err
 		}
-		held = loadbalancer.Own(held)
+		live = loadbalancer.Own(live)
+		r.looked.set(svc, held, live)
+		held = live
 	}
 	return &allocator.Subject{Service: svc, Request: request, Held: held}, problems, nil
 }
@@ -262,4 +269,5 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
 	r.reported.Forget(key)
 	r.waiting.remove(key)
+	r.looked.forget(key)
 }

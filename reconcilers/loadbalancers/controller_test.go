@@ -46,9 +46,15 @@ func onAddress(ip string) *v1beta1.EdgeClaim {
 // alsoSeen.
 func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReconciler {
 	t.Helper()
+	return balancersOn(t, accesstest.Cluster(t, stored...).WithReturnManagedFields().Build(), alsoSeen)
+}
+
+// balancersOn is the same on a client of what is stored.
+func balancersOn(t *testing.T, stored client.Client, alsoSeen []client.Object) *loadBalancerReconciler {
+	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	seen := append([]client.Object{namespace, accesstest.PoolOf("pool", "192.0.2.0/28")}, alsoSeen...)
-	b, informers := accesstest.On(t, accesstest.Cluster(t, seen...).WithReturnManagedFields().Build(), accesstest.Cluster(t, stored...).WithReturnManagedFields().Build())
+	b, informers := accesstest.On(t, accesstest.Cluster(t, seen...).WithReturnManagedFields().Build(), stored)
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +67,7 @@ func balancers(t *testing.T, stored, alsoSeen []client.Object) *loadBalancerReco
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
-		waiting: newWaiting(),
+		waiting: newWaiting(), looked: newLooked(),
 	}
 }
 

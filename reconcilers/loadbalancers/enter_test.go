@@ -1,6 +1,7 @@
 package loadbalancers
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -183,5 +185,60 @@ func TestEnteringGoesOn(t *testing.T) {
 				t.Errorf("the ledger has %s, and it is told %q", ledger, told)
 			}
 		})
+	}
+}
+
+// TestStayingAsksOnce has a Service stay where no pool gives it an address: what it holds is asked past the cache once, and whatever others
+// give up is nothing to it.
+func TestStayingAsksOnce(t *testing.T) {
+	svc := balancerAt("198.51.100.7")
+	asked := 0
+	stored := accesstest.Cluster(t, svc.DeepCopy()).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, claims := list.(*v1beta1.EdgeClaimList); claims {
+				asked++
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}).Build()
+	r := balancersOn(t, stored, copies(svc))
+	looks := func(what string, want int) {
+		t.Helper()
+		lookAt(t, r, svc)
+		if asked != want {
+			t.Errorf("%s: it was asked %d times, want %d", what, asked, want)
+		}
+	}
+	looks("at first", 1)
+	looks("again", 1)
+	if woken, all := r.waiting.wake(), r.waiting.wakeAll(); len(woken) > 0 || len(all) != 1 {
+		t.Errorf("what others give up wakes %v, and pools wake %v", woken, all)
+	}
+	r.forget(client.ObjectKeyFromObject(svc))
+	looks("forgotten", 2)
+}
+
+// TestLooked remembers what the API server has said of a Service.
+func TestLooked(t *testing.T) {
+	l, svc, held := newLooked(), balancerAt("198.51.100.7"), []claim.Coordinate{accesstest.AddressAt("192.0.2.7")}
+	svc.ResourceVersion = "1"
+	l.set(svc, nil, nil)
+	if !l.agreed(svc, nil) || l.agreed(svc, held) {
+		t.Error("it is not known, or whatever is held")
+	}
+	for what, change := range map[string]func(*corev1.Service){
+		"changed":  func(s *corev1.Service) { s.ResourceVersion = "2" },
+		"made new": func(s *corev1.Service) { s.UID = "new" },
+		"another":  func(s *corev1.Service) { s.Name = "other" },
+	} {
+		other := svc.DeepCopy()
+		change(other)
+		if l.agreed(other, nil) {
+			t.Errorf("one that is %s is known", what)
+		}
+	}
+	l.set(svc, nil, held)
+	if l.agreed(svc, nil) || l.agreed(svc, held) {
+		t.Error("it is known though the API server has said something else")
 	}
 }

@@ -178,7 +178,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 		state = report.StateRefused
 	}
 	r.reported.RecordState(svc, "", state)
-	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.awaitsFamily)
+	r.waiting.set(client.ObjectKeyFromObject(svc), len(o.problems) > 0 || o.awaitsFamily, o.entering.All())
 	before := r.reported.Record(svc, report.TopicAddress, news)
 	switch {
 	case before == news:

@@ -25,12 +25,12 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	pause("it does not wait", web, 0)
-	w.set(web, true)
+	w.set(web, true, false)
 	pause("it waits", web, 2*settle)
-	w.set(web, true) // it was looked at, and still waits
+	w.set(web, true, false) // it was looked at, and still waits
 	pause("for longer", web, 4*settle)
 	pause("another does not", db, 0)
-	w.set(db, true)
+	w.set(db, true, false)
 	pause("another waits", db, 2*settle)
 	for range 20 {
 		w.pause(web)
@@ -40,7 +40,21 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("those that wait are %v", keys)
 	}
 	pause("there was news", web, 2*settle)
-	w.set(web, false)
+	w.set(db, true, true)
+	pause("another waits for pools only", db, 2*settle)
+	if keys := w.wake(); !slices.Equal(keys, []types.NamespacedName{web}) {
+		t.Errorf("those that wait for others are %v", keys)
+	}
+	pause("there was no news for it", db, 4*settle)
+	if keys := w.wakeAll(); len(keys) != 2 {
+		t.Errorf("all that wait are %v", keys)
+	}
+	pause("there was", db, 2*settle)
+	w.set(db, true, false)
+	if keys := w.wake(); len(keys) != 2 {
+		t.Errorf("those that wait for others by now are %v", keys)
+	}
+	w.set(web, false, false)
 	w.remove(db)
 	pause("it has all", web, 0)
 	if keys := w.wake(); len(keys) > 0 {
@@ -56,7 +70,7 @@ func TestWaitsForClasses(t *testing.T) {
 	onNodes.Spec.Service = nil
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	r := &loadBalancerReconciler{waiting: newWaiting()}
-	r.waiting.set(web, true)
+	r.waiting.set(web, true, false)
 	if got := r.waitingForClass(t.Context(), behind); len(got) > 0 {
 		t.Errorf("a class with a Service wakes %v", got)
 	}

@@ -49,7 +49,7 @@ func concernsAddresses(before, after *corev1.Service) bool {
 
 // allLoadBalancers finds every Service that is ours to serve. Those that wait have waited for this.
 func (r *loadBalancerReconciler) allLoadBalancers(ctx context.Context) []reconcile.Request {
-	r.waiting.wake()
+	r.waiting.wakeAll()
 	return r.requestsIn(ctx, "")
 }
 
@@ -155,7 +155,7 @@ func (r *loadBalancerReconciler) onNode() handler.EventHandler {
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Services that have ports of the nodes")
 		}
-		keys := sets.New(r.waiting.wake()...)
+		keys := sets.New(r.waiting.wakeAll()...)
 		for _, c := range claims {
 			keys.Insert(claim.HolderOf(c).Key())
 		}
