@@ -38,7 +38,7 @@ type Facts interface {
 	ListingOnNodes(at claim.Coordinate) []*corev1.Service
 	// StillLists says whether a Service that Listing or ListingOnNodes have found lists a point now: either may not know yet.
 	StillLists(svc *corev1.Service, at claim.Coordinate) bool
-	// IsNodeAddress says whether a node that takes traffic has an address.
+	// IsNodeAddress says whether a node has an address, also one that takes no traffic now.
 	IsNodeAddress(ip netip.Addr) bool
 	// ReservedNodePorts are the ports of the nodes that no Service gets.
 	ReservedNodePorts() loadbalancer.PortRanges

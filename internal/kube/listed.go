@@ -180,7 +180,7 @@ func (f *Facts) StillLists(svc *corev1.Service, at claim.Coordinate) bool {
 	return loadbalancer.HasPort(now, at) && slices.ContainsFunc(seen, func(ip netip.Addr) bool { return slices.Contains(listed, ip) })
 }
 
-// IsNodeAddress says whether a node that takes traffic has an address.
+// IsNodeAddress says whether a node has an address.
 func (f *Facts) IsNodeAddress(ip netip.Addr) bool {
 	return once(f, func(ctx context.Context) (bool, error) { return f.loadBalancerReader.IsNodeAddress(ctx, ip) })
 }

@@ -141,7 +141,9 @@ func TestListing(t *testing.T) {
 	foreign := servedByOthers("web", ip, 80)
 	several := served("web", ip, 80)
 	several.Status.LoadBalancer.Ingress = append(several.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.3"})
-	onNode := nodeAt(ip)
+	onNode, notReady, excluded := nodeAt(ip), nodeAt(ip), nodeAt(ip)
+	notReady.Status.Conditions = nil
+	excluded.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 	for name, tc := range map[string]struct {
 		seen                  []client.Object
 		now                   *corev1.Service
@@ -159,6 +161,8 @@ func TestListing(t *testing.T) {
 		"one that has another":        {[]client.Object{served("web", ip, 80), theirs(whole("192.0.2.2"))}, served("web", ip, 80), 1, 0, 1},
 
 		"one at a node":                       {[]client.Object{onNode, served("web", ip, 80)}, served("web", ip, 80), 1, 1, 2},
+		"one at a node that is not ready":     {[]client.Object{notReady, served("web", ip, 80)}, served("web", ip, 80), 1, 1, 2},
+		"one at a node that is excluded":      {[]client.Object{excluded, served("web", ip, 80)}, served("web", ip, 80), 1, 1, 2},
 		"one at a node on another port":       {[]client.Object{onNode, served("web", ip, 443)}, served("web", ip, 443), 1, 0, 1},
 		"one that has the port of the node":   {[]client.Object{onNode, served("web", ip, 80), theirs(claim.NodePort("TCP", 80))}, served("web", ip, 80), 0, 0, 0},
 		"one with a port of no node":          {[]client.Object{served("web", ip, 80), theirs(claim.NodePort("TCP", 80))}, served("web", ip, 80), 1, 0, 1},

@@ -140,20 +140,29 @@ func (l *LoadBalancers) NodeAddresses(ctx context.Context, pool *addresspool.Poo
 	return slices.Compact(addresses), nil
 }
 
-// IsNodeAddress says whether a node that takes traffic has an address, of whichever type.
+// IsNodeAddress says whether a node has an address, of whichever type, and whether or not it takes traffic now.
 func (l *LoadBalancers) IsNodeAddress(ctx context.Context, ip netip.Addr) (bool, error) {
+	return l.isAddressOf(ctx, ip, func(*corev1.Node) bool { return true })
+}
+
+// TakesTrafficAt says whether a node that takes traffic has an address, of whichever type.
+func (l *LoadBalancers) TakesTrafficAt(ctx context.Context, ip netip.Addr) (bool, error) {
+	return l.isAddressOf(ctx, ip, TakesTraffic)
+}
+
+func (l *LoadBalancers) isAddressOf(ctx context.Context, ip netip.Addr, counts func(*corev1.Node) bool) (bool, error) {
 	var nodes corev1.NodeList
 	if err := l.objects.Reader.List(ctx, &nodes); err != nil {
 		return false, err
 	}
 	families := []corev1.IPFamily{addresspool.FamilyOf(ip)}
 	return slices.ContainsFunc(nodes.Items, func(node corev1.Node) bool {
-		return TakesTraffic(&node) && (slices.Contains(addressesOf(&node, corev1.NodeInternalIP, families), ip) ||
+		return counts(&node) && (slices.Contains(addressesOf(&node, corev1.NodeInternalIP, families), ip) ||
 			slices.Contains(addressesOf(&node, corev1.NodeExternalIP, families), ip))
 	}), nil
 }
 
-// allNodeAddresses are the addresses of the nodes that take traffic, of whichever type.
+// allNodeAddresses are the addresses of all nodes, of whichever type: who is served at one is so while that takes no traffic, too.
 func (l *LoadBalancers) allNodeAddresses(ctx context.Context) (map[netip.Addr]bool, error) {
 	var nodes corev1.NodeList
 	if err := l.objects.Reader.List(ctx, &nodes); err != nil {
@@ -161,9 +170,6 @@ func (l *LoadBalancers) allNodeAddresses(ctx context.Context) (map[netip.Addr]bo
 	}
 	all := map[netip.Addr]bool{}
 	for i := range nodes.Items {
-		if !TakesTraffic(&nodes.Items[i]) {
-			continue
-		}
 		for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
 			for _, ip := range addressesOf(&nodes.Items[i], kind, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}) {
 				all[ip] = true

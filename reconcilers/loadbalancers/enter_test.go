@@ -69,6 +69,7 @@ func copies(objects ...client.Object) (all []client.Object) {
 func TestEntering(t *testing.T) {
 	limited := accesstest.PoolOf("limited", "203.0.113.0/28")
 	limited.Spec.MaxPerNamespace, limited.Spec.AutoAssign = 1, new(false)
+	nodes := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: v1beta1.AddressPoolSpec{Source: v1beta1.SourceNodeIP}}
 	other := balancerAt("192.0.2.7")
 	other.Name, other.UID, other.CreationTimestamp = "other", "o", metav1.NewTime(accesstest.Noon)
 	theirs := claim.New(accesstest.AddressAt("192.0.2.7"), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
@@ -99,6 +100,8 @@ func TestEntering(t *testing.T) {
 			ledger: "addr.192-0-2-3 Service shop/web", told: "Warning AddressLost no AddressPool gives 198.51.100.7 to this Service any longer; now it has 192.0.2.3", lost: 1},
 		"what no pool gives, as it asks for another that it can't have": {served: "198.51.100.7", change: asksFor("198.51.100.1"), want: "198.51.100.7",
 			told: `Warning AddressNotInPool metadata.annotations[` + v1beta1.AnnotationAddresses + `]: Invalid value: "198.51.100.1": is in no AddressPool`},
+		"a node that is not ready": {served: "198.51.100.129", seen: []client.Object{nodes, nodeAt("a", "198.51.100.129", corev1.ConditionFalse),
+			nodeAt("b", "198.51.100.130", corev1.ConditionTrue)}, want: "198.51.100.130", ledger: "node.tcp.80 Service shop/web"},
 		"what another has claimed": {served: "192.0.2.7", stored: []client.Object{other, theirs}, seen: []client.Object{other, theirs}, want: "192.0.2.0",
 			ledger: "addr.192-0-2-0 Service shop/web, addr.192-0-2-7 Service shop/other", told: "Warning AddressLost 192.0.2.7 is held by Service shop/other", lost: 1},
 		"what another has claimed a moment ago": {served: "192.0.2.7", stored: []client.Object{theirs}, want: "192.0.2.0",

@@ -122,7 +122,7 @@ func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, i
 	if !byNodes || holdsAddress(o.subject.Held, ip) {
 		return false, nil
 	}
-	stays, err := r.View.LoadBalancers.IsNodeAddress(ctx, ip)
+	stays, err := r.View.LoadBalancers.TakesTrafficAt(ctx, ip)
 	return !stays, err
 }
 

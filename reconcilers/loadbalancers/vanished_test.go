@@ -43,6 +43,17 @@ func TestVanishedPoolsTakeNoAddressAway(t *testing.T) {
 	}
 }
 
+// nodeAt is a node in a rack of its own.
+func nodeAt(rack, address string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: rack, Labels: map[string]string{"rack": rack}},
+		Status: corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
+		},
+	}
+}
+
 // TestVanishedPoolsTakeNoNodeAway looks at a Service that was served by the nodes of one pool when only another pool is left:
 // it moves there, unless the pool has vanished with its kind. A node that is lost is lost also then.
 func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
@@ -52,15 +63,6 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 	left := &v1beta1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "left"}, Spec: v1beta1.AddressPoolSpec{
 		Source: v1beta1.SourceNodeIP, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "b"}},
 	}}
-	node := func(rack, address string, ready corev1.ConditionStatus) *corev1.Node {
-		return &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: rack, Labels: map[string]string{"rack": rack}},
-			Status: corev1.NodeStatus{
-				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
-				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
-			},
-		}
-	}
 	for name, tc := range map[string]struct {
 		live  client.Reader
 		ready corev1.ConditionStatus
@@ -72,7 +74,7 @@ func TestVanishedPoolsTakeNoNodeAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := balancers(t, []client.Object{svc.DeepCopy(), held.DeepCopy()}, []client.Object{
-				svc.DeepCopy(), held.DeepCopy(), left, node("a", served, tc.ready), node("b", elsewhere, corev1.ConditionTrue),
+				svc.DeepCopy(), held.DeepCopy(), left, nodeAt("a", served, tc.ready), nodeAt("b", elsewhere, corev1.ConditionTrue),
 			})
 			r.Kinds = kube.NewKinds(tc.live, logr.Discard())
 			reconciler := watch.Guarded(r.View, r.Kinds, reconcile.TypedReconciler[reconcile.Request](r))
