@@ -24,6 +24,8 @@ type ExternalLoss struct {
 	// the other one can't be; see claim.Ledger.Confirm.
 	At      claim.Coordinate
 	Claimed bool
+	// Listed says that the other one has no claim either, but is served there by its status.
+	Listed bool
 }
 
 // SettleExternal says what is to be entered of the Services that name an address, and what is wrong with any. What is claimed stays
@@ -57,7 +59,8 @@ func SettleExternal(
 			case held != nil && !isLeaving(facts, held):
 				lost = append(lost, ExternalLoss{
 					Service: svc, Reason: v1beta1.ReasonAddressConflict, Key: at.String() + " " + held.Spec.HeldBy, At: at, Claimed: claimed,
-					Text: fmt.Sprintf("%s: port %s of %s is %s", path, at.Point(), ip, refusal.Held(held, false, 0)),
+					Listed: planned[at] == nil && held.ResourceVersion == "",
+					Text:   fmt.Sprintf("%s: port %s of %s is %s", path, at.Point(), ip, refusal.Held(held, false, 0)),
 				})
 			}
 		}

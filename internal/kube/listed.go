@@ -207,7 +207,7 @@ func (a *Addresses) followListings(ctx context.Context, c cache.Cache) (toolscac
 // list notes what a Service is served at, in place of what it was served at; either is nil for nothing. Most events of Services are of
 // something else.
 func (a *Addresses) list(before, now any) {
-	if servesAlike(before, now) {
+	if is, there := now.(*corev1.Service); there && ServesAlike(before, is) {
 		return
 	}
 	was, is := a.pointsListed(before), a.pointsListed(now)
@@ -220,11 +220,10 @@ func (a *Addresses) list(before, now any) {
 	a.count(is, 1)
 }
 
-// servesAlike says whether a Service is served as it was.
-func servesAlike(before, now any) bool {
+// ServesAlike says whether a Service is served as it was before, if that was one.
+func ServesAlike(before any, is *corev1.Service) bool {
 	was, had := before.(*corev1.Service)
-	is, has := now.(*corev1.Service)
-	if !had || !has {
+	if !had {
 		return false
 	}
 	sameIP := func(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }

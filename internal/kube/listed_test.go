@@ -234,7 +234,7 @@ func TestListedKeys(t *testing.T) {
 	}
 	same := svc.DeepCopy()
 	same.Labels, same.Status.LoadBalancer.Ingress[0].IPMode = map[string]string{"a": "b"}, nil
-	if !servesAlike(svc, same) {
+	if !ServesAlike(svc, same) {
 		t.Error("a label has it served elsewhere")
 	}
 	for what, change := range map[string]func(*corev1.Service){
@@ -245,7 +245,7 @@ func TestListedKeys(t *testing.T) {
 	} {
 		changed := svc.DeepCopy()
 		change(changed)
-		if servesAlike(svc, changed) {
+		if ServesAlike(svc, changed) {
 			t.Errorf("without %s it is served alike", what)
 		}
 	}

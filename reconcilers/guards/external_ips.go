@@ -85,6 +85,8 @@ func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 		return reconcile.Result{RequeueAfter: gather}, err
 	case confirms:
 		return reconcile.Result{RequeueAfter: confirmEvery}, err
+	case slices.ContainsFunc(lost, func(l allocator.ExternalLoss) bool { return l.Listed }): // no claim that goes tells when it may have that
+		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, err
 	}
 	return reconcile.Result{}, err
 }
@@ -115,7 +117,7 @@ func (r *externalIPReconciler) tell(address types.NamespacedName, lost []allocat
 	}
 }
 
-// onService looks at the addresses that a Service names, or has named.
+// onService looks at the addresses that a Service names, or has named, and, where anybody names them, at those where it was served.
 func (r *externalIPReconciler) onService() handler.EventHandler {
 	look := func(q watch.Queue, services ...client.Object) {
 		for _, svc := range services {
@@ -128,13 +130,36 @@ func (r *externalIPReconciler) onService() handler.EventHandler {
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { look(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
 			if !sameExternalIPs(before, after) {
 				look(q, before, after)
 			}
+			if !kube.ServesAlike(before, after) {
+				r.lookWhereServed(ctx, q, before)
+			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
+			look(q, e.Object)
+			r.lookWhereServed(ctx, q, e.Object.(*corev1.Service))
+		},
+	}
+}
+
+// lookWhereServed looks at the addresses where a Service was served by its status, which may have been without a claim that goes.
+func (r *externalIPReconciler) lookWhereServed(ctx context.Context, q watch.Queue, was *corev1.Service) {
+	if !r.View.LoadBalancers.IsOurs(was) {
+		return
+	}
+	for _, ip := range loadbalancer.Listed(was.Status.LoadBalancer.Ingress) {
+		r.lookIfNamed(ctx, q, ip)
+	}
+}
+
+// lookIfNamed looks at an address if anybody names it.
+func (r *externalIPReconciler) lookIfNamed(ctx context.Context, q watch.Queue, ip netip.Addr) {
+	if naming, err := r.View.ExternalIPs.Naming(ctx, ip); err != nil || len(naming) > 0 {
+		q.AddAfter(watch.ForName(ip.String()), gather)
 	}
 }
 
@@ -148,11 +173,8 @@ func sameExternalIPs(a, b *corev1.Service) bool {
 func (r *externalIPReconciler) onClaim() handler.EventHandler {
 	look := func(ctx context.Context, obj client.Object, q watch.Queue) {
 		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
-		if err != nil || !at.IsAddress() {
-			return
-		}
-		if naming, err := r.View.ExternalIPs.Naming(ctx, at.Address()); err != nil || len(naming) > 0 {
-			q.AddAfter(watch.ForName(at.Address().String()), gather)
+		if err == nil && at.IsAddress() {
+			r.lookIfNamed(ctx, q, at.Address())
 		}
 	}
 	return handler.Funcs{
