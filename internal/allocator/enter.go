@@ -208,12 +208,18 @@ func (a *allocator) isSelf(svc *corev1.Service) bool {
 }
 
 // listedByOther is the claim that another Service will have on a point, as its status lists the address and nobody holds it; nil for none.
-// Of two that list it, the older one will. What no pool gives a Service is all its own, but for the ports of others that list it, too.
+// Of two that list it, the older one will. What no pool gives a Service is all its own, as long as it is alone there: while others list
+// it, too, or hold ports of it, it has only its own ports.
 func (a *allocator) listedByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
+	listing := a.facts.Listing(at.Address())
+	if len(listing) == 0 { // nobody does, but after a loss of the ledger
+		return nil
+	}
 	lists := a.lists(at)
-	others := slices.DeleteFunc(slices.Clone(a.facts.Listing(at.Address())), func(other *corev1.Service) bool {
+	byPorts := lists || len(listing) > 1 || len(a.facts.ClaimedPorts(at.Address())) > 0
+	others := slices.DeleteFunc(slices.Clone(listing), func(other *corev1.Service) bool {
 		hasPort := at.Port() == 0 || loadbalancer.HasPort(other, at)
-		return a.isSelf(other) || !hasPort && (lists || Gives(a.facts, other, at.Address()))
+		return a.isSelf(other) || !hasPort && (byPorts || Gives(a.facts, other, at.Address()))
 	})
 	return a.eldest(others, at, lists)
 }

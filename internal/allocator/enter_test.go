@@ -189,6 +189,10 @@ func TestListedIsNotFree(t *testing.T) {
 		return clusterWith(pool("a", "192.0.2.1,192.0.2.2"), pool("s", "198.51.100.1", sharesPorts), pool("b", "203.0.113.1", forTier("none")), pool("c", "203.0.113.2", sharesPorts, forTier("edge"))).
 			stored(asking(append([]serviceChange{called("other"), madeAt(5)}, changes...)...))
 	}
+	const other80, other443 = "addr.203-0-113-2.tcp.80", "addr.203-0-113-2.tcp.443"
+	ungiven := func() *cluster {
+		return listing(onPorts(8080), servedOn("203.0.113.2"), func(s *corev1.Service) { s.Labels = nil })
+	}
 	isOthers := func(ip, instead string) []verdict {
 		return []verdict{{v1beta1.ReasonAddressConflict, `metadata.annotations[` + v1beta1.AnnotationAddresses + `]: Duplicate value: "` + ip +
 			`": held by Service shop/other since 2026-07-01T12:35:00Z` + instead}}
@@ -204,6 +208,12 @@ func TestListedIsNotFree(t *testing.T) {
 			svc: asking(forAddresses("203.0.113.2")), why: []verdict{{v1beta1.ReasonPortConflict,
 				`spec.ports[0].port: Duplicate value: "TCP/80": held by Service shop/other since 2026-07-01T12:35:00Z on 203.0.113.2 of AddressPool c; ` +
 					"choose another port; AddressPool c has no other that is free"}}},
+		"another port of what no pool gives it, where somebody has a third": {in: ungiven().taken("x", points(t, other443)...), svc: asking(forAddresses("203.0.113.2")),
+			want: []string{"c " + other80}},
+		"another port of what no pool gives it, where somebody lists a third": {in: ungiven().stored(asking(called("x"), onPorts(443), servedOn("203.0.113.2"))),
+			svc: asking(forAddresses("203.0.113.2")), want: []string{"c " + other80}},
+		"one more port beside what no pool gives it": {in: ungiven(), svc: asking(servedOn("203.0.113.2"), onPorts(80, 443)), held: points(t, other80),
+			want: []string{"c " + other80 + " " + other443}},
 	})
 }
 

@@ -230,19 +230,19 @@ func (a *Addresses) enter(at claim.Coordinate, claimed bool) []func(netip.Addr) 
 	return slices.Clone(a.watchers)
 }
 
-// mark enters whether a point is taken, where that is looked up. An address that is listed without any claim is taken as a whole: how
-// much of it whoever lists it had, its claims will tell. What is assumed of it tells, too: the cache may show a status before the claims
-// that were made for it.
+// mark enters whether a point is taken, where that is looked up. An address that one Service lists without any claim is taken as a whole:
+// how much of it that had, its claims will tell. What is assumed of it tells, too: the cache may show a status before the claims that
+// were made for it. Of one that several list, each has its ports.
 func (a *Addresses) mark(at claim.Coordinate) {
 	ip := at.Address()
-	claimed, listed, whole := a.claimed[ip], a.listed.at[ip] > 0, claim.Address(ip)
+	claimed, listed, whole := a.claimed[ip], a.listed.at[ip], claim.Address(ip)
 	taken := func(point claim.Coordinate) bool {
 		_, assumed := a.assumed[point]
 		return assumed || slices.Contains(claimed, point)
 	}
 	put(&a.held, ip, len(claimed) > 0)
-	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0 || listed)
-	put(&a.whole, ip, taken(whole) || listed && len(claimed) == 0 && a.assumedAt[ip] == 0)
+	put(&a.used, ip, len(claimed) > 0 || a.assumedAt[ip] > 0 || listed > 0)
+	put(&a.whole, ip, taken(whole) || listed == 1 && len(claimed) == 0 && a.assumedAt[ip] == 0)
 	if at.Port() == 0 {
 		return
 	}

@@ -126,6 +126,12 @@ func TestAddressesFollowStatuses(t *testing.T) {
 	free(two, two, one)
 	a.Forget(portAt(one, tcp80))
 	free(two, two, two)
+
+	t.Log("what several list they share")
+	events.Add(served("other", one, 80))
+	free(two, two, one)
+	events.Delete(served("other", one, 80))
+	free(two, two, two)
 	events.Delete(served("web", one, 80))
 	if len(a.listed.at)+len(a.listed.ports) > 0 {
 		t.Errorf("left are %v and %v", a.listed.at, a.listed.ports)
