@@ -172,10 +172,7 @@ func (a *allocator) listedAllocation(ip netip.Addr) (_ Allocation, given bool) {
 		if !loadbalancer.Gives(pool, a.Service, ip) {
 			continue
 		}
-		sharing := pool.SharingOrDefault()
-		if pool.SourceOrDefault() == v1beta1.SourceClusterIP {
-			sharing = v1beta1.SharingNone
-		}
+		sharing := sharingOf(pool)
 		if a.isSharedAt(ip) || a.holdsOf(ip) {
 			sharing = v1beta1.SharingPorts // as all were given it, or it has begun to claim it
 		}
@@ -208,8 +205,8 @@ func (a *allocator) isSelf(svc *corev1.Service) bool {
 }
 
 // listedByOther is the claim that another Service will have on a point, as its status lists the address and nobody holds it; nil for none.
-// Of two that list it, the older one will. What no pool gives a Service is all its own, as long as it is alone there: while others list
-// it, too, or hold ports of it, it has only its own ports.
+// Of two that list it, the older one will. What a pool gives a Service whole, or none gives it, is all its own, as long as it is alone
+// there: while others list it, too, or hold ports of it, it has only its own ports.
 func (a *allocator) listedByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	listing := a.facts.Listing(at.Address())
 	if len(listing) == 0 { // nobody does, but after a loss of the ledger
@@ -219,9 +216,24 @@ func (a *allocator) listedByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	byPorts := lists || len(listing) > 1 || len(a.facts.ClaimedPorts(at.Address())) > 0
 	others := slices.DeleteFunc(slices.Clone(listing), func(other *corev1.Service) bool {
 		hasPort := at.Port() == 0 || loadbalancer.HasPort(other, at)
-		return a.isSelf(other) || !hasPort && (byPorts || Gives(a.facts, other, at.Address()))
+		return a.isSelf(other) || !hasPort && (byPorts || givesPorts(a.facts, other, at.Address()))
 	})
 	return a.eldest(others, at, lists)
+}
+
+// givesPorts says whether the pool that gives an address to a Service gives only ports of it.
+func givesPorts(facts Facts, svc *corev1.Service, ip netip.Addr) bool {
+	pools := Serving(facts, svc)
+	i := slices.IndexFunc(pools, func(p *addresspool.Pool) bool { return loadbalancer.Gives(p, svc, ip) })
+	return i >= 0 && sharingOf(pools[i]) == v1beta1.SharingPorts
+}
+
+// sharingOf is how a pool shares its addresses; cluster IPs are nobody else's.
+func sharingOf(pool *addresspool.Pool) v1beta1.AddressSharing {
+	if pool.SourceOrDefault() == v1beta1.SourceClusterIP {
+		return v1beta1.SharingNone
+	}
+	return pool.SharingOrDefault()
 }
 
 // listedOnNodes is the same for a port of the nodes.

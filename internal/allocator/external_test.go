@@ -139,6 +139,7 @@ func TestSettleExternal(t *testing.T) {
 	serving := pool("pool", "192.0.2.0/28", sharesPorts)
 	mine, theirs := named("192.0.2.7"), rivals(since.Add(time.Hour), "192.0.2.7")
 	mine.CreationTimestamp = metav1.NewTime(since)
+	served := asking(called("other"), madeAt(5), onPorts(443), servedOn("192.0.2.7"))
 	both := map[string]*corev1.Service{"shop/web": mine, "rival/web": theirs}
 	lost := func(name, reason, text string) string { return name + " " + reason + " spec.externalIPs[0]: " + text }
 	for name, tc := range map[string]struct {
@@ -151,6 +152,11 @@ func TestSettleExternal(t *testing.T) {
 			[]string{lost("shop/web", "AddressConflict", "port TCP/80 of 192.0.2.7 is held by Service rival/web since 2026-07-01T12:30:00Z")}},
 		"who leaves is nobody's loss": {&cluster{pools: []*v1beta1.AddressPool{serving}, services: map[string]*corev1.Service{"shop/web": mine},
 			claims: claims(claim.ServiceHolder("shop", "gone"), portAt("192.0.2.7", 80))}, nil, nil},
+		"a whole address that another lists is all the other's": {&cluster{pools: []*v1beta1.AddressPool{pool("pool", "192.0.2.0/28")}, services: map[string]*corev1.Service{
+			"shop/web": mine, "shop/other": served}}, nil,
+			[]string{lost("shop/web", "AddressConflict", "port TCP/80 of 192.0.2.7 is held by Service shop/other since 2026-07-01T12:35:00Z")}},
+		"of one that is shared the other has its ports": {&cluster{pools: []*v1beta1.AddressPool{serving}, services: map[string]*corev1.Service{
+			"shop/web": mine, "shop/other": served}}, []string{"shop/web addr.192-0-2-7.tcp.80"}, nil},
 		"entered without a pool, too": {&cluster{services: map[string]*corev1.Service{"shop/web": mine}}, []string{"shop/web addr.192-0-2-7.tcp.80"},
 			[]string{lost("shop/web", "AddressNotInPool", `no AddressPool gives 192.0.2.7 to a Service like this in namespace "shop", `+
 				"nor any other: a pool has to say so by its namespaceSelector and serviceSelector")}},
