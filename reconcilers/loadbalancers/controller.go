@@ -164,11 +164,10 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 }
 
 // retain decides what stays of a Service that can't have what it asks for: what it has, if that is still given to it
-// with all its ports, or all that it lists, if any of that is given by no pool and entered when one gives it.
+// with all its ports, and what its status lists that no pool gives it, which is entered when one does.
 func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service, o *outcome) error {
 	if len(o.entering.Stays)+len(o.entering.Leaves) > 0 {
-		o.ingress = o.stayingIngress()
-		return nil
+		return r.stayIn(ctx, o)
 	}
 	retained, err := r.retained(ctx, svc, o.subject)
 	if err != nil {

@@ -35,7 +35,8 @@ func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err err
 		}
 	}
 	if o.entering.All() {
-		o.ingress, o.problems = o.stayingIngress(), append(o.problems, ungiven(o.entering)...)
+		o.problems = append(o.problems, ungiven(o.entering)...)
+		return r.stayIn(ctx, o)
 	}
 	return nil
 }
@@ -71,11 +72,15 @@ func takenFrom(s *allocator.Subject, a allocator.Allocation, by *v1beta1.EdgeCla
 	return taken
 }
 
-// stayingIngress is what stays of the status of a Service that no pool gives all of it: what nobody else has.
-func (o *outcome) stayingIngress() []corev1.LoadBalancerIngress {
-	return o.ingressOnly(func(ip netip.Addr) bool {
-		return !slices.ContainsFunc(o.entering.Lost, func(t allocator.Taken) bool { return t.Address == ip })
+// stayIn has the status of a Service list, of what it lists already, what no pool gives it and nobody else has, and what it holds that a
+// pool gives it. The rest goes: what others have, what is of none of its families, and what it holds that no pool gives it any longer.
+func (r *loadBalancerReconciler) stayIn(ctx context.Context, o *outcome) error {
+	retained, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, o.subject) })
+	o.ingress = o.ingressOnly(func(ip netip.Addr) bool {
+		return slices.Contains(o.entering.Stays, ip) || slices.Contains(o.entering.Leaves, ip) ||
+			slices.ContainsFunc(retained, func(a allocator.Allocation) bool { return a.Address == ip })
 	})
+	return err
 }
 
 // besideIngress is what stays of it beside what the Service has in the place of the addresses that it leaves.

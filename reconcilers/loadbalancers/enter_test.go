@@ -245,3 +245,37 @@ func TestLooked(t *testing.T) {
 		t.Error("it is known though the API server has said something else")
 	}
 }
+
+// TestOnlyWhatStaysIsListed has a Service stay at an address that no pool gives, and list another one, of the other family.
+func TestOnlyWhatStaysIsListed(t *testing.T) {
+	const stays, four, six = "198.51.100.7", corev1.IPv4Protocol, corev1.IPv6Protocol
+	held := onAddress("2001:db8::7")
+	for name, tc := range map[string]struct {
+		families []corev1.IPFamily
+		seen     []client.Object
+		want     string
+		lost     bool
+	}{
+		"which stays, too":                {families: []corev1.IPFamily{four, six}, want: stays + ", 2001:db8::7"},
+		"of a family that it has not":     {families: []corev1.IPFamily{four}, want: stays},
+		"which it holds":                  {families: []corev1.IPFamily{four, six}, seen: []client.Object{held, accesstest.PoolOf("six", "2001:db8::/64")}, want: stays + ", 2001:db8::7"},
+		"which it holds without its pool": {families: []corev1.IPFamily{four, six}, seen: []client.Object{held}, want: stays, lost: true},
+		"which it enters":                 {families: []corev1.IPFamily{four, six}, seen: []client.Object{accesstest.PoolOf("six", "2001:db8::/64")}, want: stays + ", 2001:db8::7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := balancerAt(stays)
+			svc.Spec.IPFamilies = tc.families
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "2001:db8::7", Ports: svc.Status.LoadBalancer.Ingress[0].Ports})
+			stored := []client.Object{svc}
+			if slices.Contains(tc.seen, client.Object(held)) {
+				stored = append(stored, held)
+			}
+			r := balancers(t, copies(stored...), copies(append(tc.seen, svc)...))
+			told := lookAt(t, r, svc)
+			mustBeServedAt(t, r, svc, tc.want)
+			if lost := strings.Contains(told[0], "no AddressPool gives 2001:db8::7 to this Service any longer"); lost != tc.lost {
+				t.Errorf("it is told %q", told)
+			}
+		})
+	}
+}
