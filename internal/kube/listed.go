@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -69,15 +70,16 @@ func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) ([]*corev1.S
 	if err != nil {
 		return nil, err
 	}
-	return l.lacking(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
-		onNodes := !loadbalancer.HoldsOf(held, ip) && slices.ContainsFunc(held, claim.Coordinate.IsNode)
-		if onNodes {
-			var err error
-			if onNodes, err = l.IsNodeAddress(ctx, ip); err != nil {
-				return false, err
-			}
+	isOfNode := sync.OnceValues(func() (bool, error) { return l.IsNodeAddress(ctx, ip) })
+	return l.lacking(seen, func(svc *corev1.Service) (bool, error) {
+		if has, err := l.holdsListed(ctx, svc, ip); has || err != nil {
+			return false, err
 		}
-		return !onNodes && !holdsListed(svc, held, ip), nil
+		if ofNode, err := isOfNode(); !ofNode || err != nil {
+			return true, err
+		}
+		held, err := l.heldBy(ctx, svc) // it may hold its ports as those of the nodes
+		return loadbalancer.HoldsOf(held, ip) || !slices.ContainsFunc(held, claim.Coordinate.IsNode), err
 	})
 }
 
@@ -100,24 +102,22 @@ func (l *LoadBalancers) ListingOnNodes(ctx context.Context, at claim.Coordinate)
 		seen = append(seen, alone...)
 	}
 	seen = slices.DeleteFunc(seen, func(svc *corev1.Service) bool { return !loadbalancer.HasPort(svc, at) })
-	return l.lacking(ctx, seen, func(svc *corev1.Service, held []claim.Coordinate) (bool, error) {
-		return loadbalancer.HasOnNodes(svc, held, at, func(ip netip.Addr) bool { return nodes[ip] }), nil
+	return l.lacking(seen, func(svc *corev1.Service) (bool, error) {
+		if has, err := l.holds(ctx, svc, at); has || err != nil {
+			return false, err
+		}
+		held, err := l.heldBy(ctx, svc)
+		return loadbalancer.HasOnNodes(svc, held, at, func(ip netip.Addr) bool { return nodes[ip] }), err
 	})
 }
 
 // lacking are those of some Services that are ours, and do not hold what their status lists, as lacks says.
-func (l *LoadBalancers) lacking(
-	ctx context.Context, seen []*corev1.Service, lacks func(*corev1.Service, []claim.Coordinate) (bool, error),
-) (listing []*corev1.Service, err error) {
+func (l *LoadBalancers) lacking(seen []*corev1.Service, lacks func(*corev1.Service) (bool, error)) (listing []*corev1.Service, err error) {
 	for _, svc := range seen {
 		if !l.IsOurs(svc) {
 			continue
 		}
-		held, err := l.claims.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
-		if err != nil {
-			return nil, err
-		}
-		is, err := lacks(svc, held)
+		is, err := lacks(svc)
 		if err != nil {
 			return nil, err
 		}
@@ -145,14 +145,38 @@ func (l *LoadBalancers) seenListing(ctx context.Context, key string) (seen []*co
 }
 
 // holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to
-// claim its ports one by one does not, before it has the last.
-func holdsListed(svc *corev1.Service, held []claim.Coordinate, ip netip.Addr) bool {
-	if slices.Contains(held, claim.Address(ip)) {
-		return true
+// claim its ports one by one does not, before it has the last. It is asked by the names of the claims: there may be thousands who list one
+// address, and each may hold as much.
+func (l *LoadBalancers) holdsListed(ctx context.Context, svc *corev1.Service, ip netip.Addr) (bool, error) {
+	if has, err := l.holds(ctx, svc, claim.Address(ip)); has || err != nil {
+		return has, err
 	}
-	return loadbalancer.HoldsOf(held, ip) && !slices.ContainsFunc(loadbalancer.ExternalPoints(svc, ip), func(at claim.Coordinate) bool {
-		return loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at) && !slices.Contains(held, at)
-	})
+	some := false
+	for _, at := range loadbalancer.ExternalPoints(svc, ip) {
+		if !loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at) {
+			continue
+		}
+		if has, err := l.holds(ctx, svc, at); !has || err != nil {
+			return false, err
+		}
+		some = true
+	}
+	if some {
+		return true, nil
+	}
+	held, err := l.heldBy(ctx, svc)
+	return loadbalancer.HoldsOf(held, ip), err
+}
+
+// holds says whether a Service has a claim on a point, other than by naming it alone.
+func (l *LoadBalancers) holds(ctx context.Context, svc *corev1.Service, at claim.Coordinate) (bool, error) {
+	c, err := l.objects.Claim(ctx, at.Name())
+	return c != nil && !c.Spec.ExternalIP && claim.HolderOf(c) == claim.ServiceHolder(svc.Namespace, svc.Name), err
+}
+
+// heldBy is all that a Service holds.
+func (l *LoadBalancers) heldBy(ctx context.Context, svc *corev1.Service) ([]claim.Coordinate, error) {
+	return l.claims.Held(ctx, claim.ServiceHolder(svc.Namespace, svc.Name))
 }
 
 // Listing are the Services that are served at an address by their status, and do not hold all that it lists there.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -222,6 +223,43 @@ func TestListing(t *testing.T) {
 				t.Errorf("%d list the address, and %d the nodes, of which %d do still, after %d reads; want %d, %d and %d", want, onNodes, stills, reads, tc.want, tc.onNodes, tc.stills)
 			}
 		})
+	}
+}
+
+// TestListingAsksByName asks who lists an address that many list: no more is read for that than claims by their names, whether they hold it or
+// not, and the nodes once.
+func TestListingAsksByName(t *testing.T) {
+	const ip = "192.0.2.1"
+	for held, wantNodes := range map[bool]int{true: 0, false: 1} {
+		var seen []client.Object
+		for port := range int32(5) {
+			svc := served(fmt.Sprint("web-", port), ip, 80+port)
+			seen = append(seen, svc)
+			if held {
+				at := portAt(ip, stream.PortKey{Protocol: v1beta1.TCP, Port: 80 + port})
+				seen = append(seen, claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", svc.Name), UID: "u"}))
+			}
+		}
+		claims, nodes := 0, 0
+		c := clientOf(t, seen...).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				switch list.(type) {
+				case *v1beta1.EdgeClaimList:
+					claims++
+				case *corev1.NodeList:
+					nodes++
+				}
+				return c.List(ctx, list, opts...)
+			},
+		}).Build()
+		v, err := NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listing, err := v.LoadBalancers.Listing(t.Context(), netip.MustParseAddr(ip))
+		if want := map[bool]int{true: 0, false: 5}[held]; err != nil || len(listing) != want || claims > 0 || nodes != wantNodes {
+			t.Errorf("held %v: %d list it, want %d, after %d lists of claims and %d of nodes, want %d: %v", held, len(listing), want, claims, nodes, wantNodes, err)
+		}
 	}
 }
 
