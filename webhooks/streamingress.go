@@ -206,9 +206,12 @@ func (v *streamValidator) autoAssign(
 	if isDryRun(ctx) {
 		return nil, nil
 	}
-	_, err := stream.AutoAssign(s, req, func(at claim.Coordinate) (bool, error) {
-		_, foreign, err := v.view.Targets.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
-		if err != nil || foreign {
+	restored := func(lost *stream.PortSet) (int32, error) {
+		return kube.Decide(ctx, v.live(), func(f *kube.Facts) int32 { return stream.RestoredPort(f, s, req.Class, lost) })
+	}
+	_, err := stream.AutoAssign(s, req, restored, func(at claim.Coordinate) (bool, error) {
+		assignable, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) bool { return stream.IsAssignable(f, s, req.Class, at) })
+		if err != nil || !assignable {
 			return false, err
 		}
 		withdraw, err := v.ledger.ReserveAny(ctx, by, at)

@@ -15,11 +15,14 @@ type streamReader interface {
 	IsOutside(ctx context.Context, service types.NamespacedName) (bool, error)
 	ClusterDomain() string
 	Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.Protocol)
+	To(ctx context.Context, service types.NamespacedName) ([]v1beta1.StreamIngress, error)
+	At(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error)
 }
 
 // targetReader answers what is asked of the objects that classes write to.
 type targetReader interface {
 	Foreign(ctx context.Context, class *v1beta1.StreamIngressClass, port stream.PortKey) (f stream.Foreign, ok bool, err error)
+	EntriesOf(ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol) (stream.Current, error)
 }
 
 // Class is a class by name, nil for none.
@@ -64,4 +67,23 @@ func (f *Facts) Unclaimed(ports *stream.PortSet, class string, protocol v1beta1.
 	f.ask.streams.Unclaimed(ports, class, protocol)
 }
 
-var _ stream.Facts = &Facts{}
+// Entries are what is in the ConfigMap of a class for a protocol, nothing where there is none.
+func (f *Facts) Entries(class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol) stream.Current {
+	return once(f, func(ctx context.Context) (stream.Current, error) {
+		return f.ask.targets.EntriesOf(ctx, class, protocol)
+	})
+}
+
+// StreamsTo are the streams whose upstream is a Service.
+func (f *Facts) StreamsTo(service types.NamespacedName) []v1beta1.StreamIngress {
+	return once(f, func(ctx context.Context) ([]v1beta1.StreamIngress, error) { return f.ask.streams.To(ctx, service) })
+}
+
+// StreamsAt are the streams of any class that ask for a port or have been given it.
+func (f *Facts) StreamsAt(protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress {
+	return once(f, func(ctx context.Context) ([]v1beta1.StreamIngress, error) {
+		return f.ask.streams.At(ctx, protocol, port)
+	})
+}
+
+var _ stream.RestoreFacts = &Facts{}

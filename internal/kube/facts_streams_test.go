@@ -183,6 +183,23 @@ func (r *edgeReader) Foreign(
 	return f, true, err
 }
 
+func (r *edgeReader) EntriesOf(context.Context, *v1beta1.StreamIngressClass, v1beta1.Protocol) (stream.Current, error) {
+	return replyTo(r, "Entries", stream.Current{
+		Data: map[string]string{"6001": "data/db:5432"}, Ours: map[int32]bool{6001: true}, Leading: map[string][]int32{"data/db": {6001}},
+	})
+}
+
+// To are a stream that asks for any port, in another namespace than its Service.
+func (r *edgeReader) To(_ context.Context, service types.NamespacedName) ([]v1beta1.StreamIngress, error) {
+	s := v1beta1.StreamIngress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	s.Spec.Upstream = v1beta1.StreamUpstream{Namespace: service.Namespace, Service: service.Name, Port: intstr.FromInt32(5432)}
+	return replyTo(r, "StreamsTo", []v1beta1.StreamIngress{s})
+}
+
+func (r *edgeReader) At(context.Context, v1beta1.Protocol, int32) ([]v1beta1.StreamIngress, error) {
+	return replyTo[[]v1beta1.StreamIngress](r, "StreamsAt", nil)
+}
+
 func (r *edgeReader) ReservedNodePorts() loadbalancer.PortRanges { return nil }
 func (r *edgeReader) ClusterDomain() string                      { return "cluster.local" }
 func (r *edgeReader) GivesNodes() bool                           { return false }
@@ -283,6 +300,20 @@ func TestNoRuleOfStreamsDecidesWithoutAnAnswer(t *testing.T) {
 			after.Spec.UpstreamNamespaces = v1beta1.UpstreamSame
 			return stream.ClassConsent(f, r.class, after, []v1beta1.StreamIngress{*change(abroad)})
 		}, nil},
+		"RestoredPort": {[]string{"Entries", "StreamsAt", "StreamsTo", "Claim", "Held", "Granted", "Service", "NamespaceLabels", "ClaimsOfNamespace", "ClaimedPorts"},
+			func(r *edgeReader, f *Facts) any {
+				port := stream.RestoredPort(f, change(abroad), r.class, &stream.PortSet{})
+				if f.err == nil && port != 6001 {
+					t.Errorf("it gets %d", port)
+				}
+				return port
+			}, nil},
+		"IsAssignable": {[]string{"Foreign"}, func(r *edgeReader, f *Facts) any {
+			return stream.IsAssignable(f, s, r.class, claim.Stream("public", v1beta1.TCP, 6001))
+		}, nil},
+		"Retained": {[]string{"Entries", "StreamsAt", "StreamsTo", "Claim", "Held", "Granted"}, func(r *edgeReader, f *Facts) any {
+			return stream.Retained(f, r.class, v1beta1.TCP, []int32{6001})
+		}, nil},
 		"FrontOf, Conflicts": {[]string{"Service", "Held", "Listing", "ListingOnNodes", "StillLists", "Claim", "ClassesOnNodes"}, func(r *edgeReader, f *Facts) any {
 			return stream.FrontOf(f, r.class).Conflicts(f, claim.Stream("public", v1beta1.TCP, 80))
 		}, nil},
@@ -315,9 +346,9 @@ func TestNoRuleOfStreamsDecidesWithoutAnAnswer(t *testing.T) {
 			}
 		})
 	}
-	// Each method of stream.Facts that asks the cluster has been asked.
+	// Each method of stream.RestoreFacts, and so of stream.Facts, that asks the cluster has been asked.
 	fromMemory := []string{"ClusterDomain", "GivesNodes", "IsOurs", "ReservedNodePorts", "Unclaimed"}
-	for question := range reflect.TypeFor[stream.Facts]().Methods() {
+	for question := range reflect.TypeFor[stream.RestoreFacts]().Methods() {
 		if !slices.Contains(fromMemory, question.Name) && !asked[question.Name] {
 			t.Errorf("no rule asks for %s", question.Name)
 		}

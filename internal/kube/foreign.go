@@ -136,6 +136,21 @@ func (t *Targets) Entries(cm *corev1.ConfigMap) (stream.Current, error) {
 	return t.entries.of(cm, func() (stream.Current, error) { return stream.Entries(cm) })
 }
 
+// EntriesOf reads what is in the ConfigMap of a class for a protocol, nothing where there is none.
+func (t *Targets) EntriesOf(
+	ctx context.Context, class *v1beta1.StreamIngressClass, protocol v1beta1.Protocol,
+) (stream.Current, error) {
+	ref := class.ConfigMap(protocol)
+	if ref == nil {
+		return stream.Current{}, nil
+	}
+	cm, err := t.ConfigMap(ctx, *ref)
+	if err != nil || cm == nil {
+		return stream.Current{}, err
+	}
+	return t.Entries(cm)
+}
+
 // Ports reads the ports of a Service, which must have its managed fields: see ProxyService.
 func (t *Targets) Ports(svc *corev1.Service) (stream.ServicePorts, error) {
 	return t.ports.of(svc, func() (stream.ServicePorts, error) { return stream.Ports(svc) })

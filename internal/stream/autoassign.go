@@ -15,10 +15,20 @@ import (
 var ErrNoFreePort = errors.New("no free port")
 
 // AutoAssign picks ports for a stream that names none, until take has taken one. take says whether it got the port: somebody
-// else may have picked the same at the same time. The error is ErrNoFreePort when all are gone, or that of take.
-func AutoAssign(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinate) (bool, error)) (claim.Coordinate, error) {
+// else may have picked the same at the same time. restored says which port comes first, 0 for none; it is told those that the stream
+// has not got. The error is ErrNoFreePort when all are gone, or that of take or restored.
+func AutoAssign(
+	s *v1beta1.StreamIngress, req Request, restored func(lost *PortSet) (int32, error), take func(claim.Coordinate) (bool, error),
+) (claim.Coordinate, error) {
+	lost := &PortSet{}
 	for {
-		port := PickPort(req.Free, s.Namespace, s.Name)
+		port, err := restored(lost)
+		if err != nil {
+			return claim.Coordinate{}, err
+		}
+		if port == 0 {
+			port = PickPort(req.Free, s.Namespace, s.Name)
+		}
 		if port == 0 {
 			return claim.Coordinate{}, ErrNoFreePort
 		}
@@ -26,6 +36,7 @@ func AutoAssign(s *v1beta1.StreamIngress, req Request, take func(claim.Coordinat
 		if taken, err := take(at); taken || err != nil {
 			return at, err
 		}
+		lost.Add(port)
 		req.Free.Remove(port)
 	}
 }

@@ -69,6 +69,8 @@ type Current struct {
 	Foreign map[int32]string
 	// Returned are the keys that Portcullis has written back, by port.
 	Returned map[int32]bool
+	// Leading are the ports of the keys that Portcullis alone has applied, by the namespace/name of the Service that they lead to.
+	Leading map[string][]int32
 	// Binary is the size of what else the ConfigMap holds, in bytes.
 	Binary int
 }
@@ -102,6 +104,7 @@ func Entries(cm *corev1.ConfigMap) (Current, error) {
 			s.Returned[port] = true
 		}
 	}
+	s.lead()
 	return s, nil
 }
 

@@ -49,9 +49,11 @@ func TestEntries(t *testing.T) {
 	for file, tc := range map[string]struct {
 		ours    map[int32]bool
 		foreign map[int32]string
+		leading map[string][]int32
 	}{
 		"foreign": {foreign: manual},
-		"beside":  {ours: map[int32]bool{53: true, 5432: true}, foreign: manual},
+		"beside": {ours: map[int32]bool{53: true, 5432: true}, foreign: manual,
+			leading: map[string][]int32{"dns/main": {53}, "shop/postgres": {5432}}},
 		// An edit takes a key away from us, and a key that is deleted is nobody's.
 		"edited": {foreign: map[int32]string{5432: "shop/elsewhere:1", 7000: "a/b:1", 9000: "default/manual:80"}},
 		// What two have applied is ours, and theirs as well.
@@ -66,7 +68,10 @@ func TestEntries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Current{Data: cm.Data, Ours: tc.ours, Foreign: tc.foreign, Returned: map[int32]bool{}, Binary: 5}
+			want := Current{Data: cm.Data, Ours: tc.ours, Foreign: tc.foreign, Returned: map[int32]bool{}, Leading: tc.leading, Binary: 5}
+			if want.Leading == nil {
+				want.Leading = map[string][]int32{}
+			}
 			if want.Ours == nil {
 				want.Ours = map[int32]bool{}
 			}
@@ -159,7 +164,10 @@ func TestManagedFieldsThatCannotBeRead(t *testing.T) {
 func TestKeysThatAreNoPorts(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{"080": "a/b:1", "readme": "x", "65536": "a/b:1", "81": "not an entry"}}
 	got, err := Entries(cm)
-	want := Current{Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{81: "not an entry"}, Returned: map[int32]bool{}}
+	want := Current{
+		Data: cm.Data, Ours: map[int32]bool{}, Foreign: map[int32]string{81: "not an entry"}, Returned: map[int32]bool{},
+		Leading: map[string][]int32{},
+	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

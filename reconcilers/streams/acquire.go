@@ -50,8 +50,8 @@ func (r *streamReconciler) claimPort(
 	})
 }
 
-// autoAssign claims a free port for a stream that names none. The port it had before is tried first, and claims that the
-// cache does not show yet count.
+// autoAssign claims a free port for a stream that names none. The port it had before is tried first, by its status or by an
+// entry, and claims that the cache does not show yet count.
 func (r *streamReconciler) autoAssign(
 	ctx context.Context, si *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,
 ) (claim.Coordinate, refusal.Problems, error) {
@@ -63,8 +63,8 @@ func (r *streamReconciler) autoAssign(
 		return at, nil, nil
 	}
 	take := func(at claim.Coordinate) (bool, error) {
-		_, foreign, err := r.View.Targets.Foreign(ctx, req.Class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()})
-		if err != nil || foreign {
+		assignable, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return stream.IsAssignable(f, si, req.Class, at) })
+		if err != nil || !assignable {
 			return false, err
 		}
 		err = r.claimPort(ctx, by, req.Class, at)
@@ -76,7 +76,10 @@ func (r *streamReconciler) autoAssign(
 			return before, nil, err
 		}
 	}
-	at, err := stream.AutoAssign(si, req, take)
+	restored := func(lost *stream.PortSet) (int32, error) {
+		return kube.Decide(ctx, r.View, func(f *kube.Facts) int32 { return stream.RestoredPort(f, si, req.Class, lost) })
+	}
+	at, err := stream.AutoAssign(si, req, restored, take)
 	if errors.Is(err, stream.ErrNoFreePort) {
 		return claim.Coordinate{}, stream.NoFreePort(si, req.Class), nil
 	}
