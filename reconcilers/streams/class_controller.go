@@ -194,6 +194,9 @@ func (r *classReconciler) program(
 		if err := r.noteAdopted(ctx, s, cm, wanted, &report); err != nil {
 			return report, nil, err
 		}
+		if err := r.retain(ctx, s, cm, wanted, &report); err != nil {
+			return report, nil, err
+		}
 		written, err := r.programConfigMap(ctx, class, cm, wanted, &report)
 		if err != nil {
 			return report, nil, err
