@@ -94,12 +94,11 @@ func (r *restorer) goesTo(port int32) *v1beta1.StreamIngress {
 	return r.assign(service)[port]
 }
 
-// asker is the stream that has a port by its status or else by its spec, nil for none. One that was refused waits for it at most.
+// asker is the stream that has a port by its status or else by its spec, nil for none.
 func (r *restorer) asker(port int32) *v1beta1.StreamIngress {
 	var first *v1beta1.StreamIngress
 	for _, s := range r.f.StreamsAt(r.protocol, port) {
-		asks := r.had(&s, port) && s.Spec.Listen == nil || s.Spec.Listen != nil && *s.Spec.Listen == port
-		if !asks || s.DeletionTimestamp != nil || meta.IsStatusConditionFalse(s.Status.Conditions, v1beta1.ConditionAccepted) || !r.isOfClass(&s) {
+		if !r.asks(&s, port) {
 			continue
 		}
 		if first == nil || r.had(&s, port) && !r.had(first, port) || r.had(&s, port) == r.had(first, port) && byAge(&s, first) < 0 {
@@ -107,6 +106,17 @@ func (r *restorer) asker(port int32) *v1beta1.StreamIngress {
 		}
 	}
 	return first
+}
+
+// asks says whether a stream asks for a port in the class, which gives it to it. One that was refused waits for it at most.
+func (r *restorer) asks(s *v1beta1.StreamIngress, port int32) bool {
+	switch {
+	case s.DeletionTimestamp != nil, meta.IsStatusConditionFalse(s.Status.Conditions, v1beta1.ConditionAccepted), !r.isOfClass(s):
+		return false
+	case s.Spec.Listen == nil:
+		return r.had(s, port)
+	}
+	return *s.Spec.Listen == port && !Reserved(r.class, port) && Allowed(r.class, r.protocol, r.f.NamespaceLabels(s.Namespace), port)
 }
 
 // had says whether a stream has a port of the class by its status.

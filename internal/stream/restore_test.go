@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -127,6 +128,11 @@ func TestRestore(t *testing.T) {
 			[]*v1beta1.StreamIngress{stored("a"), stored("b", listen(20002), aged(1))}, nil, map[string]int32{"a": 20003}, []int32{20002, 20003}},
 		"another names it in vain": {map[int32]string{20002: entry}, []*v1beta1.StreamIngress{stored("a"), stored("b", listen(20002), refused)}, nil,
 			map[string]int32{"a": 20002}, []int32{20002}},
+		"another names it, which does not get it": {map[int32]string{20002: entry}, []*v1beta1.StreamIngress{stored("a"), sti(named("data", "b"), listen(20002))},
+			func(f *restored) {
+				f.namespaces = map[string]labels.Set{"shop": {"team": "shop"}}
+				allow(20000, 20009, "shop")(f.classes[0])
+			}, map[string]int32{"a": 20002}, []int32{20002}},
 		"another of another class names it": {map[int32]string{20002: entry},
 			[]*v1beta1.StreamIngress{stored("a"), stored("b", listen(20002), of("internal"))}, nil, map[string]int32{"a": 20002}, []int32{20002}},
 		"another had it": {map[int32]string{20002: entry, 20003: entry}, []*v1beta1.StreamIngress{stored("a"), stored("b", servedBy("public", 20002))}, nil,
