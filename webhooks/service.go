@@ -164,7 +164,7 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	request, problems, err := v.readExposure(ctx, svc)
+	request, points, problems, err := v.readExposure(ctx, svc)
 	if err != nil || request == nil {
 		return decision{problems: problems}, err
 	}
@@ -172,10 +172,10 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 		return d, err
 	}
 	if len(problems) > 0 {
-		d.problems, err = v.promise(ctx, before, svc, request.Points(), problems)
+		d.problems, err = v.promise(ctx, before, svc, points, problems)
 		return d, err
 	}
-	d.problems, err = v.promiseHosts(ctx, before, svc, request.Points())
+	d.problems, err = v.promiseHosts(ctx, before, svc, points)
 	return d, err
 }
 
@@ -203,24 +203,24 @@ func (v *serviceValidator) promiseHosts(
 	return problems, err
 }
 
-// readExposure reads a request for an Ingress, and says what is wrong with it. request is nil if it can't be read, or is for more
-// points than one Service gets.
+// readExposure reads a request for an Ingress, and the points that the Service has to have for it, and says what is wrong with it. request is
+// nil if it can't be read, or is for more points than one Service gets.
 func (v *serviceValidator) readExposure(
 	ctx context.Context, svc *corev1.Service,
-) (request *exposure.Exposure, problems refusal.Problems, err error) {
+) (request *exposure.Exposure, points []claim.Coordinate, problems refusal.Problems, err error) {
 	problems, err = kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
-		e, problems := exposure.RequestOf(svc, facts.Defaults())
+		e, problems := exposure.RequestOf(svc, facts.Defaults(client.ObjectKeyFromObject(svc)))
 		if len(problems) == 0 {
 			problems = exposure.Limit(facts, svc, e)
 		}
 		if len(problems) > 0 {
 			return problems
 		}
-		request = &e
+		request, points = &e, exposure.Wanted(facts, e)
 		_, problems = exposure.Writable(facts, svc, e)
 		return problems
 	})
-	return request, problems, err
+	return request, points, problems, err
 }
 
 // ports judges a change of the ports under an annotation that stays: it may not take the port away that the Ingress

@@ -125,4 +125,8 @@ const (
 
 	// LabelClass marks the ConfigMaps and the Service that a StreamIngressClass writes to. Its value is the class's name.
 	LabelClass = GroupName + "/class"
+
+	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
+	// one, a host and path is claimed for its IngressClass.
+	LabelLedger = GroupName + "/ledger"
 )

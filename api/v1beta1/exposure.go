@@ -4,6 +4,9 @@ const (
 	// AnnotationHTTP on a Service asks for an Ingress of the Service's name.
 	AnnotationHTTP = "ingress/http"
 
+	// AnnotationIngressClass on an Ingress is how the class was named before spec.ingressClassName was.
+	AnnotationIngressClass = "kubernetes.io/ingress.class"
+
 	// AnnotationMadeFor marks the Ingresses and Certificates that Portcullis made for a Service: the UID of the Service, an
 	// @, and the resourceVersion of the Service that they were last written from. Services have no generation.
 	AnnotationMadeFor = GroupName + "/made-for"

@@ -147,7 +147,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	exposing := kube.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper()}
+	exposing := kube.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper(), Namespace: o.namespace}
 	if err := kube.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
 		return err
 	}

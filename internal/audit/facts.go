@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -261,8 +262,13 @@ func (f *Facts) AddService(svc metav1.Object, defaults exposure.Defaults) {
 		f.unread[holder] = true
 		return
 	}
+	asked := sets.New[claim.Coordinate]()
 	for _, at := range full.Points() {
-		f.note(holder, at)
+		asked.Insert(at.ServedBy(""))
+	}
+	for _, at := range f.paths[holder] { // of its class, if it names one, or of none, by an earlier version
+		class := at.IngressClass()
+		f.claims[at].asked = f.claims[at].asked || asked.Has(at.ServedBy("")) && (full.Class == "" || class == "" || class == full.Class)
 	}
 }
 
@@ -277,23 +283,34 @@ func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 			exposure.Pack(ing) // to look each of them up
 		}
 		for _, at := range held {
-			f.claims[at].asked = f.claims[at].asked || exposure.Serves(ing, at)
+			f.claims[at].asked = f.claims[at].asked || exposure.Serves(ing, ofItsClass(at, ing))
 		}
 		return
 	}
 	claimed := map[string]bool{} // the hosts on which all that it serves has claims
 	for _, at := range exposure.PointsOf(ing) {
-		f.note(ofService, at)
-		f.note(object.Holder, at)
+		for _, by := range []claim.Holder{ofService, object.Holder} {
+			f.note(by, at)
+			f.note(by, at.ServedBy("")) // by an earlier version
+		}
 		before, known := claimed[at.Host()]
 		claimed[at.Host()] = f.claims[at] != nil && (before || !known)
 	}
 	for _, at := range exposure.EntriesOf(ing, most) {
 		f.note(object.Holder, at)
+		f.note(object.Holder, at.ServedBy(""))
 		if !at.IsHost() || !claimed[at.Host()] { // the claims on all paths, together, do as well as one on their host
 			f.stand(at, place{object: object, where: object.Holder})
 		}
 	}
+}
+
+// ofItsClass is a point of no class, as earlier versions claim it, as one of the class of an Ingress.
+func ofItsClass(at claim.Coordinate, ing *networkingv1.Ingress) claim.Coordinate {
+	if at.IngressClass() != "" {
+		return at
+	}
+	return at.ServedBy(exposure.ClassOf(ing))
 }
 
 // asks says whether the holder of a claim is there and asks for its point, as far as can be told.

@@ -58,7 +58,7 @@ func (c Coordinate) Address() netip.Addr { return c.address }
 // ScopeFamily is the scope itself, addr for the scope of the ports of an address, gateway for those of what Gateways listen on, and route
 // for those of their routes: there are as many of those as addresses, as Gateways, and as listeners.
 func ScopeFamily(scope string) string {
-	for _, family := range []string{addressScope, GatewayScope, RouteScope} {
+	for _, family := range []string{addressScope, GatewayScope, RouteScope, HTTPScope} {
 		if strings.HasPrefix(scope, family+"/") {
 			return family
 		}

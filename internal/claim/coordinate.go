@@ -40,8 +40,8 @@ type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
 	port     uint16
-	// host is set for HTTP, and only there, and path for a path.
-	host, path string
+	// host is set for HTTP, and only there, and path for a path. ingressClass is that which serves them, empty for none.
+	host, path, ingressClass string
 	// address is set for addresses and their ports.
 	address netip.Addr
 	// node is set for the ports of the nodes.
@@ -112,14 +112,14 @@ func (c Coordinate) Name() string {
 	case c.IsHostname():
 		return c.hostnameName()
 	case c.IsHTTP():
-		return httpName(c.host, c.path)
+		return c.httpName()
 	case c.IsAddress(), c.IsNode():
 		return c.addressName()
 	}
 	return streamScope + "." + c.class + "." + strings.ToLower(string(c.protocol)) + "." + strconv.Itoa(int(c.port))
 }
 
-// Scope is the space in which the point is unique, for example stream/public or http.
+// Scope is the space in which the point is unique, for example stream/public or http/nginx.
 func (c Coordinate) Scope() string {
 	switch {
 	case c.IsListener():
@@ -129,7 +129,7 @@ func (c Coordinate) Scope() string {
 	case c.IsHostname():
 		return HostnameScope
 	case c.IsHTTP():
-		return HTTPScope
+		return c.httpScope()
 	case c.IsAddress():
 		return c.addressScope()
 	case c.IsNode():

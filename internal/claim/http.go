@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,7 +14,8 @@ import (
 )
 
 const (
-	// HTTPScope is the scope of all hosts and of all paths on them, whichever IngressClass serves them.
+	// HTTPScope is the scope of the hosts, and of the paths on them, that no IngressClass is named for. Those of a class have one of their
+	// own: http/nginx.
 	HTTPScope = "http"
 
 	// maxPath is how long the path of a coordinate may be.
@@ -43,6 +45,32 @@ func Host(host string) Coordinate {
 	return Coordinate{host: host}
 }
 
+// ServedBy is the same host or path as an IngressClass serves it: two classes may serve one path, each by its own proxy. The class is a
+// name that an object can have, or empty for none. Of what is neither host nor path it is c itself.
+func (c Coordinate) ServedBy(class string) Coordinate {
+	if c.IsHTTP() {
+		c.ingressClass = class
+	}
+	return c
+}
+
+// IngressClass is the class that serves a host or path, empty for none.
+func (c Coordinate) IngressClass() string { return c.ingressClass }
+
+// classlessRival finds a claim of somebody else on a path of no class, as earlier versions make them for whichever class it is. One whose
+// holder has the path for another class keeps nobody from it.
+func (l *Ledger) classlessRival(ctx context.Context, at Coordinate, holder Holder) (*v1beta1.EdgeClaim, error) {
+	found, err := l.live(ctx, at.ServedBy("").Name())
+	if err != nil || found == nil || HolderOf(found).Key() == holder.Key() || l.ClassFor == nil {
+		return nil, err // a Service, and the Ingress of its name, make way for each other
+	}
+	class, known, err := l.ClassFor(ctx, HolderOf(found))
+	if err != nil || known && class != at.IngressClass() {
+		return nil, err
+	}
+	return found, nil
+}
+
 // Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.
 func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	if strings.HasPrefix(c.Spec.Scope, GatewayScope+"/") {
@@ -54,14 +82,16 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	if c.Spec.Scope == HostnameScope {
 		return hostnameOf(c)
 	}
-	if c.Spec.Scope != HTTPScope {
+	if ScopeFamily(c.Spec.Scope) != HTTPScope {
 		return Parse(c.Name)
 	}
 	at := Host(c.Spec.Point)
 	if slash := strings.IndexByte(c.Spec.Point, '/'); slash >= 0 {
 		at = HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:])
 	}
-	if at.IsZero() || at.Name() != c.Name {
+	_, class, named := strings.Cut(c.Spec.Scope, "/")
+	at = at.ServedBy(class)
+	if at.IsZero() || named && len(validation.IsDNS1123Subdomain(class)) > 0 || at.Name() != c.Name {
 		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q", c.Name, c.Spec.Point)
 	}
 	return at, nil
@@ -73,7 +103,10 @@ func (c Coordinate) IsHTTP() bool {
 }
 
 // HostOf is the host of a path, as a coordinate.
-func HostOf(path Coordinate) Coordinate { return Coordinate{host: path.host} }
+func HostOf(path Coordinate) Coordinate {
+	path.path = ""
+	return path
+}
 
 // IsHost says whether c is a host as such.
 func (c Coordinate) IsHost() bool { return c.IsHTTP() && c.path == "" }
@@ -84,12 +117,24 @@ func (c Coordinate) Host() string { return c.host }
 // Path on the host, empty for a port and for the host as such.
 func (c Coordinate) Path() string { return c.path }
 
-// httpName is the name of the claim on a host or path: the host, for people, and a hash of host and path. A host that has a *,
-// or that leaves no room for the hash, is only hinted at.
-func httpName(host, path string) string {
-	var buffer [maxName + maxPath]byte // neither host nor path is longer
-	sum := sha256.Sum256(append(append(buffer[:0], host...), path...))
-	hint := strings.Replace(host, "*", "any", 1)
+// httpScope is the scope of what a class serves.
+func (c Coordinate) httpScope() string {
+	if c.ingressClass == "" {
+		return HTTPScope
+	}
+	return HTTPScope + "/" + c.ingressClass
+}
+
+// httpName is the name of the claim on a host or path: the host, for people, and a hash of class, host and path. A host that has a *,
+// or that leaves no room for the hash, is only hinted at. No host has a blank, so that no host of a class is one of none.
+func (c Coordinate) httpName() string {
+	var buffer [2*maxName + 1 + maxPath]byte // neither class nor host nor path is longer
+	text := buffer[:0]
+	if c.ingressClass != "" {
+		text = append(append(text, c.ingressClass...), ' ')
+	}
+	sum := sha256.Sum256(append(append(text, c.host...), c.path...))
+	hint := strings.Replace(c.host, "*", "any", 1)
 	if longest := maxName - len(HTTPScope) - hashLength - 2; len(hint) > longest {
 		hint = strings.TrimRight(hint[:longest], "-.")
 	}

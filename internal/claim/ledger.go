@@ -40,7 +40,9 @@ type Ledger struct {
 	Seen func(ctx context.Context, by Claimant) bool
 	// Overlapping knows of wildcards among host names; nil where no name stands for another.
 	Overlapping Overlapping
-	Clock       clock.PassiveClock
+	// ClassFor says for which IngressClass the holder of a path has it, if that is known; nil where it never is.
+	ClassFor func(ctx context.Context, holder Holder) (class string, known bool, err error)
+	Clock    clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
 	// Promises bounds what is promised and not stored; nil for no bound.

@@ -20,6 +20,9 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 	if at.IsHostname() {
 		return l.hostnameRival(ctx, at, holder, version)
 	}
+	if at.IngressClass() != "" {
+		return l.classlessRival(ctx, at, holder)
+	}
 	if !at.IsAddress() {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -21,14 +22,19 @@ func Conflicts(
 ) refusal.Problems {
 	var problems refusal.Problems
 	self, mayTake := claim.ServiceHolder(svc.Namespace, svc.Name), MayTake(svc)
+	told := sets.New[claim.Coordinate]() // for its class, and for none
 	for _, at := range points {
 		held := facts.Claim(at.Name())
 		if held == nil {
+			held = ofAnyClass(facts, at, self)
+		}
+		if held == nil {
 			held = servedElsewhere(facts, svc, at)
 		}
-		if held == nil || claim.HolderOf(held) == self || mayTake(held) {
+		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
 			continue
 		}
+		told.Insert(at.ServedBy(""))
 		problems = append(problems, Conflict(facts, at, held, graceLeft(held))...)
 	}
 	return problems
@@ -58,8 +64,16 @@ func MayTake(svc *corev1.Service) claim.MayTake {
 func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
 	leaving := isLeaving(facts, claim.HolderOf(held), at)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
-		"path %s on host %s is %s; choose another host or path, for example host=%s, path=%s",
-		at.Path(), at.Host(), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))
+		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
+		at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))
+}
+
+// ofClass is the class of a point in a sentence, as two may be served at one host and path.
+func ofClass(at claim.Coordinate) string {
+	if at.IngressClass() == "" {
+		return ""
+	}
+	return " of class " + at.IngressClass()
 }
 
 func otherPath(path string) string {
@@ -80,7 +94,12 @@ func isLeaving(facts Facts, holder claim.Holder, at claim.Coordinate) bool {
 		return true
 	}
 	if svc.DeletionTimestamp == nil {
-		return !Wants(svc, facts.Defaults(), at)
+		defaults := facts.Defaults(holder.Key())
+		if at.IngressClass() == "" { // which stands for any, where earlier versions run
+			e, _ := RequestOf(svc, defaults)
+			at = at.ServedBy(e.Class)
+		}
+		return !Wants(svc, defaults, at)
 	}
 	ing := facts.Ingress(holder.Key())
 	return ing == nil || !Serves(ing, at)
@@ -95,8 +114,8 @@ func Unheld(facts Facts, before *corev1.Service, points []claim.Coordinate) []cl
 	holder := claim.ServiceHolder(before.Namespace, before.Name)
 	var requested []claim.Coordinate
 	if _, requests := Annotation(before); requests {
-		e, _ := RequestOf(before, facts.Defaults()) // which has no points if it can't be read
-		requested = e.Points()
+		e, _ := RequestOf(before, facts.Defaults(holder.Key())) // which has no points if it can't be read
+		requested = Wanted(facts, e)
 	}
 	var unheld []claim.Coordinate
 	for _, at := range points {

@@ -12,8 +12,12 @@ import (
 
 // Facts are what the rules for annotated Services see of the cluster. What is not there is nil.
 type Facts interface {
-	// Defaults stand in for what an annotation leaves out.
-	Defaults() Defaults
+	// Defaults stand in for what the annotation of a Service leaves out.
+	Defaults(key types.NamespacedName) Defaults
+	// ClassFor is the IngressClass for which the holder of a path has it; known is false where that can't be told.
+	ClassFor(holder claim.Holder) (class string, known bool)
+	// OlderReplicas says whether replicas run that know of no IngressClasses.
+	OlderReplicas() bool
 	// Service is a Service.
 	Service(key types.NamespacedName) *corev1.Service
 	// Ingress is an Ingress.

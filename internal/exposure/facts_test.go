@@ -26,13 +26,20 @@ type fakeFacts struct {
 	claim       *v1beta1.EdgeClaim
 	held        []claim.Coordinate
 	fronts      []types.NamespacedName
+	// class is that for which the holder of the claim has it, if that is known, and older says that replicas run that know of none.
+	class string
+	older bool
 }
 
 var _ exposure.Facts = fakeFacts{}
 
-func (f fakeFacts) Defaults() exposure.Defaults {
+func (f fakeFacts) Defaults(types.NamespacedName) exposure.Defaults {
 	return exposure.Defaults{Host: "{service}.example.com"}
 }
+
+func (f fakeFacts) ClassFor(claim.Holder) (string, bool) { return f.class, f.class != "" }
+
+func (f fakeFacts) OlderReplicas() bool { return f.older }
 
 func (f fakeFacts) Service(key types.NamespacedName) *corev1.Service {
 	if f.service == nil || f.service.Name != key.Name {

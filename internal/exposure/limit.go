@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -21,13 +22,15 @@ func Limit(facts Facts, svc *corev1.Service, e Exposure) refusal.Problems {
 	}
 	held := facts.Held(claim.ServiceHolder(svc.Namespace, svc.Name))
 	paths := refusal.Share{Limit: limit, Wanted: len(points)}
+	own := sets.New[claim.Coordinate]()
 	for _, at := range held {
 		if at.IsHTTP() {
-			paths.Own++
+			own.Insert(at.ServedBy("")) // by a claim that names its class or not, or by both
 		}
 	}
+	paths.Own = own.Len()
 	for _, at := range points {
-		if !slices.Contains(held, at) {
+		if !own.Has(at.ServedBy("")) {
 			paths.Added++
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func TestLimit(t *testing.T) {
 	const five = "host=a.example.com, path=/1, path=/2, path=/3, path=/4, path=/5"
 	points := func(value string) []claim.Coordinate {
-		e, _ := exposure.RequestOf(requesting("web", value), fakeFacts{}.Defaults())
+		e, _ := exposure.RequestOf(requesting("web", value), fakeFacts{}.Defaults(types.NamespacedName{}))
 		return e.Points()
 	}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc := requesting("web", c.value)
-			e, _ := exposure.RequestOf(svc, c.facts.Defaults())
+			e, _ := exposure.RequestOf(svc, c.facts.Defaults(types.NamespacedName{}))
 			problems := exposure.Limit(c.facts, svc, e)
 			if c.text == "" && len(problems) > 0 {
 				t.Errorf("got %v", problems)

@@ -30,7 +30,7 @@ func (e Exposure) Points() []claim.Coordinate {
 	var points []claim.Coordinate
 	for _, host := range e.Hosts {
 		for _, p := range e.Paths {
-			points = append(points, claim.HTTP(host, p.point()))
+			points = append(points, claim.HTTP(host, p.point()).ServedBy(e.Class))
 		}
 	}
 	slices.SortFunc(points, claim.Compare)

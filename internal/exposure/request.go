@@ -53,5 +53,5 @@ func IsRequested(ing *networkingv1.Ingress, svc *corev1.Service, defaults Defaul
 		return false
 	}
 	port, err := e.FindPort(svc)
-	return err == nil && equality.Semantic.DeepEqual(ing.Spec.Rules, e.IngressSpec(svc.Name, port).Rules)
+	return err == nil && e.Class == ClassOf(ing) && equality.Semantic.DeepEqual(ing.Spec.Rules, e.IngressSpec(svc.Name, port).Rules)
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -28,14 +29,14 @@ func TestWants(t *testing.T) {
 		"being deleted":      {leaving, false},
 		"what can't be read": {requesting("other", "host=Web"), true},
 	} {
-		if got := exposure.Wants(c.svc, fakeFacts{}.Defaults(), at); got != c.want {
+		if got := exposure.Wants(c.svc, fakeFacts{}.Defaults(types.NamespacedName{}), at); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
 func TestIsRequested(t *testing.T) {
-	defaults := fakeFacts{}.Defaults()
+	defaults := fakeFacts{}.Defaults(types.NamespacedName{})
 	web := requesting("web", "")
 	web.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	made := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

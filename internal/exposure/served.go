@@ -45,9 +45,10 @@ func pathOf(listed *networkingv1.HTTPIngressPath) Path {
 // annotation could ask for is no point: rules for all hosts, and paths that are longer than the ledger keeps.
 func PointsOf(ing *networkingv1.Ingress) []claim.Coordinate {
 	var points []claim.Coordinate
+	class := ClassOf(ing)
 	for host, path := range served(ing) {
 		if at := claim.HTTP(host, path); !at.IsZero() {
-			points = append(points, at)
+			points = append(points, at.ServedBy(class))
 		}
 	}
 	slices.SortFunc(points, claim.Compare)
@@ -68,9 +69,10 @@ func EntriesOf(ing *networkingv1.Ingress, most int) []claim.Coordinate {
 		return nil
 	}
 	var entries []claim.Coordinate
+	class := ClassOf(ing)
 	for _, host := range hostsOf(ing) {
 		if at := claim.Host(host); !at.IsZero() {
-			entries = append(entries, at)
+			entries = append(entries, at.ServedBy(class))
 		}
 	}
 	return entries
@@ -111,8 +113,11 @@ func hostsOf(ing *networkingv1.Ingress) []string {
 	return slices.Compact(hosts)
 }
 
-// Serves says whether an Ingress serves a point: a path, or anything on a host.
+// Serves says whether an Ingress serves a point: a path, or anything on a host, for the class that the point is of.
 func Serves(ing *networkingv1.Ingress, at claim.Coordinate) bool {
+	if ClassOf(ing) != at.IngressClass() {
+		return false
+	}
 	if isPacked(ing) {
 		return packedServes(ing, at)
 	}

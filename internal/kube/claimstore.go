@@ -41,6 +41,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 	}
 	ledger.Seen = view.Claims.Seen
 	ledger.Overlapping = view.Hosts.Overlapping
+	ledger.ClassFor = view.Ingresses.ClassFor
 	ledger.Promises = &claim.Promises{Stored: view.Claims.Stored, Clock: ledger.Clock, Grace: ledger.Grace, Most: claim.MostUnsettled}
 	return &ledger
 }

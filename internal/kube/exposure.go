@@ -23,8 +23,7 @@ import (
 )
 
 // IndexPoint finds Services by the points of the edge that their annotation asks for, and by their hosts, and Ingresses by
-// the points under which the ledger has what they serve, each as the name of the claim on it; those with too many hosts under
-// manyHosts.
+// the points under which the ledger has what they serve, each whatever its class; those with too many hosts under manyHosts.
 const IndexPoint = "point"
 
 // manyHosts is not the name of any claim.
@@ -41,6 +40,8 @@ type Exposing struct {
 	MaxHTTPPoints int
 	// Mapper tells which kinds are installed.
 	Mapper meta.RESTMapper
+	// Namespace is where the replicas of Portcullis run as Pods, empty where they do not.
+	Namespace string
 }
 
 // Ingresses reads what is exposed by HTTP, and by what.
@@ -48,6 +49,7 @@ type Ingresses struct {
 	Exposing
 	objects     *objects
 	certManager *presence
+	replicas    *replicas
 }
 
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
@@ -62,7 +64,7 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 		for _, host := range request.Hosts {
 			points = append(points, claim.Host(host))
 		}
-		return claimNames(points)
+		return placeNames(points)
 	}
 	exposed := func(o client.Object) []string {
 		if _, requests := exposure.Annotation(o.(*corev1.Service)); requests {
@@ -75,7 +77,7 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 		if exposure.HasManyHosts(ing) {
 			return []string{manyHosts}
 		}
-		return claimNames(exposure.EntriesOf(ing, e.MaxHTTPPoints))
+		return placeNames(exposure.EntriesOf(ing, e.MaxHTTPPoints))
 	}
 	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, requested); err != nil {
 		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
@@ -89,12 +91,15 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 	return addHostIndexes(ctx, indexer, e.Defaults)
 }
 
-func claimNames(points []claim.Coordinate) []string {
-	claims := make([]string, 0, len(points))
+// placeName is a host or path of any class: the name of the claim on it that names none.
+func placeName(at claim.Coordinate) string { return at.ServedBy("").Name() }
+
+func placeNames(points []claim.Coordinate) []string {
+	names := make([]string, 0, len(points))
 	for _, at := range points {
-		claims = append(claims, at.Name())
+		names = append(names, placeName(at))
 	}
-	return claims
+	return names
 }
 
 // Expose tells what there is to know of HTTP.
@@ -102,6 +107,7 @@ func (r *Ingresses) Expose(e Exposing) {
 	r.Exposing, r.certManager = e, &presence{
 		mapper: e.Mapper, kind: schema.GroupKind{Group: certmanager.GroupName, Kind: cmv1.CertificateKind}, clock: clock.RealClock{},
 	}
+	r.replicas = &replicas{live: r.objects.live, namespace: e.Namespace, clock: clock.RealClock{}}
 }
 
 // Get reads an Ingress, nil when there is none.
@@ -160,7 +166,8 @@ func (r *Ingresses) unseenAt(ctx context.Context, host claim.Coordinate) ([]type
 // host it lists those as well of which the ledger has nothing, as they have too many hosts. They are the cache's own: nobody may
 // change them.
 func (r *Ingresses) EnteredAt(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
-	entered, err := r.ingressesUnder(ctx, at.Name())
+	entered, err := r.ingressesUnder(ctx, placeName(at))
+	entered = slices.DeleteFunc(entered, func(ing networkingv1.Ingress) bool { return exposure.ClassOf(&ing) != at.IngressClass() })
 	if err != nil || !at.IsHost() {
 		return entered, err
 	}
@@ -203,10 +210,15 @@ func (r *Ingresses) At(ctx context.Context, at claim.Coordinate) ([]networkingv1
 	return appendServing(serving, large, at), err
 }
 
-// AskingFor lists the Services that ask for a path, or for any on a host.
+// Around lists the Ingresses that serve a path, or anything on a host, for any class, as far as the ledger has them by that.
+func (r *Ingresses) Around(ctx context.Context, at claim.Coordinate) ([]networkingv1.Ingress, error) {
+	return r.ingressesUnder(ctx, placeName(at))
+}
+
+// AskingFor lists the Services that ask for a path, or for any on a host, for any class.
 func (r *Ingresses) AskingFor(ctx context.Context, at claim.Coordinate) ([]corev1.Service, error) {
 	var list corev1.ServiceList
-	err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: at.Name()})
+	err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: placeName(at)})
 	return list.Items, err
 }
 
@@ -215,24 +227,6 @@ func (r *Ingresses) Exposed(ctx context.Context, namespace string) ([]corev1.Ser
 	var list corev1.ServiceList
 	err := r.objects.Reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{IndexExposed: "true"})
 	return list.Items, err
-}
-
-// HasClass says whether there is an IngressClass of a name; for "" whether one is marked as default.
-func (r *Ingresses) HasClass(ctx context.Context, name string) (bool, error) {
-	if name != "" {
-		class, err := read[networkingv1.IngressClass](ctx, r.objects, types.NamespacedName{Name: name})
-		return class != nil, err
-	}
-	var list networkingv1.IngressClassList
-	if err := r.objects.Reader.List(ctx, &list); err != nil {
-		return false, err
-	}
-	for i := range list.Items {
-		if list.Items[i].Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // CertManager says whether cert-manager is installed.

@@ -12,6 +12,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
@@ -34,6 +35,7 @@ type Facts struct {
 	namespaces answers[string, labels.Set]
 	held       answers[claim.Holder, []claim.Coordinate]
 	ingresses  answers[types.NamespacedName, *networkingv1.Ingress]
+	defaults   answers[types.NamespacedName, exposure.Defaults]
 	fronts     answers[struct{}, []types.NamespacedName]
 	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
 	standing   answers[types.NamespacedName, Standing]

@@ -15,12 +15,35 @@ import (
 type ingressReader interface {
 	Get(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
 	Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
+	DefaultsOf(ctx context.Context, key types.NamespacedName) (exposure.Defaults, error)
+	ClassFor(ctx context.Context, holder claim.Holder) (class string, known bool, err error)
+	OlderReplicas(ctx context.Context) (bool, error)
 	CertManager(ctx context.Context) (bool, error)
 	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
 }
 
-// Defaults stand in for what an annotation leaves out.
-func (f *Facts) Defaults() exposure.Defaults { return f.ask.http.Defaults }
+// Defaults stand in for what the annotation of a Service leaves out.
+func (f *Facts) Defaults(key types.NamespacedName) exposure.Defaults {
+	return f.defaults.of(f, key, f.ask.ingresses.DefaultsOf)
+}
+
+// ClassFor is the IngressClass for which the holder of a path has it; known is false where that can't be told.
+func (f *Facts) ClassFor(holder claim.Holder) (class string, known bool) {
+	served := once(f, func(ctx context.Context) (servedBy, error) {
+		class, known, err := f.ask.ingresses.ClassFor(ctx, holder)
+		return servedBy{class, known}, err
+	})
+	return served.class, served.known
+}
+
+// servedBy is the class for which somebody has a path, if it is known.
+type servedBy struct {
+	class string
+	known bool
+}
+
+// OlderReplicas says whether replicas run that know of no IngressClasses.
+func (f *Facts) OlderReplicas() bool { return once(f, f.ask.ingresses.OlderReplicas) }
 
 // MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
 func (f *Facts) MaxHTTPPoints() int { return f.ask.http.MaxHTTPPoints }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -23,8 +24,10 @@ import (
 type exposureAnswers struct {
 	Reader
 	claimReader
-	claim   *v1beta1.EdgeClaim
-	service *corev1.Service
+	claim *v1beta1.EdgeClaim
+	// classless is the only claim that there is, if it is set.
+	classless *v1beta1.EdgeClaim
+	service   *corev1.Service
 	// asked counts the questions, and failing is the one that gets an error for an answer.
 	asked   map[string]int
 	failing string
@@ -51,6 +54,18 @@ func (a *exposureAnswers) Get(context.Context, types.NamespacedName) (*networkin
 	return nil, a.ask("Ingress")
 }
 
+func (a *exposureAnswers) DefaultsOf(context.Context, types.NamespacedName) (exposure.Defaults, error) {
+	return a.features().http.Defaults, a.ask("Defaults")
+}
+
+func (a *exposureAnswers) ClassFor(context.Context, claim.Holder) (string, bool, error) {
+	return "", false, a.ask("ClassFor")
+}
+
+func (a *exposureAnswers) OlderReplicas(context.Context) (bool, error) {
+	return true, a.ask("OlderReplicas")
+}
+
 func (a *exposureAnswers) Foreign(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return nil, a.ask("ForeignIngress")
 }
@@ -63,8 +78,11 @@ func (a *exposureAnswers) Certificate(context.Context, types.NamespacedName) (*c
 	return nil, a.ask("Certificate")
 }
 
-func (a *exposureAnswers) Claim(context.Context, string) (*v1beta1.EdgeClaim, error) {
-	return a.claim, a.ask("Claim")
+func (a *exposureAnswers) Claim(_ context.Context, name string) (*v1beta1.EdgeClaim, error) {
+	if a.classless != nil && name != a.classless.Name {
+		return nil, nil
+	}
+	return cmp.Or(a.classless, a.claim), a.ask("Claim")
 }
 
 func (a *exposureAnswers) Held(context.Context, claim.Holder) ([]claim.Coordinate, error) {
@@ -82,6 +100,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, v1beta1.AnnotationHTTP, value)
 		return svc
 	}
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	at := claim.HTTP("web.example.com", "/")
 	theirs := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "other")})
 	leaving := requesting("")
@@ -89,6 +108,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	points := []claim.Coordinate{at}
 	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
 	everything := map[string]int{
+		"Defaults": 0, "ClassFor": 0, "OlderReplicas": 0,
 		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
 	}
 	for name, c := range map[string]struct {
@@ -97,12 +117,12 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	}{
 		"Limit": {exposureAnswers{}, func(f *Facts) refusal.Problems {
 			svc := requesting("path=/a, path=/b")
-			e, _ := exposure.RequestOf(svc, f.Defaults())
+			e, _ := exposure.RequestOf(svc, f.Defaults(web))
 			return exposure.Limit(f, svc, e)
 		}},
 		"Writable": {exposureAnswers{}, func(f *Facts) refusal.Problems {
 			svc := requesting("issuer=ca")
-			e, _ := exposure.RequestOf(svc, f.Defaults())
+			e, _ := exposure.RequestOf(svc, f.Defaults(web))
 			_, problems := exposure.Writable(f, svc, e)
 			return problems
 		}},
@@ -111,6 +131,13 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 		}},
 		"Conflicts, with a Service that is being deleted": {exposureAnswers{claim: theirs, service: leaving}, func(f *Facts) refusal.Problems {
 			return exposure.Conflicts(f, requesting(""), points, soon)
+		}},
+		"Conflicts, with a claim of no class": {exposureAnswers{classless: theirs}, func(f *Facts) refusal.Problems {
+			return exposure.Conflicts(f, requesting(""), []claim.Coordinate{at.ServedBy("nginx")}, soon)
+		}},
+		"Wanted": {exposureAnswers{}, func(f *Facts) refusal.Problems {
+			exposure.Wanted(f, exposure.Exposure{Class: "nginx"})
+			return nil
 		}},
 		"Unheld": {exposureAnswers{}, func(f *Facts) refusal.Problems {
 			exposure.Unheld(f, requesting(""), points)

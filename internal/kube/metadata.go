@@ -25,6 +25,7 @@ import (
 // annotations are all that anybody reads of a cached object, by the most bytes that a value may have to mean something.
 var annotations = map[string]int{
 	v1beta1.AnnotationHTTP:                       exposure.MaxLength,
+	v1beta1.AnnotationIngressClass:               maxName,
 	v1beta1.AnnotationMadeFor:                    maxName,
 	v1beta1.AnnotationAddressPool:                maxName,
 	v1beta1.AnnotationAddresses:                  loadbalancer.MaxLength,

@@ -15,7 +15,7 @@ const IndexShare = "share"
 func ShareOf(namespace, family string) string { return family + " " + namespace }
 
 func shareKeys(c *v1beta1.EdgeClaim) []string {
-	if c.Spec.Scope == claim.HTTPScope {
+	if claim.ScopeFamily(c.Spec.Scope) == claim.HTTPScope {
 		return nil
 	}
 	return []string{ShareOf(c.Spec.Holder.Namespace, claim.ScopeFamily(c.Spec.Scope))}

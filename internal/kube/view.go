@@ -61,7 +61,8 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	}
 	o := &objects{Reader: cached, live: live, tenants: LimitInFlight(live, tenantReads), informers: cached, stores: kept, written: written}
 	gateways := newGateways(o, departures)
-	claims, ingresses := &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways}, &Ingresses{objects: o}
+	claims := &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways}
+	ingresses := &Ingresses{objects: o}
 	claims.hosts = &Hosts{
 		objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies, Entering: NewKeyMutex[string](),
 	}

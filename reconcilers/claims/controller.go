@@ -206,7 +206,7 @@ func (r *claimReconciler) reconcileClaim(
 	}
 	wanted, err := known.wants(ctx, c)
 	if err != nil || wanted.Wants {
-		return 0, err
+		return known.lookAgain(), err
 	}
 	if gone == "" && r.View.Claims.Departed(c.Spec.Holder.UID) {
 		gone = c.Spec.Holder.UID

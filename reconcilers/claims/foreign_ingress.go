@@ -57,7 +57,11 @@ func (r *foreignIngressReconciler) Reconcile(ctx context.Context, req claimReque
 		return reconcile.Result{}, err
 	}
 	svc, err := r.View.Service(ctx, req.Holder.Key())
-	if err != nil || exposure.IsRequested(ing, svc, r.View.Ingresses.Defaults) {
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defaults, err := r.View.Ingresses.DefaultsBeside(ctx, ing)
+	if err != nil || exposure.IsRequested(ing, svc, defaults) {
 		return reconcile.Result{}, err
 	}
 	entries := exposure.EntriesOf(ing, r.View.Ingresses.MaxHTTPPoints)
@@ -170,6 +174,9 @@ func (r *foreignIngressReconciler) onClaimGone() handler.TypedEventHandler[clien
 			return
 		}
 		serving, err := r.View.Ingresses.At(ctx, at)
+		if err == nil && at.IngressClass() == "" { // which kept those of any class from it
+			serving, err = r.View.Ingresses.Around(ctx, at)
+		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the Ingresses that serve a path", "point", at.Point())
 		}
@@ -179,12 +186,12 @@ func (r *foreignIngressReconciler) onClaimGone() handler.TypedEventHandler[clien
 	}}
 }
 
-// servingChanged leaves out changes of an Ingress that are not of its spec. The rules are not compared: to find that
+// servingChanged leaves out changes of an Ingress that are not of its spec, or of its class. The rules are not compared: to find that
 // thousands of paths are the same takes longer than to look at the Ingress once more.
 func servingChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*networkingv1.Ingress), e.ObjectNew.(*networkingv1.Ingress)
 		return before.Generation != after.Generation || before.UID != after.UID ||
-			exposure.MadeFor(before) != exposure.MadeFor(after)
+			exposure.MadeFor(before) != exposure.MadeFor(after) || exposure.ClassOf(before) != exposure.ClassOf(after)
 	}}
 }

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -30,6 +31,8 @@ type holderReading struct {
 	ingress *networkingv1.Ingress
 	// entries are the points under which the ledger has what the Ingress serves, in ascending order.
 	entries []claim.Coordinate
+	// olderReplicas says that replicas run which claim hosts and paths for all IngressClasses at once.
+	olderReplicas bool
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
 	classes []*v1beta1.StreamIngressClass
 	// isLive says that reader is past the cache, and stored is then what a namespace that holds host names uses.
@@ -73,6 +76,9 @@ func (r *claimReconciler) readHolder(
 		if found {
 			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.Ingresses.MaxHTTPPoints)
 		}
+		if s.olderReplicas, err = s.view.Ingresses.OlderReplicas(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if holder.IsClass() {
 		if !slices.ContainsFunc(s.held, claim.Coordinate.IsNode) {
@@ -86,6 +92,17 @@ func (r *claimReconciler) readHolder(
 	}
 	err := s.readService(ctx)
 	return s, err
+}
+
+// olderReplicasStay is how long until it is asked again whether older replicas are gone.
+const olderReplicasStay = 10 * time.Second
+
+// lookAgain is when to look at claims again that the holder wants, 0 for never: some may be for older replicas alone.
+func (s *holderReading) lookAgain() time.Duration {
+	if s.olderReplicas {
+		return olderReplicasStay
+	}
+	return 0
 }
 
 // readService reads a Service, and, where it has what it may share, the classes that name it, whether it exists or not.

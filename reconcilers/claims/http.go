@@ -12,15 +12,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
-// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it.
+// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for one is
+// from an earlier version, or for replicas of it: it stays until there are none, and the ledger has what takes its place.
+func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	if at.IngressClass() != "" {
+		return s.pathWants(ctx, at)
+	}
+	classes, err := s.ingressClasses(ctx)
+	if err != nil {
+		return seen, err
+	}
+	for _, class := range classes {
+		if seen, err = s.pathWants(ctx, at.ServedBy(class)); err != nil {
+			return seen, err
+		}
+		if !seen.Wants {
+			continue
+		}
+		var instead *v1beta1.EdgeClaim
+		if instead, err = s.view.Claim(ctx, at.ServedBy(class).Name()); err != nil || class == "" || s.olderReplicas || instead == nil {
+			return seen, err
+		}
+		seen.Wants = false
+	}
+	return seen, err
+}
+
+// ingressClasses are those for which the holder has hosts and paths: what its Ingress serves, and what its annotation asks for.
+func (s *holderReading) ingressClasses(ctx context.Context) (classes []string, err error) {
+	if s.ingress != nil {
+		classes = append(classes, exposure.ClassOf(s.ingress))
+	}
+	if s.service != nil {
+		defaults, err := s.view.Ingresses.DefaultsBeside(ctx, s.ingress)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := exposure.RequestOf(s.service, defaults)
+		classes = append(classes, e.Class)
+	}
+	if len(classes) == 0 {
+		return []string{""}, nil
+	}
+	return slices.Compact(classes), nil
+}
+
+// pathWants says whether the holder is there, and wants a host or path of just its class.
 //
 // A Service wants what its annotation asks for, and what the Ingress of its name still serves, whatever is marked on that:
 // nobody else gets a path while a proxy still sends it there.
-func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (claim.HolderState, error) {
+func (s *holderReading) pathWants(ctx context.Context, at claim.Coordinate) (claim.HolderState, error) {
 	if !s.holder.IsService() {
 		if s.ingress == nil {
 			return claim.HolderState{}, nil
@@ -32,10 +78,11 @@ func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (cla
 	if s.service == nil {
 		return claim.HolderState{Exists: serves, Wants: serves}, nil
 	}
+	defaults, err := s.view.Ingresses.DefaultsBeside(ctx, s.ingress)
 	return claim.HolderState{
 		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
-		Wants: serves || exposure.Wants(s.service, s.view.Ingresses.Defaults, at),
-	}, nil
+		Wants: serves || exposure.Wants(s.service, defaults, at),
+	}, err
 }
 
 // isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the

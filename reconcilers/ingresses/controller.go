@@ -83,7 +83,7 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	case err != nil:
 		return reconcile.Result{}, err
 	case len(problems) > 0:
-		r.refuse(svc, problems)
+		r.refuse(svc, w.Class, problems)
 		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
 	}
 	return reconcile.Result{}, r.serve(ctx, svc, w)
@@ -99,6 +99,8 @@ type wish struct {
 type verdict struct {
 	wish
 	problems, conflicts refusal.Problems
+	// points are those that the Service has to have.
+	points []claim.Coordinate
 	// hosts are the names that the namespace of the Service has to have.
 	hosts hostname.Verdict
 }
@@ -106,7 +108,7 @@ type verdict struct {
 // judge meets the verdict that admission would give, and claims what the Service does not hold yet.
 func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wish, refusal.Problems, error) {
 	v, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) (v verdict) {
-		v.Exposure, v.problems = exposure.RequestOf(svc, facts.Defaults())
+		v.Exposure, v.problems = exposure.RequestOf(svc, facts.Defaults(client.ObjectKeyFromObject(svc)))
 		if len(v.problems) == 0 {
 			v.problems = exposure.Limit(facts, svc, v.Exposure)
 		}
@@ -118,7 +120,8 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.problems = v.hosts.Problems
 		}
 		if len(v.problems) == 0 {
-			v.conflicts = exposure.Conflicts(facts, svc, v.Points(), r.Ledger.GraceLeft)
+			v.points = exposure.Wanted(facts, v.Exposure)
+			v.conflicts = exposure.Conflicts(facts, svc, v.points, r.Ledger.GraceLeft)
 		}
 		return v
 	})
@@ -126,15 +129,15 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 	case err != nil:
 		return wish{}, nil, err
 	case len(v.problems) > 0 && v.problems[0].Reason == v1beta1.ReasonHostConflict:
-		return wish{}, r.conflicts(svc, v.problems), nil
+		return v.wish, r.conflicts(svc, v.problems), nil
 	case len(v.problems) > 0:
-		return wish{}, v.problems, nil
+		return v.wish, v.problems, nil
 	case len(v.conflicts) > 0:
-		return wish{}, r.conflicts(svc, v.conflicts), nil
+		return v.wish, r.conflicts(svc, v.conflicts), nil
 	}
 	problems, err := r.claimHosts(ctx, svc, v.hosts.Points, v.hosts.Fresh)
 	if err == nil && len(problems) == 0 {
-		problems, err = r.claimAll(ctx, svc, v.Points())
+		problems, err = r.claimAll(ctx, svc, v.points)
 	}
 	return v.wish, problems, err
 }

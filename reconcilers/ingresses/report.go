@@ -11,15 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
 
 // refuse reports why a Service gets no Ingress, or why the one it has stays as it is.
-func (r *ingressReconciler) refuse(svc *corev1.Service, problems refusal.Problems) {
-	e, _ := exposure.RequestOf(svc, r.View.Ingresses.Defaults)
-	r.reported.RecordState(svc, e.Class, report.StateRefused)
+func (r *ingressReconciler) refuse(svc *corev1.Service, class string, problems refusal.Problems) {
+	r.reported.RecordState(svc, class, report.StateRefused)
 	message := report.Text(problems)
 	if r.reported.Record(svc, report.TopicIngress, message) != message {
 		r.announce(svc, corev1.EventTypeWarning, problems[0].Reason, message)

@@ -1,0 +1,76 @@
+package exposure
+
+import (
+	"cmp"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// Two IngressClasses are two proxies: a path of one is another point than the same path of the other. Earlier versions of Portcullis
+// claimed a path once for all classes, and their claims name none.
+
+// ClassOf is the IngressClass that serves an Ingress, as the Ingress names it: by the annotation of old, which proxies ask first, or in its
+// spec; empty for none, and for what is no name of a class. See https://kubernetes.io/docs/concepts/services-networking/ingress/#ingress-class.
+func ClassOf(ing *networkingv1.Ingress) string {
+	if class, named := ing.Annotations[v1beta1.AnnotationIngressClass]; named {
+		if len(validation.IsDNS1123Subdomain(class)) > 0 {
+			return ""
+		}
+		return class
+	}
+	if ing.Spec.IngressClassName == nil {
+		return ""
+	}
+	return *ing.Spec.IngressClassName
+}
+
+// DefaultClass is the class of Ingresses that name none, empty where no class is marked as the default: of several it is the youngest, as the
+// API server has it.
+func DefaultClass(classes []networkingv1.IngressClass) string {
+	var marked []networkingv1.IngressClass
+	for i := range classes {
+		if classes[i].Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			marked = append(marked, classes[i])
+		}
+	}
+	if len(marked) == 0 {
+		return ""
+	}
+	return slices.MinFunc(marked, func(a, b networkingv1.IngressClass) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	}).Name
+}
+
+// Wanted are the points that a complete exposure has to have: those that it asks for, and, while replicas run that know of no classes, those
+// that keep such a replica from giving the same away.
+func Wanted(facts Facts, e Exposure) []claim.Coordinate {
+	points := e.Points()
+	if e.Class == "" || !facts.OlderReplicas() {
+		return points
+	}
+	for _, at := range slices.Clone(points) {
+		points = append(points, at.ServedBy(""))
+	}
+	return points
+}
+
+// ofAnyClass is the claim of somebody else that names no class, and is on a path that its holder has of the class of a point, or may have;
+// nil for none.
+func ofAnyClass(facts Facts, at claim.Coordinate, self claim.Holder) *v1beta1.EdgeClaim {
+	if at.IngressClass() == "" {
+		return nil
+	}
+	held := facts.Claim(at.ServedBy("").Name())
+	if held == nil || claim.HolderOf(held) == self {
+		return nil
+	}
+	if class, known := facts.ClassFor(claim.HolderOf(held)); known && class != at.IngressClass() {
+		return nil
+	}
+	return held
+}
