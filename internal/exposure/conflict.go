@@ -62,7 +62,11 @@ func MayTake(svc *corev1.Service) claim.MayTake {
 // Conflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
 // claim if its holder is gone.
 func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
-	leaving := isLeaving(facts, claim.HolderOf(held), at)
+	has, err := claim.Of(held) // which may be of another class, or of none
+	if err != nil {
+		has = at
+	}
+	leaving := isLeaving(facts, claim.HolderOf(held), has)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
 		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
 		at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))

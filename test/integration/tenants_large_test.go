@@ -135,14 +135,14 @@ func TestNobodySharesAPathOfALargeIngress(t *testing.T) {
 		http.Paths = http.Paths[:8]
 	})
 	w.pathHeldBy(host, "/6", "Ingress large-held/site")
-	isRefusedSaying(t, tryEdit(w, svc, ask("host="+host+", path=/7, class=other")), "held by Ingress large-held/site since")
+	isRefusedSaying(t, tryEdit(w, svc, ask("host="+host+", path=/7, port=http")), "held by Ingress large-held/site since")
 
 	t.Log("it does when that serves something else")
 	editIngress(w, site, func(ing *networkingv1.Ingress) {
 		http := ing.Spec.Rules[0].HTTP
 		http.Paths = http.Paths[:7]
 	})
-	w.eventually("the path to be had", func() error { return tryEdit(w, svc, ask("host="+host+", path=/7, class=another")) })
+	w.eventually("the path to be had", func() error { return tryEdit(w, svc, ask("host="+host+", path=/7, port=80")) })
 	w.pathHeldBy(host, "/7", "Service large-beside/shop")
 }
 
