@@ -21,6 +21,8 @@ type kept struct {
 	path string
 	// fields are paths in each object, such as "spec.ports".
 	fields []string
+	// except are those objects whose names begin so; empty for none.
+	except string
 }
 
 // history is what was told of objects, change by change, since a test began to look.
@@ -122,7 +124,9 @@ func (h *history) list(ctx context.Context, k kept) (seen map[string]facts, vers
 	}
 	seen = map[string]facts{}
 	for _, object := range all.Items {
-		seen[nameOf(object)] = k.factsOf(object)
+		if name := nameOf(object); k.except == "" || !strings.HasPrefix(name, k.except) {
+			seen[name] = k.factsOf(object)
+		}
 	}
 	return seen, all.Metadata.ResourceVersion, nil
 }

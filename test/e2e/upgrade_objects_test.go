@@ -102,15 +102,16 @@ func (g given) kept() []kept {
 	edge, pods := "namespaces/"+g.namespace+"/", "namespaces/"+g.pods+"/"
 	stream := []string{"metadata.uid", "spec", "status.listen", "status.addresses", "status.conditions"}
 	return []kept{
-		{"/api/v1/" + edge + "configmaps", []string{"data"}},
-		{"/api/v1/" + edge + "services", []string{"spec.ports"}},
-		{"/api/v1/" + pods + "services", []string{"spec.ports", "status.loadBalancer.ingress"}},
-		{"/apis/networking.k8s.io/v1/" + edge + "ingresses", []string{"metadata.uid", "spec"}},
-		{ours + edge + "streamingresses", stream},
-		{ours + pods + "streamingresses", stream},
-		{ours + pods + "podtoips", []string{"metadata.uid", "spec"}},
-		{ours + "streamingressclasses", []string{"metadata.uid", "spec", "status.conditions"}},
-		{ours + "addresspools", []string{"metadata.uid", "spec", "status.conditions"}},
-		{ours + "edgeclaims", []string{"metadata.uid", "spec.holder"}},
+		{path: "/api/v1/" + edge + "configmaps", fields: []string{"data"}},
+		{path: "/api/v1/" + edge + "services", fields: []string{"spec.ports"}},
+		{path: "/api/v1/" + pods + "services", fields: []string{"spec.ports", "status.loadBalancer.ingress"}},
+		{path: "/apis/networking.k8s.io/v1/" + edge + "ingresses", fields: []string{"metadata.uid", "spec"}},
+		{path: ours + edge + "streamingresses", fields: stream},
+		{path: ours + pods + "streamingresses", fields: stream},
+		{path: ours + pods + "podtoips", fields: []string{"metadata.uid", "spec"}},
+		{path: ours + "streamingressclasses", fields: []string{"metadata.uid", "spec", "status.conditions"}},
+		{path: ours + "addresspools", fields: []string{"metadata.uid", "spec", "status.conditions"}},
+		// But for those on hosts: later releases claim a host for its class, and the claim of the first one goes then.
+		{path: ours + "edgeclaims", fields: []string{"metadata.uid", "spec.holder"}, except: "http."},
 	}
 }

@@ -33,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 	given := giveAway(t)
 	history := watchHistory(t, given.kept()...)
 	visitors := visiting(t, given.addresses...)
-	u := busy(t, "upgraded")
+	u, rivals := busy(t, "upgraded"), rivalsForHosts(t, given.namespace+".example.com")
 	for _, r := range []struct {
 		what string
 		release
@@ -49,6 +49,7 @@ func TestUpgrade(t *testing.T) {
 		t.Logf("%s took %s", r.what, time.Since(begin).Round(time.Second))
 	}
 	time.Sleep(settling)
+	rivals.neverBothHadOne(t)
 	u.stop()
 	u.report(t)
 	u.noneFailed(t)
