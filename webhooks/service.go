@@ -203,8 +203,8 @@ func (v *serviceValidator) promiseHosts(
 	return problems, err
 }
 
-// readExposure reads a request for an Ingress, and the points that the Service has to have for it, and says what is wrong with it. request is
-// nil if it can't be read, or is for more points than one Service gets.
+// readExposure reads a request for an Ingress, and the points that the Service has to have for it, and says what is wrong with it. request
+// is nil if it can't be read, or is for more points than one Service gets.
 func (v *serviceValidator) readExposure(
 	ctx context.Context, svc *corev1.Service,
 ) (request *exposure.Exposure, points []claim.Coordinate, problems refusal.Problems, err error) {

@@ -294,15 +294,20 @@ func (f *Facts) AddIngress(ing *networkingv1.Ingress, most int) {
 			f.note(by, at.ServedBy("")) // by an earlier version
 		}
 		before, known := claimed[at.Host()]
-		claimed[at.Host()] = f.claims[at] != nil && (before || !known)
+		claimed[at.Host()] = f.hasClaim(at) && (before || !known)
 	}
 	for _, at := range exposure.EntriesOf(ing, most) {
 		f.note(object.Holder, at)
 		f.note(object.Holder, at.ServedBy(""))
-		if !at.IsHost() || !claimed[at.Host()] { // the claims on all paths, together, do as well as one on their host
+		if !f.hasClaim(at) && (!at.IsHost() || !claimed[at.Host()]) { // the claims on all paths, together, do as well as one on their host
 			f.stand(at, place{object: object, where: object.Holder})
 		}
 	}
+}
+
+// hasClaim says whether there is a claim on what an Ingress serves, for its class, or, by an earlier version, for none.
+func (f *Facts) hasClaim(at claim.Coordinate) bool {
+	return f.claims[at] != nil || f.claims[at.ServedBy("")] != nil
 }
 
 // ofItsClass is a point of no class, as earlier versions claim it, as one of the class of an Ingress.

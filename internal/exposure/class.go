@@ -15,7 +15,8 @@ import (
 // claimed a path once for all classes, and their claims name none.
 
 // ClassOf is the IngressClass that serves an Ingress, as the Ingress names it: by the annotation of old, which proxies ask first, or in its
-// spec; empty for none, and for what is no name of a class. See https://kubernetes.io/docs/concepts/services-networking/ingress/#ingress-class.
+// spec; empty for none, and for what is no name of a class. See
+// https://kubernetes.io/docs/concepts/services-networking/ingress/#ingress-class.
 func ClassOf(ing *networkingv1.Ingress) string {
 	if class, named := ing.Annotations[v1beta1.AnnotationIngressClass]; named {
 		if len(validation.IsDNS1123Subdomain(class)) > 0 {
@@ -29,8 +30,8 @@ func ClassOf(ing *networkingv1.Ingress) string {
 	return *ing.Spec.IngressClassName
 }
 
-// DefaultClass is the class of Ingresses that name none, empty where no class is marked as the default: of several it is the youngest, as the
-// API server has it.
+// DefaultClass is the class of Ingresses that name none, empty where no class is marked as the default: of several it is the youngest, as
+// the API server has it.
 func DefaultClass(classes []networkingv1.IngressClass) string {
 	var marked []networkingv1.IngressClass
 	for i := range classes {
@@ -47,16 +48,18 @@ func DefaultClass(classes []networkingv1.IngressClass) string {
 }
 
 // Wanted are the points that a complete exposure has to have: those that it asks for, and, while replicas run that know of no classes, those
-// that keep such a replica from giving the same away.
+// that keep such a replica from giving the same away. These come first, as such a replica has no others: of two that want the same ones the
+// first gets all.
 func Wanted(facts Facts, e Exposure) []claim.Coordinate {
 	points := e.Points()
 	if e.Class == "" || !facts.OlderReplicas() {
 		return points
 	}
-	for _, at := range slices.Clone(points) {
-		points = append(points, at.ServedBy(""))
+	var first []claim.Coordinate
+	for _, at := range points {
+		first = append(first, at.ServedBy(""))
 	}
-	return points
+	return append(first, points...)
 }
 
 // ofAnyClass is the claim of somebody else that names no class, and is on a path that its holder has of the class of a point, or may have;

@@ -151,6 +151,9 @@ func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.
 // unseenAt is the Ingress that has the claim on a host, if the cache does not show yet that it serves anything there.
 func (r *Ingresses) unseenAt(ctx context.Context, host claim.Coordinate) ([]types.NamespacedName, error) {
 	held, err := r.objects.Claim(ctx, host.Name())
+	if err == nil && held == nil { // by which an earlier version has entered it
+		held, err = r.objects.Claim(ctx, placeName(host))
+	}
 	if err != nil || held == nil {
 		return nil, err
 	}

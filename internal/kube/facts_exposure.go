@@ -17,7 +17,7 @@ type ingressReader interface {
 	Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
 	DefaultsOf(ctx context.Context, key types.NamespacedName) (exposure.Defaults, error)
 	ClassFor(ctx context.Context, holder claim.Holder) (class string, known bool, err error)
-	OlderReplicas(ctx context.Context) (bool, error)
+	OlderReplicas(ctx context.Context) bool
 	CertManager(ctx context.Context) (bool, error)
 	Certificate(ctx context.Context, key types.NamespacedName) (*cmv1.Certificate, error)
 }
@@ -43,7 +43,7 @@ type servedBy struct {
 }
 
 // OlderReplicas says whether replicas run that know of no IngressClasses.
-func (f *Facts) OlderReplicas() bool { return once(f, f.ask.ingresses.OlderReplicas) }
+func (f *Facts) OlderReplicas() bool { return f.ask.ingresses.OlderReplicas(f.ctx) }
 
 // MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.
 func (f *Facts) MaxHTTPPoints() int { return f.ask.http.MaxHTTPPoints }

@@ -62,9 +62,7 @@ func (a *exposureAnswers) ClassFor(context.Context, claim.Holder) (string, bool,
 	return "", false, a.ask("ClassFor")
 }
 
-func (a *exposureAnswers) OlderReplicas(context.Context) (bool, error) {
-	return true, a.ask("OlderReplicas")
-}
+func (*exposureAnswers) OlderReplicas(context.Context) bool { return true }
 
 func (a *exposureAnswers) Foreign(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return nil, a.ask("ForeignIngress")
@@ -108,7 +106,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	points := []claim.Coordinate{at}
 	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
 	everything := map[string]int{
-		"Defaults": 0, "ClassFor": 0, "OlderReplicas": 0,
+		"Defaults": 0, "ClassFor": 0,
 		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
 	}
 	for name, c := range map[string]struct {
@@ -134,10 +132,6 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 		}},
 		"Conflicts, with a claim of no class": {exposureAnswers{classless: theirs}, func(f *Facts) refusal.Problems {
 			return exposure.Conflicts(f, requesting(""), []claim.Coordinate{at.ServedBy("nginx")}, soon)
-		}},
-		"Wanted": {exposureAnswers{}, func(f *Facts) refusal.Problems {
-			exposure.Wanted(f, exposure.Exposure{Class: "nginx"})
-			return nil
 		}},
 		"Unheld": {exposureAnswers{}, func(f *Facts) refusal.Problems {
 			exposure.Unheld(f, requesting(""), points)

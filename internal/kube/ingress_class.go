@@ -11,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
-// DefaultsOf stand in for what the annotation of a Service leaves out. The class is that of its Ingress, which was the default when that was
-// made, or the one that is marked as default now.
+// DefaultsOf stand in for what the annotation of a Service leaves out. The class is that of its Ingress, which was the default when that
+// was made, or the one that is marked as default now.
 func (r *Ingresses) DefaultsOf(ctx context.Context, key types.NamespacedName) (exposure.Defaults, error) {
 	if r.Defaults.Class != "" {
 		return r.Defaults, nil
@@ -60,8 +60,8 @@ func (r *Ingresses) classes(ctx context.Context) ([]networkingv1.IngressClass, e
 // ClassFor is the IngressClass for which a Service or an Ingress that holds a path has it. It is not known of one that can't be read, or
 // that is not there, and of nobody while older replicas run: they see to it that a holder has a path of all classes.
 func (r *Ingresses) ClassFor(ctx context.Context, holder claim.Holder) (class string, known bool, err error) {
-	if older, err := r.OlderReplicas(ctx); err != nil || older {
-		return "", false, err
+	if r.OlderReplicas(ctx) {
+		return "", false, nil
 	}
 	ing, err := r.Get(ctx, holder.Key())
 	if err != nil {
@@ -73,7 +73,18 @@ func (r *Ingresses) ClassFor(ctx context.Context, holder claim.Holder) (class st
 		}
 		return exposure.ClassOf(ing), true, nil
 	}
-	svc, err := readBy[corev1.Service](ctx, r.objects.Reader, holder.Key())
+	class, known, err = r.requested(ctx, holder.Key(), ing)
+	if err == nil && !known && ing != nil { // which serves it yet
+		return exposure.ClassOf(ing), true, nil
+	}
+	return class, known, err
+}
+
+// requested is the class that the annotation of a Service asks for; known is false where there is none that can be read.
+func (r *Ingresses) requested(
+	ctx context.Context, key types.NamespacedName, ing *networkingv1.Ingress,
+) (class string, known bool, err error) {
+	svc, err := readBy[corev1.Service](ctx, r.objects.Reader, key)
 	if err != nil || svc == nil {
 		return "", false, err
 	}
@@ -88,5 +99,19 @@ func (r *Ingresses) ClassFor(ctx context.Context, holder claim.Holder) (class st
 	return e.Class, len(problems) == 0, nil
 }
 
+// KeepsFrom says whether somebody's claim on a path of no class keeps another one from that path of a class: its holder has it for the same
+// class, or for one that can't be told.
+func (r *Ingresses) KeepsFrom(ctx context.Context, at claim.Coordinate, by types.NamespacedName) (bool, error) {
+	if at.IngressClass() == "" {
+		return false, nil
+	}
+	held, err := r.objects.Claim(ctx, at.ServedBy("").Name())
+	if err != nil || held == nil || claim.HolderOf(held).Key() == by {
+		return false, err
+	}
+	class, known, err := r.ClassFor(ctx, claim.HolderOf(held))
+	return err == nil && (!known || class == at.IngressClass()), err
+}
+
 // OlderReplicas says whether replicas of a version run that claims paths for all classes at once.
-func (r *Ingresses) OlderReplicas(ctx context.Context) (bool, error) { return r.replicas.older(ctx) }
+func (r *Ingresses) OlderReplicas(ctx context.Context) bool { return r.replicas.older(ctx) }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -46,24 +46,27 @@ type replicas struct {
 	found  bool
 }
 
-// older says whether replicas of an older version run.
-func (r *replicas) older(ctx context.Context) (bool, error) {
+// older says whether replicas of an older version run. Where that can't be told, they may.
+func (r *replicas) older(ctx context.Context) bool {
 	if r == nil || r.namespace == "" {
-		return false, nil
+		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.looked.IsZero() && r.clock.Since(r.looked) < replicasKept {
-		return r.found, nil
+		return r.found
 	}
 	now := r.clock.Now()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	err := r.live.List(ctx, pods, client.InNamespace(r.namespace), client.MatchingLabelsSelector{Selector: olderReplicas},
 		client.MatchingFieldsSelector{Selector: running})
-	if err != nil {
-		return false, fmt.Errorf("looking for older replicas: %w", err)
+	if ctx.Err() != nil {
+		return true
 	}
-	r.looked, r.found = now, len(pods.Items) > 0
-	return r.found, nil
+	if err != nil { // then it is as if there were some, which keeps nobody from what he has
+		log.FromContext(ctx).Error(err, "could not look for replicas of an older version")
+	}
+	r.looked, r.found = now, err != nil || len(pods.Items) > 0
+	return r.found
 }

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,6 +89,14 @@ func (r *foreignIngressReconciler) enter(
 		case entered == entriesAtOnce:
 			return reconcile.Result{RequeueAfter: entriesShown}, nil
 		}
+		kept, err := r.View.Ingresses.KeepsFrom(ctx, at, client.ObjectKeyFromObject(ing))
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if kept { // by a claim of an earlier version: to try it would be for nothing
+			result.RequeueAfter = cmp.Or(result.RequeueAfter, olderReplicasStay)
+			continue
+		}
 		first, err := r.first(ctx, ing, at)
 		if err != nil {
 			return reconcile.Result{}, err
@@ -146,6 +155,9 @@ func (r *foreignIngressReconciler) first(
 		return ing, nil
 	}
 	onHost, err := r.View.Claim(ctx, host.Name())
+	if err == nil && onHost == nil { // by which an earlier version has entered it
+		onHost, err = r.View.Claim(ctx, host.ServedBy("").Name())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -76,9 +76,7 @@ func (r *claimReconciler) readHolder(
 		if found {
 			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.Ingresses.MaxHTTPPoints)
 		}
-		if s.olderReplicas, err = s.view.Ingresses.OlderReplicas(ctx); err != nil {
-			return nil, err
-		}
+		s.olderReplicas = s.view.Ingresses.OlderReplicas(ctx)
 	}
 	if holder.IsClass() {
 		if !slices.ContainsFunc(s.held, claim.Coordinate.IsNode) {

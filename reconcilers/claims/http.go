@@ -17,8 +17,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
-// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for one is
-// from an earlier version, or for replicas of it: it stays until there are none, and the ledger has what takes its place.
+// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for one
+// is from an earlier version, or for replicas of it: it stays until there are none, and the ledger has what takes its place.
 func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
 	if at.IngressClass() != "" {
 		return s.pathWants(ctx, at)
@@ -35,7 +35,8 @@ func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (see
 			continue
 		}
 		var instead *v1beta1.EdgeClaim
-		if instead, err = s.view.Claim(ctx, at.ServedBy(class).Name()); err != nil || class == "" || s.olderReplicas || instead == nil {
+		if instead, err = s.view.Claim(ctx, at.ServedBy(class).Name()); err != nil || class == "" || s.olderReplicas ||
+			instead == nil || claim.HolderOf(instead).Key() != s.holder.Key() {
 			return seen, err
 		}
 		seen.Wants = false
@@ -53,8 +54,10 @@ func (s *holderReading) ingressClasses(ctx context.Context) (classes []string, e
 		if err != nil {
 			return nil, err
 		}
-		e, _ := exposure.RequestOf(s.service, defaults)
-		classes = append(classes, e.Class)
+		_, requests := exposure.Annotation(s.service)
+		if e, problems := exposure.RequestOf(s.service, defaults); requests && len(problems) == 0 {
+			classes = append(classes, e.Class)
+		}
 	}
 	if len(classes) == 0 {
 		return []string{""}, nil

@@ -65,7 +65,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if want.IngressClassName == nil {
 		want.IngressClassName = existing.Spec.IngressClassName // what the cluster's default was
 	}
-	if equality.Semantic.DeepEqual(existing.Spec, want) && exposure.IsMarked(existing, svc) {
+	if equality.Semantic.DeepEqual(existing.Spec, want) && exposure.ClassOf(existing) == w.Class && exposure.IsMarked(existing, svc) {
 		return nil
 	}
 	whole := &networkingv1.Ingress{}
@@ -74,6 +74,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	}
 	next := whole.DeepCopy()
 	next.Spec = want
+	delete(next.Annotations, v1beta1.AnnotationIngressClass) // which would say another class
 	exposure.Mark(next, svc)
 	if err := write.Change(ctx, r.Writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Ingress: %w", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -163,18 +164,7 @@ func TestRaceForOneHostInTwoClasses(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		if beside {
 			w.create(olderReplica("older"))
-			w.eventually("both replicas to know of the older one", func() error {
-				for i := range 8 {
-					svc := asking(fmt.Sprintf("race/probe-%d", i), fmt.Sprintf("class=public, host=probe-%d.example.com", i))
-					w.create(svc)
-					held := w.pathHolder(fmt.Sprintf("probe-%d.example.com", i), "/")
-					w.delete(svc)
-					if held == "" {
-						return fmt.Errorf("probe %d is claimed for its class alone", i)
-					}
-				}
-				return nil
-			})
+			time.Sleep(2 * time.Second) // no replica believes for longer than a second that there is none
 		}
 		for round := range rounds {
 			host := fmt.Sprintf("race-%v-%d.example.com", beside, round)
