@@ -15,9 +15,14 @@ func TestHTTPCoordinates(t *testing.T) {
 		HTTP("example.com", "/"), HTTP("example.com", "/a"), HTTP("*.example.com", "/"), HTTP("any.example.com", "/"),
 		HTTP(long, "/"), HTTP(long+"d", "/"), HTTP("example.com", "/ä"), HTTP("example.com", "/"+strings.Repeat("x", 511)),
 		Host("example.com"), Host("*.example.com"), Host(long), Host(long + "d"),
+		HTTP("example.com", "/").ServedBy("nginx"), HTTP("example.com", "/").ServedBy("inside.nginx"), HTTP(long, "/").ServedBy(long),
+		Host("example.com").ServedBy("nginx"), HTTP("example.com", "/nginx example.com/"),
 	} {
-		if at.IsZero() || !at.IsHTTP() || at.Scope() != HTTPScope || at.Class() != "" {
+		if at.IsZero() || !at.IsHTTP() || ScopeFamily(at.Scope()) != HTTPScope || at.Class() != "" {
 			t.Errorf("%+v is no path", at)
+		}
+		if !strings.HasSuffix(at.Scope(), at.IngressClass()) || (at.Scope() == HTTPScope) != (at.IngressClass() == "") || at.ServedBy("").ServedBy(at.IngressClass()) != at {
+			t.Errorf("%+v is of class %q in the scope %s", at, at.IngressClass(), at.Scope())
 		}
 		if at.IsHost() != (at.Path() == "") || at.Host() == "" {
 			t.Errorf("%+v is a host: %v", at, at.IsHost())
@@ -61,6 +66,8 @@ func FuzzOf(f *testing.F) {
 	}
 	f.Add(HTTPScope, Host("example.com").Name(), "example.com/")
 	f.Add(HTTPScope, "", "")
+	f.Add("http/nginx", Host("example.com").ServedBy("nginx").Name(), "example.com")
+	f.Add("http/", Host("example.com").Name(), "example.com")
 	f.Add(HTTPScope, "stream.public.tcp.80", "TCP/80")
 	f.Fuzz(func(t *testing.T, scope, name, point string) {
 		c := New(Coordinate{}, Claimant{})
@@ -69,7 +76,7 @@ func FuzzOf(f *testing.F) {
 		if (err == nil) == at.IsZero() {
 			t.Fatalf("Of(%q, %q, %q) = %#v, %v", scope, name, point, at, err)
 		}
-		if err == nil && (at.Name() != name || at.IsHTTP() && (at.Point() != point || at != Host(at.Host()) && at != HTTP(at.Host(), at.Path()))) {
+		if err == nil && (at.Name() != name || at.IsHTTP() && (at.Point() != point || at.ServedBy("") != Host(at.Host()) && at.ServedBy("") != HTTP(at.Host(), at.Path()))) {
 			t.Errorf("Of(%q, %q, %q) = %#v", scope, name, point, at)
 		}
 	})

@@ -47,9 +47,9 @@ func DefaultClass(classes []networkingv1.IngressClass) string {
 	}).Name
 }
 
-// Wanted are the points that a complete exposure has to have: those that it asks for, and, while replicas run that know of no classes, those
-// that keep such a replica from giving the same away. These come first, as such a replica has no others: of two that want the same ones the
-// first gets all.
+// Wanted are the points that a complete exposure has to have: those that it asks for, and, while replicas run that know of no classes,
+// those that keep such a replica from giving the same away. These come first, as such a replica has no others: of two that want the same
+// ones the first gets all.
 func Wanted(facts Facts, e Exposure) []claim.Coordinate {
 	points := e.Points()
 	if e.Class == "" || !facts.OlderReplicas() {

@@ -57,6 +57,37 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// TestConflictsAmongClasses has a Service ask for a path of the class public, of which there is a claim that names no class.
+func TestConflictsAmongClasses(t *testing.T) {
+	path := claim.HTTP("web.example.com", "/")
+	theirs := claim.New(path, claim.Claimant{Holder: claim.ServiceHolder("shop", "other")})
+	own := claim.New(path, claim.Claimant{Holder: claim.ServiceHolder("shop", "web")})
+	left := func(*v1beta1.EdgeClaim) time.Duration { return 0 }
+	for name, c := range map[string]struct {
+		facts fakeFacts
+		text  string
+	}{
+		"for the same class":                 {fakeFacts{classless: theirs, class: "public"}, "path / on host web.example.com of class public is held"},
+		"for another class":                  {fakeFacts{classless: theirs, class: "internal"}, ""},
+		"for a class that is told by nobody": {fakeFacts{classless: theirs}, "of class public is held"},
+		"that it has itself":                 {fakeFacts{classless: own}, ""},
+		"beside an older replica":            {fakeFacts{classless: theirs, older: true}, "path / on host web.example.com is held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			points := exposure.Wanted(c.facts, exposure.Exposure{Class: "public", Hosts: []string{"web.example.com"}, Paths: []exposure.Path{{Value: "/"}}})
+			if len(points) != map[bool]int{false: 1, true: 2}[c.facts.older] || points[len(points)-1] != path.ServedBy("public") {
+				t.Fatalf("it wants %v", points)
+			}
+			problems := exposure.Conflicts(c.facts, requesting("web", ""), points, left)
+			if c.text == "" && len(problems) > 0 {
+				t.Errorf("got %v", problems)
+			} else if c.text != "" {
+				isOne(t, problems, v1beta1.ReasonHostConflict, c.text)
+			}
+		})
+	}
+}
+
 func TestUnheld(t *testing.T) {
 	at, self := claim.HTTP("web.example.com", "/"), claim.ServiceHolder("shop", "web")
 	own := claim.New(at, claim.Claimant{Holder: self})

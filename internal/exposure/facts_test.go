@@ -24,8 +24,10 @@ type fakeFacts struct {
 	certManager bool
 	certificate *cmv1.Certificate
 	claim       *v1beta1.EdgeClaim
-	held        []claim.Coordinate
-	fronts      []types.NamespacedName
+	// classless is the only claim, if it is set.
+	classless *v1beta1.EdgeClaim
+	held      []claim.Coordinate
+	fronts    []types.NamespacedName
 	// class is that for which the holder of the claim has it, if that is known, and older says that replicas run that know of none.
 	class string
 	older bool
@@ -58,7 +60,15 @@ func (f fakeFacts) CertManager() bool { return f.certManager }
 
 func (f fakeFacts) Certificate(types.NamespacedName) *cmv1.Certificate { return f.certificate }
 
-func (f fakeFacts) Claim(string) *v1beta1.EdgeClaim { return f.claim }
+func (f fakeFacts) Claim(name string) *v1beta1.EdgeClaim {
+	if f.classless != nil {
+		if name == f.classless.Name {
+			return f.classless
+		}
+		return nil
+	}
+	return f.claim
+}
 
 func (f fakeFacts) Held(claim.Holder) []claim.Coordinate { return f.held }
 

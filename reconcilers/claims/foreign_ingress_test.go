@@ -59,6 +59,25 @@ func TestWhoWasFirst(t *testing.T) {
 	}
 }
 
+// TestNoPathIsTriedThatAnEarlierClaimKeeps has an Ingress serve a path of the class public, on which another has a claim of no class.
+func TestNoPathIsTriedThatAnEarlierClaimKeeps(t *testing.T) {
+	for class, enters := range map[string]bool{"public": false, "internal": true} {
+		web, other := serving("web", 0, 1), serving("other", 0, 1)
+		web.Spec.IngressClassName, other.Spec.IngressClassName = new("public"), &class
+		path := claim.HTTP("a.io", "/0")
+		b := baseExposing(t, web, other, claim.New(path, claim.Claimant{Holder: holderOfIngress(other)}))
+		r := &foreignIngressReconciler{Access: b}
+		result, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(web)})
+		if err != nil || (result.RequeueAfter == 0) != enters {
+			t.Errorf("beside one of class %s: %+v, %v", class, result, err)
+		}
+		c, err := b.View.Claim(t.Context(), path.ServedBy("public").Name())
+		if err != nil || (c != nil) != enters {
+			t.Errorf("beside one of class %s it has %v, %v", class, c, err)
+		}
+	}
+}
+
 // TestPathsOnTheHostOfAnother has an Ingress with many paths entered on a host of which another one with many has the claim, which
 // lists two of them.
 func TestPathsOnTheHostOfAnother(t *testing.T) {

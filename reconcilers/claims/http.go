@@ -17,8 +17,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
-// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for one
-// is from an earlier version, or for replicas of it: it stays until there are none, and the ledger has what takes its place.
+// httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for
+// one is from an earlier version, or for replicas of it: it stays until there are none, and the ledger has what takes its place.
 func (s *holderReading) httpWants(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
 	if at.IngressClass() != "" {
 		return s.pathWants(ctx, at)
