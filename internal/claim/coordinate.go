@@ -159,10 +159,13 @@ func (c Coordinate) String() string { return c.Scope() + " " + c.Point() }
 // StreamScope is the scope of all ports of a class.
 func StreamScope(class string) string { return streamScope + "/" + class }
 
-// Compare orders coordinates by class, Gateway, listener, address, port and protocol, and those of HTTP by host and path.
+// Compare orders coordinates by class, Gateway, listener, address, port and protocol, and those of HTTP by host, path and class.
 func Compare(a, b Coordinate) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route),
+	order := cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.gateway, b.gateway), cmp.Compare(a.route, b.route),
 		a.address.Compare(b.address), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol),
-		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path),
-		cmp.Compare(a.Scope(), b.Scope()))
+		cmp.Compare(a.host, b.host), cmp.Compare(a.path, b.path), cmp.Compare(a.ingressClass, b.ingressClass))
+	if order != 0 || a == b {
+		return order
+	}
+	return cmp.Compare(a.Scope(), b.Scope()) // which has to be made
 }
