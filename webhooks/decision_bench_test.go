@@ -84,7 +84,7 @@ func BenchmarkService(b *testing.B) {
 	for _, n := range sizes() {
 		w := servicesWorld(b, n)
 		v := &serviceValidator{view: w.view, ledger: w.ledger}
-		free := claim.HTTP("fresh.example.com", "/").Name()
+		free := claim.HTTP("fresh.example.com", "/").ServedBy("nginx").Name()
 		b.Run(fmt.Sprintf("create/claims=%d", n), func(b *testing.B) {
 			fresh := exposed(team(0), "fresh", "fresh.example.com")
 			decideAll(b, admissionv1.Create, true, func(ctx context.Context) error {

@@ -190,7 +190,7 @@ func servicesWorld(b *testing.B, n int) *world {
 	for i := range n {
 		svc := exposed(team(i), fmt.Sprintf("app-%d", i), fmt.Sprintf("app-%d.example.com", i))
 		objects = append(objects, svc)
-		claims = append(claims, claim.New(claim.HTTP(fmt.Sprintf("app-%d.example.com", i), "/"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}))
+		claims = append(claims, claim.New(claim.HTTP(fmt.Sprintf("app-%d.example.com", i), "/").ServedBy("nginx"), claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID}))
 	}
 	return newWorld(b, objects, claims)
 }
