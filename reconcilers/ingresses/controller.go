@@ -45,6 +45,7 @@ func Setup(mgr manager.Manager, b access.Access) error {
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
 		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
+		WatchesRawSource(watch.OnOlderReplicas(b.View, r.allExposed)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(watch.WhenInstalled(mgr, &cmv1.Certificate{},

@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -50,6 +52,25 @@ func onBook[request comparable](onChange func(func()), find func(context.Context
 				}
 			}
 		}()
+		return nil
+	})
+}
+
+// replicasEvery is how often it is looked for older replicas: one takes longer than that to start, and to be asked.
+const replicasEvery = 2 * time.Second
+
+// OnOlderReplicas is the source of what is looked at when replicas of an older version come: that is to have what such a replica knows of.
+func OnOlderReplicas[request comparable](view *kube.View, find func(context.Context) []request) source.TypedSource[request] {
+	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
+		older := false
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
+			was := older
+			if older = view.Ingresses.OlderReplicas(ctx); older && !was {
+				for _, r := range find(ctx) {
+					q.Add(r)
+				}
+			}
+		}, replicasEvery)
 		return nil
 	})
 }

@@ -44,6 +44,7 @@ func TestUpgrade(t *testing.T) {
 		begin := time.Now()
 		if r.release == first {
 			forgetWebhooks(t)
+			claimAsBefore(t, given.namespace+".example.com")
 		}
 		r.roll(t)
 		t.Logf("%s took %s", r.what, time.Since(begin).Round(time.Second))
@@ -66,6 +67,20 @@ func forgetWebhooks(t *testing.T) {
 		`{"webhooks": [{"name": "hostpolicy.nginx-stream.jeffthecoder.xyz", "$patch": "delete"},
 		{"name": "service-ports.nginx-stream.jeffthecoder.xyz", "$patch": "delete"},
 		{"name": "service.nginx-stream.jeffthecoder.xyz", "matchConditions": [{"name": "not-judged-by-service-ports", "$patch": "delete"}]}]}`)
+}
+
+// claimAsBefore has a host be claimed for all classes at once, as docs/operations.md says for the way back: the first release would not know
+// that somebody has it.
+func claimAsBefore(t *testing.T, host string) {
+	t.Helper()
+	kubectl(t, "label", "pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "nginx-stream.jeffthecoder.xyz/ledger-")
+	eventually(t, host+" to be claimed for all classes", func() error {
+		claims, err := tryKubectl("", "get", "edgeclaims", "--field-selector=spec.scope=http,spec.point="+host+"/", "-o", "name")
+		if err == nil && claims == "" {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 }
 
 // release is a version of Portcullis: a copy of its repository, in which the API server may wait long for the webhooks, and

@@ -134,6 +134,15 @@ func TestPathsOfEarlierVersions(t *testing.T) {
 	w.eventually("the other class", func() error { return w.try(asking("inside/web", "class=internal, host="+host)) })
 	isRefusedSaying(t, w.try(asking("inside/second", "class=public, host="+host)), "is held", "Service outside/web")
 
+	t.Log("one that comes again, on the way back, finds what stands")
+	again := olderReplica("again")
+	w.create(again)
+	w.pathHeldBy(host, "/older", "Service outside/older")
+	w.eventually("one of two to have the path of both", func() error { return is(w.pathHolder(host, "/") != "", true) })
+	w.delete(again)
+	w.pathHeldBy(host, "/older", "")
+	w.pathHeldBy(host, "/", "")
+
 	t.Log("a claim of before keeps others from what its holder has, before it is claimed anew")
 	for _, r := range w.Replicas {
 		must(w, r.Kill())
