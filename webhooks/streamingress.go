@@ -206,10 +206,13 @@ func (v *streamValidator) autoAssign(
 	if isDryRun(ctx) {
 		return nil, nil
 	}
-	restored := func(lost *stream.PortSet) (int32, error) {
-		return kube.Decide(ctx, v.live(), func(f *kube.Facts) int32 { return stream.RestoredPort(f, s, req.Class, lost) })
+	offered := func(lost *stream.PortSet) (stream.Offer, error) {
+		return kube.Decide(ctx, v.live(), func(f *kube.Facts) stream.Offer { return stream.Offered(f, s, req, lost) })
 	}
-	_, err := stream.AutoAssign(s, req, restored, func(at claim.Coordinate) (bool, error) {
+	_, err := stream.AutoAssign(s, req.Class, offered, func(at claim.Coordinate) (bool, error) {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		assignable, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) bool { return stream.IsAssignable(f, s, req.Class, at) })
 		if err != nil || !assignable {
 			return false, err

@@ -300,13 +300,13 @@ func TestNoRuleOfStreamsDecidesWithoutAnAnswer(t *testing.T) {
 			after.Spec.UpstreamNamespaces = v1beta1.UpstreamSame
 			return stream.ClassConsent(f, r.class, after, []v1beta1.StreamIngress{*change(abroad)})
 		}, nil},
-		"RestoredPort": {[]string{"Entries", "StreamsAt", "StreamsTo", "Claim", "Held", "Granted", "Service", "NamespaceLabels", "ClaimsOfNamespace", "ClaimedPorts"},
+		"Offered": {[]string{"Entries", "StreamsAt", "StreamsTo", "Claim", "Held", "Granted", "Service", "NamespaceLabels", "ClaimsOfNamespace", "ClaimedPorts"},
 			func(r *edgeReader, f *Facts) any {
-				port := stream.RestoredPort(f, change(abroad), r.class, &stream.PortSet{})
-				if f.err == nil && port != 6001 {
-					t.Errorf("it gets %d", port)
+				offer := stream.Offered(f, change(abroad), stream.Request{Class: r.class, Free: &stream.PortSet{}}, &stream.PortSet{})
+				if f.err == nil && offer.Port != 6001 {
+					t.Errorf("it is offered %d", offer.Port)
 				}
-				return port
+				return offer
 			}, nil},
 		"IsAssignable": {[]string{"Foreign"}, func(r *edgeReader, f *Facts) any {
 			return stream.IsAssignable(f, s, r.class, claim.Stream("public", v1beta1.TCP, 6001))

@@ -14,31 +14,42 @@ import (
 // ErrNoFreePort says that every port that a stream could be assigned is taken.
 var ErrNoFreePort = errors.New("no free port")
 
-// AutoAssign picks ports for a stream that names none, until take has taken one. take says whether it got the port: somebody
-// else may have picked the same at the same time. restored says which port comes first, 0 for none; it is told those that the stream
-// has not got. The error is ErrNoFreePort when all are gone, or that of take or restored.
+// AutoAssign picks ports of a class for a stream that names none, until take has taken one. take says whether it got the port:
+// somebody else may have picked the same at the same time. offered says which to try; it is told those that the stream has not got, and
+// is asked again when those that it said are gone. The error is ErrNoFreePort when all are gone, or that of take or offered.
 func AutoAssign(
-	s *v1beta1.StreamIngress, req Request, restored func(lost *PortSet) (int32, error), take func(claim.Coordinate) (bool, error),
+	s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+	offered func(lost *PortSet) (Offer, error), take func(claim.Coordinate) (bool, error),
 ) (claim.Coordinate, error) {
-	lost := &PortSet{}
+	offer, lost := Offer{}, &PortSet{}
 	for {
-		port, err := restored(lost)
-		if err != nil {
-			return claim.Coordinate{}, err
-		}
+		port := offer.next(s)
 		if port == 0 {
-			port = PickPort(req.Free, s.Namespace, s.Name)
+			var err error
+			if offer, err = offered(lost); err != nil {
+				return claim.Coordinate{}, err
+			}
+			port = offer.next(s)
 		}
 		if port == 0 {
 			return claim.Coordinate{}, ErrNoFreePort
 		}
-		at := claim.Stream(req.Class.Name, s.ProtocolOrDefault(), port)
+		at := claim.Stream(class.Name, s.ProtocolOrDefault(), port)
 		if taken, err := take(at); taken || err != nil {
 			return at, err
 		}
 		lost.Add(port)
-		req.Free.Remove(port)
 	}
+}
+
+// next takes the port that a stream tries next out of an offer, 0 when none is left.
+func (o *Offer) next(s *v1beta1.StreamIngress) int32 {
+	port := o.Port
+	if o.Port = 0; port == 0 && o.Free != nil {
+		port = PickPort(o.Free, s.Namespace, s.Name)
+		o.Free.Remove(port)
+	}
+	return port
 }
 
 // NoFreePort tells a stream that every port that it could be assigned is taken.

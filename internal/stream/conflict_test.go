@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -154,57 +153,6 @@ func TestAdoption(t *testing.T) {
 			}
 			if !reflect.DeepEqual(adopted, want) {
 				t.Errorf("it adopts %+v, want %+v", adopted, want)
-			}
-		})
-	}
-}
-
-func TestAutoAssign(t *testing.T) {
-	request := func() Request {
-		free := &PortSet{}
-		free.AddRange(20000, 20004)
-		return Request{Class: class("public"), Free: free}
-	}
-	errDown := errors.New("down")
-	of := func(ports ...int32) func(*PortSet) (int32, error) {
-		return func(lost *PortSet) (int32, error) {
-			for _, port := range ports {
-				if !lost.Has(port) {
-					return port, nil
-				}
-			}
-			return 0, nil
-		}
-	}
-	for name, tc := range map[string]struct {
-		tries    int
-		restored func(*PortSet) (int32, error)
-		take     func(tries int) (bool, error)
-		first    int32
-		err      error
-	}{
-		"the first choice is free":                 {1, of(), func(int) (bool, error) { return true, nil }, 0, nil},
-		"others are faster, twice":                 {3, of(), func(tries int) (bool, error) { return tries == 3, nil }, 0, nil},
-		"others are faster at every one":           {5, of(), func(int) (bool, error) { return false, nil }, 0, ErrNoFreePort},
-		"the ledger is away":                       {2, of(), func(tries int) (bool, error) { return false, map[int]error{2: errDown}[tries] }, 0, errDown},
-		"it had one":                               {1, of(20003), func(int) (bool, error) { return true, nil }, 20003, nil},
-		"it had one of those that others have now": {5, of(20003, 20002), func(int) (bool, error) { return false, nil }, 20003, ErrNoFreePort},
-		"what it had can't be read":                {0, func(*PortSet) (int32, error) { return 0, errDown }, nil, 0, errDown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := map[claim.Coordinate]bool{}
-			at, err := AutoAssign(sti(isUDP), request(), tc.restored, func(at claim.Coordinate) (bool, error) {
-				if seen[at] || at.Class() != "public" || at.Protocol() != v1beta1.UDP || at.Port() < 20000 || at.Port() > 20004 {
-					t.Fatalf("it tries %v after %v", at, seen)
-				}
-				if len(seen) == 0 && tc.first != 0 && at.Port() != tc.first {
-					t.Errorf("it tries %v first, want %d", at, tc.first)
-				}
-				seen[at] = true
-				return tc.take(len(seen))
-			})
-			if !errors.Is(err, tc.err) || len(seen) != tc.tries || err == nil && !seen[at] {
-				t.Errorf("got %v, %v after %d tries", at, err, len(seen))
 			}
 		})
 	}

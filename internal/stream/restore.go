@@ -26,17 +26,43 @@ type RestoreFacts interface {
 	StreamsAt(protocol v1beta1.Protocol, port int32) []v1beta1.StreamIngress
 }
 
-// RestoredPort is the port of the entry that goes to a stream which names no port and has none, 0 for none. lost are ports that
-// it has not got. A new stream, or one that comes from another class, comes after all those that are stored.
-func RestoredPort(f RestoreFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass, lost *PortSet) int32 {
-	r := newRestorer(f, class, s.ProtocolOrDefault())
+// Offer is what a stream that names no port and has none is to try.
+type Offer struct {
+	// Port is that of the entry which goes to the stream, 0 for none.
+	Port int32
+	// Free are those to choose from when there is none.
+	Free *PortSet
+}
+
+// Offered is what a stream that names no port and has none is to try, of those that were free and of which it has not lost any yet. A
+// new stream, or one that comes from another class, comes after all those that are stored. Where an entry of ours stands that leads
+// elsewhere, it is tried last: whose it was may be yet to come.
+func Offered(f RestoreFacts, s *v1beta1.StreamIngress, req Request, lost *PortSet) Offer {
+	r := newRestorer(f, req.Class, s.ProtocolOrDefault())
 	r.self, r.lost = s, lost
 	for port, to := range r.assign(upstreamOf(s)) {
 		if isSame(to, s) {
-			return port
+			return Offer{Port: port}
 		}
 	}
-	return 0
+	free, standing := *req.Free, &PortSet{}
+	free.Subtract(lost)
+	for port := range r.current.Ours {
+		if free.Has(port) {
+			standing.Add(port)
+		}
+	}
+	others := free
+	others.Subtract(standing)
+	if others.Next(1) != 0 {
+		return Offer{Free: &others}
+	}
+	for port := standing.Next(1); port != 0; port = standing.Next(port + 1) {
+		if to := r.goesTo(port); to != nil && !isSame(to, s) {
+			free.Remove(port)
+		}
+	}
+	return Offer{Free: &free}
 }
 
 // IsAssignable says whether a stream that names no port may be assigned a port that has no claim: nothing foreign is there, and no

@@ -200,7 +200,7 @@ func (r *restored) mustRestore(t *testing.T, streams []*v1beta1.StreamIngress, w
 			len(r.Held(claim.StreamHolder(s.Namespace, s.Name))) > 0 {
 			continue
 		}
-		port := RestoredPort(r, s, r.classes[0], &PortSet{})
+		port := r.restoredPort(s, &PortSet{})
 		if port != want[s.Name] {
 			t.Errorf("%s gets %d, want %d", s.Name, port, want[s.Name])
 		}
@@ -216,10 +216,15 @@ func (r *restored) mustRestore(t *testing.T, streams []*v1beta1.StreamIngress, w
 				t.Errorf("%s may be assigned %d of %s: %v", other.Name, port, s.Name, is)
 			}
 		}
-		if RestoredPort(r, fresh, r.classes[0], &PortSet{}) == port {
+		if r.restoredPort(fresh, &PortSet{}) == port {
 			t.Errorf("a new stream gets %d of %s", port, s.Name)
 		}
 	}
+}
+
+// restoredPort is the port of the entry that goes to a stream of class public, 0 for none.
+func (r *restored) restoredPort(s *v1beta1.StreamIngress, lost *PortSet) int32 {
+	return Offered(r, s, Request{Class: r.classes[0], Free: &PortSet{}}, lost).Port
 }
 
 // TestRestoreToNewStreams has streams come that are not stored: they get what is left.
@@ -234,14 +239,14 @@ func TestRestoreToNewStreams(t *testing.T) {
 	for name, s := range map[string]*v1beta1.StreamIngress{"a new one": sti(), "one of another class": sti(named("shop", "moves"))} {
 		lost := &PortSet{}
 		for _, want := range []int32{20003, 20004, 0} {
-			port := RestoredPort(f, s, f.classes[0], lost)
+			port := f.restoredPort(s, lost)
 			if port != want {
 				t.Errorf("%s gets %d after %v, want %d", name, port, lost.Next(1), want)
 			}
 			lost.Add(port)
 		}
 	}
-	if got := RestoredPort(f, sti(leadingTo("data", "db", "5432")), f.classes[0], &PortSet{}); got != 0 {
+	if got := f.restoredPort(sti(leadingTo("data", "db", "5432")), &PortSet{}); got != 0 {
 		t.Errorf("one that leads elsewhere gets %d", got)
 	}
 }
@@ -255,7 +260,7 @@ func TestForeignEntriesAreNotRestored(t *testing.T) {
 	f.classes = []*v1beta1.StreamIngressClass{class("public", autoAssign(20000, 20009))}
 	f.streams = map[string]*v1beta1.StreamIngress{"shop/postgres": sti()}
 	f.foreign = map[PortKey]Foreign{{v1beta1.TCP, 20002}: {Entry: "shop/db:5432"}}
-	if got := RestoredPort(f, sti(), f.classes[0], &PortSet{}); got != 0 {
+	if got := f.restoredPort(sti(), &PortSet{}); got != 0 {
 		t.Errorf("it gets %d", got)
 	}
 	if got := Retained(f, f.classes[0], v1beta1.TCP, []int32{20002}); len(got) > 0 {

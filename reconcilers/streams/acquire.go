@@ -63,6 +63,9 @@ func (r *streamReconciler) autoAssign(
 		return at, nil, nil
 	}
 	take := func(at claim.Coordinate) (bool, error) {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		assignable, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return stream.IsAssignable(f, si, req.Class, at) })
 		if err != nil || !assignable {
 			return false, err
@@ -76,10 +79,10 @@ func (r *streamReconciler) autoAssign(
 			return before, nil, err
 		}
 	}
-	restored := func(lost *stream.PortSet) (int32, error) {
-		return kube.Decide(ctx, r.View, func(f *kube.Facts) int32 { return stream.RestoredPort(f, si, req.Class, lost) })
+	offered := func(lost *stream.PortSet) (stream.Offer, error) {
+		return kube.Decide(ctx, r.View, func(f *kube.Facts) stream.Offer { return stream.Offered(f, si, req, lost) })
 	}
-	at, err := stream.AutoAssign(si, req, restored, take)
+	at, err := stream.AutoAssign(si, req.Class, offered, take)
 	if errors.Is(err, stream.ErrNoFreePort) {
 		return claim.Coordinate{}, stream.NoFreePort(si, req.Class), nil
 	}
