@@ -45,7 +45,8 @@ func TestAutoAssign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen, asks := map[claim.Coordinate]bool{}, 0
 			offered := func(lost *PortSet) (Offer, error) {
-				if asks++; lost.Len() != len(seen) {
+				asks++
+				if lost.Len() != len(seen) {
 					t.Errorf("it has lost %d after %v", lost.Len(), seen)
 				}
 				return tc.offered(lost)

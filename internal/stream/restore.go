@@ -39,14 +39,14 @@ type Offer struct {
 // elsewhere, it is tried last: whose it was may be yet to come.
 func Offered(f RestoreFacts, s *v1beta1.StreamIngress, req Request, lost *PortSet) Offer {
 	r := newRestorer(f, req.Class, s.ProtocolOrDefault())
-	r.self, r.lost = s, lost
+	free, standing := *req.Free, &PortSet{}
+	free.Subtract(lost)
+	r.self, r.lost, r.natural = s, lost, PickPort(&free, s.Namespace, s.Name)
 	for port, to := range r.assign(upstreamOf(s)) {
 		if isSame(to, s) {
 			return Offer{Port: port}
 		}
 	}
-	free, standing := *req.Free, &PortSet{}
-	free.Subtract(lost)
 	for port := range r.current.Ours {
 		if free.Has(port) {
 			standing.Add(port)
@@ -95,6 +95,8 @@ type restorer struct {
 	// self is the stream that asks, as it is to be, and may not be stored yet; nil when none does. lost are ports that it has not got.
 	self *v1beta1.StreamIngress
 	lost *PortSet
+	// natural is the port that self would be given without entries, 0 for any.
+	natural int32
 	// assigned are the streams that get ports, by the Services that they lead to, and permitted the ports that the class gives to
 	// each namespace.
 	assigned  map[types.NamespacedName]map[int32]*v1beta1.StreamIngress

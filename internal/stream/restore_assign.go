@@ -163,12 +163,16 @@ func (l *leftOver) giveOnly(s *v1beta1.StreamIngress) {
 	}
 }
 
-// give gives a stream the lowest port of an entry that it may have.
+// give gives a stream the lowest port of an entry that it may have. One that is not stored may be re-created: it most often had the
+// port that it would be given anyway.
 func (l *leftOver) give(s *v1beta1.StreamIngress, entry Entry) bool {
 	ports := l.ports[entry]
 	i := slices.IndexFunc(ports, func(port int32) bool { return l.permits(s, port) })
 	if i < 0 {
 		return false
+	}
+	if s == l.self {
+		i = max(i, slices.Index(ports, l.natural))
 	}
 	l.given[ports[i]] = s
 	if ports = slices.Delete(ports, i, i+1); len(ports) > 0 {

@@ -50,3 +50,37 @@ func (c *counted) Service(key types.NamespacedName) *corev1.Service {
 	c.looked++
 	return c.restored.Service(key)
 }
+
+// TestRestoreToRecreatedStreams has streams that were deleted come anew, while their entries are there: each has the port that it would
+// be given without entries, which is the one that it most often had, if that is left for it.
+func TestRestoreToRecreatedStreams(t *testing.T) {
+	f := &restored{entries: map[v1beta1.Protocol]Current{v1beta1.TCP: entriesOfOurs(map[int32]string{
+		20002: "shop/db:5432", 20003: "shop/db:5432", 20004: "shop/db:5432", 20005: "shop/db:80", 20006: "shop/db:5432",
+	})}}
+	f.classes = []*v1beta1.StreamIngressClass{class("public", autoAssign(20000, 20006))}
+	f.streams = map[string]*v1beta1.StreamIngress{"shop/stored": sti(named("shop", "stored"))}
+	free, seen := &PortSet{}, map[int32]bool{}
+	free.AddRange(20000, 20006)
+	for i := range 100 {
+		s := sti(named("shop", fmt.Sprintf("s%d", i)), aged(1))
+		want := PickPort(free, s.Namespace, s.Name)
+		if seen[want] = true; want != 20004 && want != 20006 {
+			want = 20003 // the lowest that is left
+		}
+		request := Request{Class: f.classes[0], Free: free}
+		if got := Offered(f, s, request, &PortSet{}).Port; got != want {
+			t.Errorf("%s gets %d, want %d", s.Name, got, want)
+		}
+		if !IsAssignable(f, s, f.classes[0], tcp(want)) {
+			t.Errorf("%s may not be assigned %d", s.Name, want)
+		}
+		f.streams["shop/"+s.Name] = s
+		if got := Offered(f, f.streams["shop/stored"], request, &PortSet{}).Port; got != 20002 {
+			t.Errorf("the one that is stored gets %d", got)
+		}
+		delete(f.streams, "shop/"+s.Name)
+	}
+	if len(seen) != 7 {
+		t.Errorf("of 7 ports %d are tried", len(seen))
+	}
+}
