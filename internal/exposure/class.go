@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -60,6 +62,20 @@ func Wanted(facts Facts, e Exposure) []claim.Coordinate {
 		first = append(first, at.ServedBy(""))
 	}
 	return append(first, points...)
+}
+
+// servedBefore says whether a Service has a path by a claim that names no class, and is served there for its class: it was there before
+// any other that serves the path, whatever that one has.
+func servedBefore(facts Facts, svc *corev1.Service, at claim.Coordinate) bool {
+	if at.IngressClass() == "" {
+		return false
+	}
+	held := facts.Claim(at.ServedBy("").Name())
+	if held == nil || claim.HolderOf(held) != claim.ServiceHolder(svc.Namespace, svc.Name) && !MayTake(svc)(held) {
+		return false
+	}
+	ing := facts.Ingress(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+	return ing != nil && Serves(ing, at)
 }
 
 // ofAnyClass is the claim of somebody else that names no class, and is on a path that its holder has of the class of a point, or may have;

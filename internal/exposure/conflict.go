@@ -28,7 +28,7 @@ func Conflicts(
 		if held == nil {
 			held = ofAnyClass(facts, at, self)
 		}
-		if held == nil {
+		if held == nil && !servedBefore(facts, svc, at) {
 			held = servedElsewhere(facts, svc, at)
 		}
 		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {

@@ -63,15 +63,22 @@ func TestConflictsAmongClasses(t *testing.T) {
 	theirs := claim.New(path, claim.Claimant{Holder: claim.ServiceHolder("shop", "other")})
 	own := claim.New(path, claim.Claimant{Holder: claim.ServiceHolder("shop", "web")})
 	left := func(*v1beta1.EdgeClaim) time.Duration { return 0 }
+	foreign := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}}
+	served := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       networkingv1.IngressSpec{IngressClassName: new("public"), Rules: []networkingv1.IngressRule{{Host: "web.example.com"}}},
+	}
 	for name, c := range map[string]struct {
 		facts fakeFacts
 		text  string
 	}{
-		"for the same class":                 {fakeFacts{classless: theirs, class: "public"}, "path / on host web.example.com of class public is held"},
-		"for another class":                  {fakeFacts{classless: theirs, class: "internal"}, ""},
-		"for a class that is told by nobody": {fakeFacts{classless: theirs}, "of class public is held"},
-		"that it has itself":                 {fakeFacts{classless: own}, ""},
-		"beside an older replica":            {fakeFacts{classless: theirs, older: true}, "path / on host web.example.com is held"},
+		"for the same class":                                   {fakeFacts{classless: theirs, class: "public"}, "path / on host web.example.com of class public is held"},
+		"for another class":                                    {fakeFacts{classless: theirs, class: "internal"}, ""},
+		"for a class that is told by nobody":                   {fakeFacts{classless: theirs}, "of class public is held"},
+		"that it has itself":                                   {fakeFacts{classless: own}, ""},
+		"that it has itself, and is served, beside an Ingress": {fakeFacts{classless: own, ingress: served, foreign: foreign}, ""},
+		"that it has itself, and is not served there":          {fakeFacts{classless: own, foreign: foreign}, "is held by Ingress shop/new"},
+		"beside an older replica":                              {fakeFacts{classless: theirs, older: true}, "path / on host web.example.com is held"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			points := exposure.Wanted(c.facts, exposure.Exposure{Class: "public", Hosts: []string{"web.example.com"}, Paths: []exposure.Path{{Value: "/"}}})

@@ -118,9 +118,11 @@ func TestOlderReplicas(t *testing.T) {
 			}
 		}
 		live.broken = true
-		clock.SetTime(clock.Now().Add(time.Second))
-		if got := r.older(t.Context()); !got || live.lists != 2 {
-			t.Errorf("%s: when nobody can tell, it is %v after %d looks", name, got, live.lists)
+		for i, wait := range []time.Duration{time.Second, replicasTrusted} {
+			clock.SetTime(clock.Now().Add(wait))
+			if got := r.older(t.Context()); got != (tc.want || i == 1) || live.lists != 2+i {
+				t.Errorf("%s: when nobody can tell, it is %v after %d looks", name, got, live.lists)
+			}
 		}
 	}
 	if (&replicas{}).older(t.Context()) {

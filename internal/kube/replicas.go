@@ -35,15 +35,18 @@ var running = fields.AndSelectors(
 // replicasKept is how long an answer is kept: less than it takes a Pod that comes to serve admission.
 const replicasKept = time.Second
 
+// replicasTrusted is how long it is kept while nobody can tell.
+const replicasTrusted = 10 * time.Second
+
 // replicas knows which versions of Portcullis run.
 type replicas struct {
 	live      client.Reader
 	namespace string
 	clock     clock.PassiveClock
 
-	mu     sync.Mutex
-	looked time.Time
-	found  bool
+	mu            sync.Mutex
+	looked, known time.Time
+	found         bool
 }
 
 // older says whether replicas of an older version run. Where that can't be told, they may.
@@ -64,9 +67,13 @@ func (r *replicas) older(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	if err != nil { // then it is as if there were some, which keeps nobody from what he has
+	r.looked = now
+	switch {
+	case err == nil:
+		r.known, r.found = now, len(pods.Items) > 0
+	case r.clock.Since(r.known) > replicasTrusted: // then it is as if there were some, which keeps nobody from what he has
 		log.FromContext(ctx).Error(err, "could not look for replicas of an older version")
+		r.found = true
 	}
-	r.looked, r.found = now, err != nil || len(pods.Items) > 0
 	return r.found
 }

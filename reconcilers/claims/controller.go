@@ -264,6 +264,11 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 				return
 			}
 			enqueueClaim(q, c)
+			if at := coordinateOf(c); at.IngressClass() != "" { // which takes the place of one that a namesake may have
+				for _, holder := range []func(string, string) claim.Holder{claim.ServiceHolder, claim.IngressHolder} {
+					q.Add(claimRequest{Holder: holder(c.Spec.Holder.Namespace, c.Spec.Holder.Name)})
+				}
+			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
 			enqueueClaim(q, e.ObjectNew.(*v1beta1.EdgeClaim))

@@ -89,17 +89,17 @@ func (r *foreignIngressReconciler) enter(
 		case entered == entriesAtOnce:
 			return reconcile.Result{RequeueAfter: entriesShown}, nil
 		}
-		kept, err := r.View.Ingresses.KeepsFrom(ctx, at, client.ObjectKeyFromObject(ing))
+		first, err := r.first(ctx, ing, at)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		kept, err := r.View.Ingresses.KeepsFrom(ctx, at, client.ObjectKeyFromObject(first))
 		if err != nil {
 			return reconcile.Result{}, err
 		}
 		if kept { // by a claim of an earlier version: to try it would be for nothing
 			result.RequeueAfter = cmp.Or(result.RequeueAfter, olderReplicasStay)
 			continue
-		}
-		first, err := r.first(ctx, ing, at)
-		if err != nil {
-			return reconcile.Result{}, err
 		}
 		holder := holderOfIngress(first)
 		if i >= len(points) && holder != holderOfIngress(ing) { // which has it by its host
@@ -154,6 +154,9 @@ func (r *foreignIngressReconciler) first(
 	if len(large) == 0 {
 		return ing, nil
 	}
+	if had, err := r.hadBefore(ctx, at, append([]networkingv1.Ingress{*ing}, large...)); err != nil || had != nil {
+		return had, err
+	}
 	onHost, err := r.View.Claim(ctx, host.Name())
 	if err == nil && onHost == nil { // by which an earlier version has entered it
 		onHost, err = r.View.Claim(ctx, host.ServedBy("").Name())
@@ -172,6 +175,20 @@ func (r *foreignIngressReconciler) first(
 	}
 	oldest := slices.MinFunc(large, func(a, b networkingv1.Ingress) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return &oldest, nil
+}
+
+// hadBefore is which of some Ingresses has a path of a class by a claim of an earlier version, which is of no class; nil for none.
+func (r *foreignIngressReconciler) hadBefore(
+	ctx context.Context, at claim.Coordinate, some []networkingv1.Ingress,
+) (*networkingv1.Ingress, error) {
+	held, err := r.View.Claim(ctx, at.ServedBy("").Name())
+	if err != nil || held == nil || at.IngressClass() == "" {
+		return nil, err
+	}
+	if i := slices.IndexFunc(some, func(ing networkingv1.Ingress) bool { return claim.HolderOf(held) == holderOfIngress(&ing) }); i >= 0 {
+		return &some[i], nil
+	}
+	return nil, nil
 }
 
 func holderOfIngress(ing *networkingv1.Ingress) claim.Holder {

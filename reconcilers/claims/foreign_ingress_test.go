@@ -78,6 +78,29 @@ func TestNoPathIsTriedThatAnEarlierClaimKeeps(t *testing.T) {
 	}
 }
 
+// TestEarlierClaimsSayWhoWasFirst has an Ingress with one path, and one with many which lists that, too, be entered for their class. One of
+// them has the path by a claim of no class.
+func TestEarlierClaimsSayWhoWasFirst(t *testing.T) {
+	public := func(ing *networkingv1.Ingress) *networkingv1.Ingress {
+		ing.Spec.IngressClassName = new("public")
+		return ing
+	}
+	small, large := public(serving("small", 0, 1)), public(serving("large", 0, 6))
+	path := claim.HTTP("a.io", "/0")
+	for _, had := range []*networkingv1.Ingress{small, large} {
+		b := baseExposing(t, small, large, claim.New(path, claim.Claimant{Holder: holderOfIngress(had)}),
+			claim.New(claim.Host("a.io").ServedBy("public"), claim.Claimant{Holder: holderOfIngress(large)}))
+		r := &foreignIngressReconciler{Access: b}
+		if result, err := r.Reconcile(t.Context(), claimRequest{Holder: holderOfIngress(small)}); err != nil || result.RequeueAfter != 0 {
+			t.Errorf("where %s had it: %+v, %v", had.Name, result, err)
+		}
+		c, err := b.View.Claim(t.Context(), path.ServedBy("public").Name())
+		if err != nil || c == nil || claim.HolderOf(c) != holderOfIngress(had) {
+			t.Errorf("where %s had it, it is %v, %v", had.Name, c, err)
+		}
+	}
+}
+
 // TestPathsOnTheHostOfAnother has an Ingress with many paths entered on a host of which another one with many has the claim, which
 // lists two of them.
 func TestPathsOnTheHostOfAnother(t *testing.T) {

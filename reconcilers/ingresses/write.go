@@ -62,8 +62,8 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if existing.DeletionTimestamp != nil {
 		return nil // its end will be seen
 	}
-	if want.IngressClassName == nil {
-		want.IngressClassName = existing.Spec.IngressClassName // what the cluster's default was
+	if w.Class == "" && exposure.ClassOf(existing) != "" {
+		return write.ErrStale // for no class it was judged
 	}
 	if equality.Semantic.DeepEqual(existing.Spec, want) && exposure.ClassOf(existing) == w.Class && exposure.IsMarked(existing, svc) {
 		return nil
