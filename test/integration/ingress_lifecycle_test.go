@@ -85,17 +85,17 @@ func TestMyNginx(t *testing.T) {
 	at = time.Now()
 	w.serves(svc, "")
 	logTook(t, "no Ingress after the annotation was removed", at)
-	w.pathHeldBy("example.com", "/", "")
+	w.servedHeldBy("nginx", "example.com", "/", "")
 	logTook(t, "nobody holds the host after the annotation was removed", at)
 
 	w.mustKubectl("", "annotate", "-n", "default", "service/my-nginx", "ingress/http=nginx")
 	w.serves(svc, exposed)
-	w.pathHeldBy("example.com", "/", "Service default/my-nginx")
+	w.servedHeldBy("nginx", "example.com", "/", "Service default/my-nginx")
 	w.mustKubectl("", "delete", "-n", "default", "service/my-nginx", "--wait=false")
 	at = time.Now()
 	w.serves(svc, "")
 	logTook(t, "no Ingress after the Service was deleted", at)
-	w.pathHeldBy("example.com", "/", "")
+	w.servedHeldBy("nginx", "example.com", "/", "")
 	logTook(t, "nobody holds the host after the Service was deleted", at)
 }
 
