@@ -122,7 +122,7 @@ func TestGuardHosts(t *testing.T) {
 		"spec.hostnames[0]":  httpRoute("blog/thief", onListener(edge, "web"), "www.own.test"),
 		"spec.hostnames[1]":  grpcRoute("blog/thief", onListener(edge, "web"), "mine.test", "www.own.test"),
 		"metadata.annotations[external-dns.alpha.kubernetes.io/hostname]": inDNS(service("blog/thief", port("", 80)), "mine.test, WWW.own.test."),
-		"metadata.annotations[ingress/http]":                              asking("blog/other", "host=www.own.test, path=/login"),
+		"metadata.annotations[ingress/http]":                              asking("blog/thief", "host=www.own.test, path=/login"),
 	} {
 		w.refusedFor(w.toCreate(obj), name, login, "by HostPolicy own a name is one namespace's", "use a name that nobody has")
 	}
