@@ -1,0 +1,81 @@
+package plugin
+
+import (
+	"encoding/xml"
+	"fmt"
+
+	"jeffthecoder.xyz/portcullis/internal/findings"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+// The elements of JUnit's reports, as far as all readers know them.
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitMessage `xml:"failure"`
+		Skipped *junitMessage `xml:"skipped"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// junit is a report as JUnit has it: a case for each finding, which has failed, and one for each rule that has found nothing. It is
+// skipped where the rule could not look everywhere.
+func junit(report *Audit, s *snapshot.Snapshot) ([]byte, error) {
+	suite := junitSuite{Name: "kubectl portcullis audit"}
+	has := map[findings.Rule]bool{}
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		has[f.Rule] = true
+		suite.Failures++
+		failure := &junitMessage{Message: f.Text, Text: inWords(f)}
+		suite.Cases = append(suite.Cases, junitCase{Class: string(f.Rule), Name: where(f), Failure: failure})
+	}
+	for _, about := range findings.Rules() {
+		if has[about.Rule] {
+			continue
+		}
+		c := junitCase{Class: string(about.Rule), Name: about.Text}
+		for _, kind := range about.Needs {
+			if !s.Knows(kind, "") && c.Skipped == nil {
+				c.Skipped = &junitMessage{Message: "could not read every " + kind}
+				suite.Skipped++
+			}
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	suite.Tests = len(suite.Cases)
+	text, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
+	return append([]byte(xml.Header), append(text, '\n')...), err
+}
+
+// where is the point of a finding, and its scope.
+func where(f *findings.Finding) string {
+	if f.Scope == "" {
+		return f.Point
+	}
+	return f.Point + ", " + f.Scope
+}
+
+// inWords is a finding with all that is known of it.
+func inWords(f *findings.Finding) string {
+	text := fmt.Sprintf("%s: %s\n", where(f), f.Text)
+	if f.Wins != "" {
+		text += "who wins today: " + f.Wins + "\n"
+	}
+	return text + "what to do: " + f.Advice
+}

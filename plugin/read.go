@@ -1,0 +1,196 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+// Unread is something that could not be read.
+type Unread struct {
+	// What is a kind, or a ConfigMap, and Why the reason: forbidden, not installed, or read of one namespace alone.
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// String is one line.
+func (u Unread) String() string { return fmt.Sprintf("could not read %s: %s", u.What, u.Why) }
+
+const (
+	forbidden    = "forbidden"
+	notInstalled = "not installed"
+)
+
+// reader reads a cluster, once.
+type reader struct {
+	cluster
+	// namespace is the only one that is read if limited, and otherwise what is read where not all may be.
+	namespace string
+	limited   bool
+	progress  *progress
+
+	unread []Unread
+	kinds  int // that were read
+}
+
+// errNothing says that there is nothing that may be read.
+var errNothing = errors.New("nothing could be read: ask for the right to list Services and Ingresses, of a namespace (-n) at least")
+
+// newReader is a reader that tells of its progress.
+func (t *tool) newReader(limited bool) (*reader, error) {
+	namespace, _, err := t.namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.open(t)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{cluster: c, namespace: namespace, limited: limited, progress: newProgress(t.ErrOut, clock.RealClock{})}, nil
+}
+
+// read reads all that findings are made of, and doors if asked to. The error says that the cluster can't be read at all.
+func (r *reader) read(ctx context.Context, forDoors bool) (*snapshot.Snapshot, error) {
+	defer r.progress.end()
+	s := &snapshot.Snapshot{NodePorts: snapshot.DefaultNodePorts}
+	all := kinds()
+	for i := range all {
+		if all[i].forDoors && !forDoors {
+			continue
+		}
+		if err := r.readKind(ctx, &all[i], s); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.readConfigMaps(ctx, s); err != nil {
+		return nil, err
+	}
+	if r.kinds == 0 {
+		return nil, errNothing
+	}
+	return s, nil
+}
+
+// readKind reads a kind: of all namespaces, else of the one that the user is in.
+func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) error {
+	namespace := ""
+	if r.limited && !k.isCluster {
+		namespace = r.namespace
+	}
+	err := r.each(ctx, k, namespace, s)
+	if apierrors.IsForbidden(err) && namespace == "" && !k.isCluster {
+		namespace = r.namespace
+		if err = r.each(ctx, k, namespace, s); err == nil {
+			r.unread = append(r.unread, r.partly(k))
+		}
+	}
+	switch {
+	case err == nil:
+		r.kinds++
+		s.MarkRead(k.name, namespace)
+	case apierrors.IsForbidden(err):
+		r.unread = append(r.unread, Unread{k.plural, forbidden})
+	case apierrors.IsNotFound(err):
+		r.unread = append(r.unread, Unread{k.plural, notInstalled})
+		s.MarkRead(k.name, namespace) // there are none
+	default:
+		return fmt.Errorf("reading %s: %w", k.plural, err)
+	}
+	return nil
+}
+
+// partly says that a kind was read of one namespace alone.
+func (r *reader) partly(k *kind) Unread {
+	return Unread{k.plural, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
+}
+
+func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
+	r.progress.begin(k.plural)
+	return r.Each(ctx, k, namespace, "", func(obj runtime.Object) {
+		if o, is := obj.(metav1.Object); is {
+			slim(o)
+		}
+		k.add(s, obj)
+		r.progress.count()
+	})
+}
+
+// readConfigMaps reads the ConfigMaps of streams: those that somebody names, and those that have the usual names.
+func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error {
+	found := map[types.NamespacedName]*corev1.ConfigMap{}
+	configMaps := kindOf[*corev1.ConfigMap, corev1.ConfigMapList]("ConfigMap", "configmaps", corev1.SchemeGroupVersion,
+		func(_ *snapshot.Snapshot, o *corev1.ConfigMap) { found[snapshot.Key(o)] = o })
+	for _, name := range []string{"tcp-services", "udp-services"} {
+		namespace := ""
+		if r.limited {
+			namespace = r.namespace
+		}
+		r.progress.begin(configMaps.plural)
+		err := r.Each(ctx, &configMaps, namespace, "metadata.name="+name, func(obj runtime.Object) { configMaps.add(s, obj) })
+		switch {
+		case err == nil:
+			s.MarkRead(configMaps.name, namespace)
+		case !apierrors.IsForbidden(err):
+			return fmt.Errorf("reading %s: %w", configMaps.plural, err)
+		default:
+			r.unread = append(r.unread, Unread{configMaps.plural + " named " + name, forbidden})
+		}
+	}
+	for _, key := range s.Streams() {
+		if found[key] != nil {
+			continue
+		}
+		cm, err := r.ConfigMap(ctx, key)
+		switch {
+		case err == nil:
+			found[key] = cm
+		case apierrors.IsForbidden(err):
+			s.MarkUnread(key)
+			r.unread = append(r.unread, Unread{"ConfigMap " + key.String(), forbidden})
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading ConfigMap %s: %w", key, err)
+		}
+	}
+	for _, cm := range found {
+		slim(cm)
+		s.ConfigMaps = append(s.ConfigMaps, cm)
+	}
+	slices.SortFunc(s.ConfigMaps, func(a, b *corev1.ConfigMap) int {
+		return strings.Compare(snapshot.Key(a).String(), snapshot.Key(b).String())
+	})
+	return nil
+}
+
+// tell says what could not be read. What is not installed is one line.
+func tell(w io.Writer, unread []Unread) {
+	var missing []string
+	for _, u := range unread {
+		if u.Why == notInstalled {
+			missing = append(missing, u.What)
+			continue
+		}
+		fmt.Fprintln(w, u)
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(w, "%s: %s\n", notInstalled, strings.Join(missing, ", "))
+	}
+}
+
+// namespaces are the names of those that may be listed.
+func namespaces(ctx context.Context, c cluster) (names []string) {
+	k := kinds()[0]
+	_ = c.Each(ctx, &k, "", "", func(obj runtime.Object) { names = append(names, obj.(metav1.Object).GetName()) })
+	return names
+}
