@@ -86,6 +86,8 @@ func kinds() []kind {
 			v1beta1.GroupVersion, func(s *snapshot.Snapshot, o *v1beta1.StreamIngressClass) {
 				s.Classes = append(s.Classes, o)
 			}).ofCluster(),
+		kindOf[*v1beta1.HostPolicy, v1beta1.HostPolicyList]("HostPolicy", "hostpolicies", v1beta1.GroupVersion,
+			func(s *snapshot.Snapshot, o *v1beta1.HostPolicy) { s.HostPolicies = append(s.HostPolicies, o) }).ofCluster(),
 		kindOf[*v1beta1.EdgeClaim, v1beta1.EdgeClaimList]("EdgeClaim", "edgeclaims", v1beta1.GroupVersion,
 			func(s *snapshot.Snapshot, o *v1beta1.EdgeClaim) { s.Claims = append(s.Claims, o) }).ofCluster().onlyForDoors(),
 	}

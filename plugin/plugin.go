@@ -96,6 +96,18 @@ func (t *tool) completeNamespace(cmd *cobra.Command, _ []string, prefix string) 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// Examples are those of the help of all commands, one line each.
+func Examples() (lines []string) {
+	for _, cmd := range (&tool{}).command().Commands() {
+		for line := range strings.Lines(cmd.Example) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
 // namespace is the one that the flag or the kubeconfig file names, and whether the flag does.
 func (t *tool) namespace() (name string, isGiven bool, err error) {
 	return t.config.ToRawKubeConfigLoader().Namespace()

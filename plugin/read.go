@@ -173,18 +173,23 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 	return nil
 }
 
-// tell says what could not be read. What is not installed is one line.
+// tell says what could not be read, what has one reason in one line.
 func tell(w io.Writer, unread []Unread) {
-	var missing []string
+	var order []string
+	by := map[string][]string{}
 	for _, u := range unread {
-		if u.Why == notInstalled {
-			missing = append(missing, u.What)
+		if by[u.Why] == nil {
+			order = append(order, u.Why)
+		}
+		by[u.Why] = append(by[u.Why], u.What)
+	}
+	for _, why := range order {
+		what := strings.Join(by[why], ", ")
+		if why == notInstalled {
+			fmt.Fprintf(w, "%s: %s\n", why, what)
 			continue
 		}
-		fmt.Fprintln(w, u)
-	}
-	if len(missing) > 0 {
-		fmt.Fprintf(w, "%s: %s\n", notInstalled, strings.Join(missing, ", "))
+		fmt.Fprintln(w, Unread{what, why})
 	}
 }
 

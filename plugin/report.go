@@ -44,8 +44,11 @@ func (d *Doors) DeepCopyObject() runtime.Object {
 // Who is what who says with -o json and -o yaml.
 type Who struct {
 	metav1.TypeMeta `json:",inline"`
-	Point           string       `json:"point"`
-	Doors           []doors.Door `json:"doors"`
+	Point           string `json:"point"`
+	// Doors are those that the point is, the one that is served today first, as far as that is known.
+	Doors []doors.Door `json:"doors"`
+	// Conflicts are the findings about these doors.
+	Conflicts []findings.Finding `json:"conflicts"`
 	// Asked are those who have asked in vain, as far as events tell.
 	Asked  []Asked  `json:"askedInVain"`
 	Advice string   `json:"advice"`

@@ -13,9 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/doors"
+	"jeffthecoder.xyz/portcullis/internal/findings"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
@@ -74,15 +76,19 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	if point.IP.IsValid() {
 		found = append(found, r.pods(cmd.Context(), point.IP)...)
 	}
+	between := conflictsOf(found, findings.All(s))
 	asked := r.asked(cmd.Context(), point)
 	report := &Who{
-		TypeMeta: typeOf("Who"), Point: point.String(), Doors: append([]doors.Door{}, found...), Asked: append([]Asked{}, asked...),
-		Advice: doors.Advice(point, found, len(s.Classes) > 0), Unread: append([]Unread{}, r.unread...),
+		TypeMeta: typeOf("Who"), Point: point.String(), Doors: append([]doors.Door{}, found...), Conflicts: between,
+		Asked: append([]Asked{}, asked...), Advice: doors.Advice(point, found, len(s.Classes) > 0), Unread: append([]Unread{}, r.unread...),
 	}
 	if err := w.output.print(w.Out, report, doorsTable(found, true)); err != nil {
 		return err
 	}
 	if w.output == "table" || w.output == "wide" {
+		for i := range between {
+			fmt.Fprintf(w.Out, "in conflict: %s; who wins today: %s\n", between[i].Text, between[i].Wins)
+		}
 		for _, a := range asked {
 			fmt.Fprintf(w.Out, "asked in vain: %s, %s: %s\n", a.Object, a.Reason, a.Message)
 		}
@@ -90,6 +96,41 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	}
 	tell(w.ErrOut, report.Unread)
 	return nil
+}
+
+// conflictsOf are the findings that are about some of the doors, and say who wins. It puts the doors of those who win first, and then the
+// oldest.
+func conflictsOf(found []doors.Door, all []findings.Finding) []findings.Finding {
+	between := []findings.Finding{}
+	wins, loses := map[string]bool{}, map[string]bool{}
+	for i := range all {
+		f := &all[i]
+		has := func(d doors.Door) bool {
+			isAt := f.Point == d.Point || f.Point == strings.Join(d.Addresses, ",")+" "+d.Point
+			return isAt && slices.ContainsFunc(f.Objects, func(o findings.Object) bool { return o.String() == d.Holder })
+		}
+		if f.Wins == "" || !slices.ContainsFunc(found, has) {
+			continue
+		}
+		between = append(between, *f)
+		for _, o := range f.Objects {
+			loses[o.String()] = o.String() != f.Wins && f.Wins != findings.Undetermined
+		}
+		wins[f.Wins] = true
+	}
+	rank := func(d doors.Door) int {
+		switch {
+		case wins[d.Holder]:
+			return 0
+		case loses[d.Holder]:
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(found, func(a, b doors.Door) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), ptr.Deref(a.Since, metav1.Time{}).Compare(ptr.Deref(b.Since, metav1.Time{}).Time))
+	})
+	return between
 }
 
 // pods are those that have an address.

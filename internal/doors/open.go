@@ -37,7 +37,7 @@ func (l *list) addEntries() {
 			for text, value := range cm.Data {
 				number, isPort := stream.ParseKey(text)
 				to, err := stream.ParseEntry(value)
-				if !isPort || err != nil || p.Own.Has(number) {
+				if !isPort || err != nil || p.Own.Has(number) || !p.Opens(protocol, number) {
 					continue
 				}
 				port := claimPort{protocol, number}
@@ -57,7 +57,7 @@ func (l *list) addServices() {
 		isBalancer := svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 		for i := range svc.Spec.Ports {
 			p := &svc.Spec.Ports[i]
-			protocol := v1beta1.Protocol(cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)))
+			protocol := snapshot.ProtocolOf(p)
 			for j := range svc.Status.LoadBalancer.Ingress {
 				if in := &svc.Status.LoadBalancer.Ingress[j]; isBalancer {
 					l.addService(svc, ByLoadBalancer, claimPort{protocol, p.Port}, cmp.Or(in.IP, in.Hostname))

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
@@ -14,7 +15,7 @@ import (
 // point is a port at an address, which may be a name that a cloud has given.
 type point struct {
 	address  string
-	protocol corev1.Protocol
+	protocol v1beta1.Protocol
 	port     int32
 }
 
@@ -64,7 +65,7 @@ func addresses(s *snapshot.Snapshot) (found []Finding) {
 // note notes the ports that a Service has at an address.
 func note(at map[point][]*corev1.Service, svc *corev1.Service, address string) {
 	for i := range svc.Spec.Ports {
-		p := point{address, corev1.Protocol(protocolOf(&svc.Spec.Ports[i])), svc.Spec.Ports[i].Port}
+		p := point{address, snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
 		at[p] = append(at[p], svc)
 	}
 }

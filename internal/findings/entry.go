@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,23 +126,17 @@ func (s *streams) nowhere(e *entry) []Finding {
 // hasPort says whether a Service has a port of a protocol, by number or by name.
 func hasPort(svc *corev1.Service, port string, protocol v1beta1.Protocol) bool {
 	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)) == string(protocol) &&
-			(p.Name == port || strconv.Itoa(int(p.Port)) == port)
+		return snapshot.ProtocolOf(&p) == protocol && (p.Name == port || strconv.Itoa(int(p.Port)) == port)
 	})
 }
 
 // closed says that no Service in front of the proxy has the port of an entry.
 func closed(e *entry) []Finding {
-	if len(e.of.Services) == 0 || e.of.OnNodes {
+	if e.of.Opens(e.at.Protocol, e.at.Port) {
 		return nil
 	}
 	objects := make([]Object, 0, len(e.of.Services))
 	for _, svc := range e.of.Services {
-		for i := range svc.Spec.Ports {
-			if protocolOf(&svc.Spec.Ports[i]) == e.at.Protocol && e.of.Listens(&svc.Spec.Ports[i]) == e.at.Port {
-				return nil
-			}
-		}
 		objects = append(objects, objectOf("Service", svc))
 	}
 	text := fmt.Sprintf("%s, in front of the proxy (%s), has no port that leads to %s: nobody outside reaches %s",
@@ -151,16 +144,12 @@ func closed(e *entry) []Finding {
 	return []Finding{e.finding(EntryClosed, text, "add the port to the Service, or remove the entry", objects...)}
 }
 
-func protocolOf(p *corev1.ServicePort) v1beta1.Protocol {
-	return v1beta1.Protocol(cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)))
-}
-
 // withoutEntry are the ports of the Services in front of a proxy that lead to no entry. has are the entries.
 func withoutEntry(s *snapshot.Snapshot, p *snapshot.Proxy, has map[stream.PortKey]bool) (found []Finding) {
 	for _, svc := range p.Services {
 		for i := range svc.Spec.Ports {
 			port := &svc.Spec.Ports[i]
-			at := stream.PortKey{Protocol: protocolOf(port), Port: p.Listens(port)}
+			at := stream.PortKey{Protocol: snapshot.ProtocolOf(port), Port: p.Listens(port)}
 			cm, names := p.ConfigMaps[at.Protocol]
 			if !names || s.IsUnread(cm) || has[at] || p.IsOwn(port) {
 				continue

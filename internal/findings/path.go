@@ -135,9 +135,10 @@ func byAge(a, b serving) int {
 		-strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 }
 
-// hosts are those that Ingresses of one class in several namespaces serve, aliases included.
+// hosts are those that Ingresses of one class in several namespaces serve, aliases included. What a HostPolicy lets these namespaces share is
+// as it should be.
 func hosts(s *snapshot.Snapshot) (found []Finding) {
-	c := classesOf(s)
+	c, policies := classesOf(s), hostname.NewBook(s.HostPolicies)
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		user, _ := hostname.Of(metav1.Object(ing), exposure.Defaults{})
@@ -157,6 +158,9 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 	}
 	for key, others := range several {
 		objects := oneEach(append(others, first[key]))
+		if policy := policies.For(key.host); policy != nil && policy.Shares() && allows(s, policy, objects) {
+			continue
+		}
 		f := Finding{
 			Rule: HostInNamespaces, Point: key.host, Scope: scope(key.class), Objects: objects, Wins: Undetermined,
 			Text: fmt.Sprintf("%s serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
@@ -170,6 +174,11 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 		found = append(found, f)
 	}
 	return found
+}
+
+// allows says whether a policy lets the namespaces of all objects use its names.
+func allows(s *snapshot.Snapshot, policy *hostname.Policy, objects []Object) bool {
+	return !slices.ContainsFunc(objects, func(o Object) bool { return !policy.Allows(s.NamespaceLabels(o.Namespace)) })
 }
 
 // oneEach is the oldest Ingress of each namespace.

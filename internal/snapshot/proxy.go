@@ -43,6 +43,26 @@ func (p *Proxy) Listens(port *corev1.ServicePort) int32 {
 	return cmp.Or(port.TargetPort.IntVal, port.Port)
 }
 
+// Opens says whether a port of the proxy is reached from outside, as far as is known.
+func (p *Proxy) Opens(protocol v1beta1.Protocol, port int32) bool {
+	if p.OnNodes || len(p.Services) == 0 {
+		return true
+	}
+	for _, svc := range p.Services {
+		for i := range svc.Spec.Ports {
+			if ProtocolOf(&svc.Spec.Ports[i]) == protocol && p.Listens(&svc.Spec.Ports[i]) == port {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ProtocolOf is the protocol of the port of a Service.
+func ProtocolOf(p *corev1.ServicePort) v1beta1.Protocol {
+	return v1beta1.Protocol(cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)))
+}
+
 // IsOwn says whether the port of a Service is one at which the proxy serves something else than streams, as far as is known.
 func (p *Proxy) IsOwn(port *corev1.ServicePort) bool {
 	target := port.TargetPort.StrVal
@@ -144,7 +164,7 @@ func isOpen(svc *corev1.Service) bool {
 func ofClass(class *v1beta1.StreamIngressClass, services map[types.NamespacedName]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: "StreamIngressClass " + class.Name, Class: class.Name, ConfigMaps: ConfigMapsOf(class), OnNodes: class.OnNodes(),
-		Own: ownPorts(nil),
+		Own: sets.New[int32](80, 443),
 	}
 	if ref := class.Spec.Service; ref != nil {
 		if svc := services[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}]; svc != nil {

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Routes  []metav1.Object
 	Classes []*v1beta1.StreamIngressClass
 	Claims  []*v1beta1.EdgeClaim
+	// HostPolicies say which namespaces share host names.
+	HostPolicies []*v1beta1.HostPolicy
 	// NodePorts is the range from which the API server gives ports of the nodes.
 	NodePorts Range
 

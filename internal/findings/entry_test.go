@@ -1,0 +1,102 @@
+package findings
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+func configMap(key string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: meta(key, 0), Data: data}
+}
+
+// proxy is a workload that reads one ConfigMap, and publishes a Service.
+func proxy(name, configMap string, onNodes bool) snapshot.Workload {
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "edge", Name: name} }
+	return snapshot.Workload{
+		Kind: "Deployment", Namespace: "edge", Name: name, ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{v1beta1.TCP: key(configMap)},
+		Publishes: key("front"), IsNginx: true, OnNodes: onNodes, Own: sets.New[int32](80, 443, 8181), Named: map[string]int32{"http": 80, "sql": 5432},
+	}
+}
+
+// named is a port of a Service that leads to one that its pods have a name for.
+func named(number int32, target string) corev1.ServicePort {
+	p := tcp(number, 0)
+	p.TargetPort.Type, p.TargetPort.StrVal = 1, target
+	return p
+}
+
+var entryRows = map[string]row{
+	"entries that are right": {
+		in: snapshot.Snapshot{
+			Workloads:  []snapshot.Workload{proxy("nginx", "tcp", false)},
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/tcp", map[string]string{"5432": "shop/db:sql", "6379": "shop/db:5432::PROXY"})},
+			Services: []*corev1.Service{
+				service("edge/front", 0, named(80, "http"), named(5432, "sql"), tcp(16379, 6379)),
+				{ObjectMeta: meta("shop/db", 0), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}}}},
+			},
+		},
+	},
+	"a port that the proxy has itself": {
+		in: snapshot.Snapshot{
+			Workloads:  []snapshot.Workload{proxy("nginx", "tcp", false)},
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/tcp", map[string]string{"8181": "shop/db:5432"})},
+		},
+		want: []string{"PortTwice TCP/8181: ConfigMap edge/tcp, Deployment edge/nginx"},
+	},
+	"two proxies on the nodes": {
+		in: snapshot.Snapshot{
+			Workloads: []snapshot.Workload{proxy("a", "a", true), proxy("b", "b", true)},
+			ConfigMaps: []*corev1.ConfigMap{
+				configMap("edge/a", map[string]string{"5432": "shop/db:5432"}), configMap("edge/b", map[string]string{"5432": "shop/db:5432"}),
+			},
+			Services: []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))},
+		},
+		want: []string{"PortTwice TCP/5432: ConfigMap edge/a and ConfigMap edge/b, undetermined"},
+	},
+	"two proxies on the nodes that read one ConfigMap": {
+		in: snapshot.Snapshot{
+			Workloads:  []snapshot.Workload{proxy("a", "a", true), proxy("b", "a", true)},
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/a", map[string]string{"5432": "shop/db:5432"})},
+			Services:   []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))},
+		},
+	},
+	"entries that lead nowhere": {
+		in: snapshot.Snapshot{
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/tcp-services", map[string]string{
+				"1": "shop/gone:80", "2": "shop/db:80", "3": "shop", "03": "shop/db:5432",
+			})},
+			Services: []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))},
+		},
+		want: []string{
+			"EntryLeadsNowhere TCP/03: ConfigMap edge/tcp-services", "EntryLeadsNowhere TCP/1: ConfigMap edge/tcp-services",
+			"EntryLeadsNowhere TCP/2: ConfigMap edge/tcp-services and Service shop/db", "EntryLeadsNowhere TCP/3: ConfigMap edge/tcp-services",
+		},
+	},
+	"entries of another protocol": {
+		in: snapshot.Snapshot{
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/udp-services", map[string]string{"53": "shop/db:5432"})},
+			Services:   []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))},
+		},
+		want: []string{"EntryLeadsNowhere UDP/53: ConfigMap edge/udp-services and Service shop/db"},
+		says: "no UDP port 5432",
+	},
+	"a closed entry, and a port without one": {
+		in: snapshot.Snapshot{
+			Workloads:  []snapshot.Workload{proxy("nginx", "tcp", false)},
+			ConfigMaps: []*corev1.ConfigMap{configMap("edge/tcp", map[string]string{"5432": "shop/db:5432"})},
+			Services:   []*corev1.Service{service("edge/front", 0, tcp(5432, 5433)), service("shop/db", 0, tcp(5432, 5432))},
+		},
+		want: []string{"EntryClosed TCP/5432: ConfigMap edge/tcp and Service edge/front", "PortWithoutEntry TCP/5432: Service edge/front"},
+	},
+	"a port of a protocol that the proxy has no ConfigMap for": {
+		in: snapshot.Snapshot{
+			Workloads: []snapshot.Workload{proxy("nginx", "tcp", false)},
+			Services: []*corev1.Service{service("edge/front", 0,
+				corev1.ServicePort{Port: 443, Protocol: corev1.ProtocolUDP}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP})},
+		},
+	},
+}

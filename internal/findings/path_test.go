@@ -1,0 +1,111 @@
+package findings
+
+import (
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+// ingress is one of a class for points, of which those that end with a $ are exact.
+func ingress(key string, hours int, class string, points ...string) *networkingv1.Ingress {
+	ing := &networkingv1.Ingress{ObjectMeta: meta(key, hours)}
+	if class != "" {
+		ing.Spec.IngressClassName = &class
+	}
+	for _, point := range points {
+		host, path, _ := strings.Cut(point, "/")
+		kind := ptr.To(networkingv1.PathTypePrefix)
+		if strings.HasSuffix(path, "$") {
+			path, kind = strings.TrimSuffix(path, "$"), ptr.To(networkingv1.PathTypeExact)
+		}
+		ing.Spec.Rules = append(ing.Spec.Rules, networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/" + path, PathType: kind}}},
+		}})
+	}
+	return ing
+}
+
+func annotated(ing *networkingv1.Ingress, name, value string) *networkingv1.Ingress {
+	ing.Annotations = map[string]string{name: value}
+	return ing
+}
+
+var (
+	nginx = &networkingv1.IngressClass{ObjectMeta: meta("nginx", 0), Spec: networkingv1.IngressClassSpec{Controller: snapshot.NginxController}}
+	other = &networkingv1.IngressClass{ObjectMeta: meta("other", 0), Spec: networkingv1.IngressClassSpec{Controller: "example.com/other"}}
+)
+
+func ingresses(all ...*networkingv1.Ingress) snapshot.Snapshot {
+	return snapshot.Snapshot{IngressClasses: []*networkingv1.IngressClass{nginx, other}, Ingresses: all}
+}
+
+// shares is a policy by which namespaces share hosts.
+func shares(s snapshot.Snapshot, sharing v1beta1.HostSharing, hosts ...string) snapshot.Snapshot {
+	s.HostPolicies = []*v1beta1.HostPolicy{{ObjectMeta: meta("policy", 0), Spec: v1beta1.HostPolicySpec{Hosts: hosts, Sharing: sharing}}}
+	return s
+}
+
+var pathRows = map[string]row{
+	"paths beside each other": {
+		in: ingresses(ingress("a/x", 0, "nginx", "shop.example.com/"), ingress("a/y", 1, "nginx", "shop.example.com/api")),
+	},
+	"ingress-nginx serves the oldest": {
+		in:   ingresses(ingress("a/y", 1, "nginx", "shop.example.com/api"), ingress("a/x", 2, "nginx", "shop.example.com/api/")),
+		want: []string{"PathTwice shop.example.com/api: Ingress a/y and Ingress a/x, Ingress a/y"},
+	},
+	"ingress-nginx serves the last by name of those as old": {
+		in:   ingresses(ingress("a/x", 1, "nginx", "shop.example.com/"), ingress("a/y", 1, "nginx", "shop.example.com/")),
+		want: []string{"PathTwice shop.example.com/: Ingress a/y and Ingress a/x, Ingress a/y"},
+	},
+	"ingress-nginx serves what is exact": {
+		in:   ingresses(ingress("a/x", 1, "nginx", "shop.example.com/api"), ingress("a/y", 2, "nginx", "shop.example.com/api$")),
+		want: []string{"PathTwice shop.example.com/api: Ingress a/x and Ingress a/y, Ingress a/y"},
+		says: "whose path is exact",
+	},
+	"nobody knows whom others serve": {
+		in:   ingresses(ingress("a/x", 1, "other", "/"), ingress("a/y", 2, "other", "/")),
+		want: []string{"PathTwice */: Ingress a/x and Ingress a/y, undetermined"},
+	},
+	"classes do not meet": {
+		in: ingresses(ingress("a/x", 1, "other", "shop.example.com/"), ingress("b/y", 2, "nginx", "shop.example.com/")),
+	},
+	"a class by annotation, and one by default": {
+		in: func() snapshot.Snapshot {
+			byDefault := other.DeepCopy()
+			byDefault.Annotations = map[string]string{defaultClass: "true"}
+			return snapshot.Snapshot{IngressClasses: []*networkingv1.IngressClass{byDefault}, Ingresses: []*networkingv1.Ingress{
+				ingress("a/x", 0, "", "shop.example.com/"), annotated(ingress("a/y", 1, "", "shop.example.com/"), classAnnotation, "other"),
+			}}
+		}(),
+		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, undetermined"},
+	},
+	"a canary, and a path that one Ingress lists twice": {
+		in: ingresses(
+			ingress("a/x", 1, "nginx", "shop.example.com/", "shop.example.com/"),
+			annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "true"),
+		),
+	},
+	"a host of two namespaces": {
+		in: ingresses(ingress("b/x", 2, "nginx", "shop.example.com/b"), ingress("b/older", 0, "nginx", "shop.example.com/older"),
+			ingress("a/x", 1, "nginx", "shop.example.com/a")),
+		want: []string{"HostInNamespaces shop.example.com: Ingress b/older and Ingress a/x, Ingress b/older"},
+	},
+	"an alias": {
+		in: ingresses(annotated(ingress("b/x", 0, "nginx", "b.example.com/"), v1beta1.AnnotationServerAlias, "a.example.com"),
+			ingress("a/x", 1, "nginx", "a.example.com/")),
+		want: []string{"HostInNamespaces a.example.com: Ingress b/x and Ingress a/x, Ingress b/x"},
+	},
+	"a host that a policy lets namespaces share": {
+		in: shares(ingresses(ingress("b/x", 0, "nginx", "shop.example.com/b"), ingress("a/x", 1, "nginx", "shop.example.com/a")),
+			v1beta1.SharePaths, "*.example.com"),
+	},
+	"a host that a policy gives to a namespace": {
+		in: shares(ingresses(ingress("b/x", 0, "other", "shop.example.com/b"), ingress("a/x", 1, "other", "shop.example.com/a")),
+			v1beta1.ShareNamespace, "*.example.com"),
+		want: []string{"HostInNamespaces shop.example.com: Ingress b/x and Ingress a/x, undetermined"},
+	},
+}
