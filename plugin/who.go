@@ -207,7 +207,7 @@ func isAbout(message string, p doors.Point) bool {
 	}
 	switch {
 	case p.Host != "":
-		return has(p.Host) && has(p.Path)
+		return has(p.Host) && (p.Path == "" || has(p.Path))
 	case p.IP.IsValid() && !has(p.IP.String()):
 		return false
 	case p.Port == 0:

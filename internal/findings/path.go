@@ -110,6 +110,9 @@ func (c classes) pathTwice(key at, all []serving) (f Finding, is bool) {
 	if len(objects) < 2 {
 		return f, false
 	}
+	if !c.isNginx(key.class) {
+		sortObjects(objects) // and those that are as old by name
+	}
 	f = Finding{
 		Rule: PathTwice, Point: cmp.Or(key.host, "*") + key.path, Scope: scope(key.class), Objects: objects, Wins: Undetermined,
 		Text:   names(objects) + " serve the same host and path",
@@ -158,6 +161,9 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 	}
 	for key, others := range several {
 		objects := oneEach(append(others, first[key]))
+		if !c.isNginx(key.class) {
+			sortObjects(objects)
+		}
 		if policy := policies.For(key.host); policy != nil && policy.Shares() && allows(s, policy, objects) {
 			continue
 		}

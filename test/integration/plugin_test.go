@@ -126,12 +126,6 @@ func TestPluginAudit(t *testing.T) {
 		t.Errorf("audit ended with %d: %s", status, errOut)
 	}
 	mustContain(t, errOut, "not installed: tlsroutes, httproutes, grpcroutes, streamingressclasses")
-	if os.Getenv("SHOW") != "" {
-		for _, args := range [][]string{{"audit", "--node-port-range", nodePortRange}, {"audit", "-o", "wide"}, {"doors", "-A"}, {"doors", "-n", "shop"}, {"who", "tcp/5432"}, {"who", "shop.example.com/api"}, {"who", "192.0.2.10:9001"}, {"audit", "-n", "shop", "-o", "yaml"}, {"help", "audit"}, {"help"}} {
-			st, o, e := w.plugin(auditor, args...)
-			fmt.Printf("$ %v\n%s--\n%s%d\n", args, o, e, st)
-		}
-	}
 	report := plugin.Audit{}
 	must(w, json.Unmarshal([]byte(out), &report))
 	for _, line := range foundIn(report) {
@@ -276,5 +270,33 @@ func (w *fixture) changesNothing() {
 	}
 	if n == 0 {
 		w.t.Error("no request of the plugin was recorded")
+	}
+}
+
+// TestPluginBesidePortcullis holds that the plugin says what the ledger says, where there is one.
+func TestPluginBesidePortcullis(t *testing.T) {
+	w := shared(t)
+	e := w.newEdge("plugin")
+	w.create(namespace("plugin-team"), service("plugin-team/db", port("sql", 5432)))
+	s := sti("plugin-team/postgres", of("plugin"), tcp(5432), to("db", 5432))
+	w.create(s)
+	w.programmed(s)
+	e.leads(TCP, 5432, "plugin-team/db:5432")
+	const user = "plugin-auditor"
+	w.grantReads(user, "", "*")
+	status, out, errOut := w.plugin(user, "doors", "-n", "plugin-team", "-o", "wide")
+	if status != plugin.ExitFine {
+		t.Errorf("doors ended with %d: %s", status, errOut)
+	}
+	mustContain(t, out, "TCP/5432", "ConfigMap edge-plugin/", "StreamIngress plugin-team/postgres", "plugin-team/db:5432", "(claim)")
+	_, out, _ = w.plugin(user, "who", "tcp/5432")
+	mustContain(t, out, "StreamIngress plugin-team/postgres")
+	_, out, _ = w.plugin(user, "audit", "-o", "json")
+	report := plugin.Audit{}
+	must(w, json.Unmarshal([]byte(out), &report))
+	for _, line := range foundIn(report) {
+		if strings.Contains(line, "plugin-team") || strings.Contains(line, "edge-plugin") {
+			t.Errorf("something is wrong with what Portcullis has made: %s", line)
+		}
 	}
 }

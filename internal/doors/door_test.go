@@ -1,0 +1,121 @@
+package doors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+func meta(key string) metav1.ObjectMeta {
+	namespace, name, _ := strings.Cut(key, "/")
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// cluster has a door of each way.
+func cluster() *snapshot.Snapshot {
+	class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: "public"}}
+	class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"}
+	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "front"}
+	held := claim.New(claim.Stream("public", v1beta1.TCP, 5432), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres")})
+	held.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	front := &corev1.Service{ObjectMeta: meta("edge/front"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 5432, NodePort: 30000}},
+	}}
+	front.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	external := &corev1.Service{ObjectMeta: meta("shop/external"), Spec: corev1.ServiceSpec{
+		ExternalIPs: []string{"192.0.2.9"}, Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}},
+	}}
+	ing := &networkingv1.Ingress{ObjectMeta: meta("shop/web"), Spec: networkingv1.IngressSpec{
+		IngressClassName: ptr.To("nginx"), Rules: []networkingv1.IngressRule{{Host: "shop.example.com", IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/api", Backend: networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{Name: "db", Port: networkingv1.ServiceBackendPort{Number: 80}},
+			}}}},
+		}}},
+	}}
+	gateway := &gatewayv1.Gateway{ObjectMeta: meta("edge/gw"), Spec: gatewayv1.GatewaySpec{Listeners: []gatewayv1.Listener{
+		{Name: "web", Port: 80, Protocol: gatewayv1.HTTPProtocolType, Hostname: ptr.To(gatewayv1.Hostname("*.example.com"))},
+	}}}
+	s := &snapshot.Snapshot{
+		Classes: []*v1beta1.StreamIngressClass{class}, Claims: []*v1beta1.EdgeClaim{held}, Services: []*corev1.Service{front, external},
+		ConfigMaps: []*corev1.ConfigMap{{ObjectMeta: meta("edge/tcp"), Data: map[string]string{
+			"5432": "shop/db:5432", "7000": "shop/closed:1", "x": "shop/db:1", "80": "shop/db:1",
+		}}},
+		Ingresses: []*networkingv1.Ingress{ing}, Gateways: []*gatewayv1.Gateway{gateway},
+	}
+	s.MarkRead("EndpointSlice", "")
+	s.AddEndpointSlice(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		Endpoints:  []discoveryv1.Endpoint{{}},
+	})
+	return s
+}
+
+func TestAll(t *testing.T) {
+	want := []string{
+		"edge TCP/5432 LoadBalancer by Service edge/front, to edge/front (0)",
+		"edge TCP/30000 NodePort by Service edge/front, to edge/front (0)",
+		"edge *.example.com at TCP/80 Listener by Gateway edge/gw, to  (-)",
+		"shop UDP/53 ExternalIP by Service shop/external, to shop/external (0)",
+		"shop TCP/5432 Entry by StreamIngress shop/postgres, to shop/db:5432 (1)",
+		"shop shop.example.com/api Ingress by Ingress shop/web, to shop/db:80 (1)",
+	}
+	var got []string
+	for _, d := range All(cluster()) {
+		ready := "-"
+		if d.Ready != nil {
+			ready = fmt.Sprint(*d.Ready)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s by %s, to %s (%s)", d.Namespace, d.Point, d.Way, d.Holder, d.LeadsTo, ready))
+		if d.Claimed != (d.Way == ByEntry) || d.Claimed != (d.Since != nil) {
+			t.Errorf("since %v, claimed %v: %+v", d.Since, d.Claimed, d)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+}
+
+func TestOf(t *testing.T) {
+	for _, d := range Of(All(cluster()), "shop") {
+		if d.Namespace != "shop" {
+			t.Errorf("got a door of %s", d.Namespace)
+		}
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	for asked, says := range map[string]string{
+		"tcp/5432": "once StreamIngress shop/postgres is deleted", "192.0.2.1:5432": "once StreamIngress shop/postgres is deleted",
+		"192.0.2.9:53": "once Service shop/external has it no longer", "tcp/30000": "leave nodePort out",
+		"shop.example.com/api": "choose another host or path", "tcp/1": "create a StreamIngress with spec.listen: 1",
+		"www.example.org": "ingress/http: host=www.example.org", "192.0.2.77": "nobody that could be read",
+	} {
+		p, err := ParsePoint(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := Find(All(cluster()), p)
+		if asked == "192.0.2.1:5432" || asked == "tcp/5432" {
+			found = Of(found, "shop")
+		}
+		if got := Advice(p, found, true); !strings.Contains(got, says) {
+			t.Errorf("%s: %q is not said in %q", asked, says, got)
+		}
+		if got := Advice(p, nil, false); strings.Contains(got, "StreamIngress") || strings.Contains(got, "annotate") {
+			t.Errorf("%s: without Portcullis, got %q", asked, got)
+		}
+	}
+}

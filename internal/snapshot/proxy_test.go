@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+func key(text string) types.NamespacedName { return parseKey(text) }
+
+func object(text string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: key(text).Namespace, Name: key(text).Name}
+}
+
+func reads(configMap string) map[v1beta1.Protocol]types.NamespacedName {
+	return map[v1beta1.Protocol]types.NamespacedName{v1beta1.TCP: key(configMap)}
+}
+
+func front(name string, labels, selector map[string]string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: object(name), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: selector}}
+	svc.Labels = labels
+	return svc
+}
+
+func class(name, configMap, service string) *v1beta1.StreamIngressClass {
+	c := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: key(configMap).Namespace, Name: key(configMap).Name}
+	if service != "" {
+		c.Spec.Service = &v1beta1.ObjectReference{Namespace: key(service).Namespace, Name: key(service).Name}
+	}
+	return c
+}
+
+func TestProxies(t *testing.T) {
+	labels := map[string]string{"app": "nginx"}
+	nginx := map[string]string{"app.kubernetes.io/name": "ingress-nginx"}
+	for name, row := range map[string]struct {
+		in                    Snapshot
+		proxy, class, reached string
+	}{
+		"a workload that publishes a Service": {
+			in: Snapshot{
+				Workloads: []Workload{{Kind: "Deployment", Namespace: "edge", Name: "x", ConfigMaps: reads("edge/tcp"), Publishes: key("edge/front")}},
+				Services:  []*corev1.Service{front("edge/front", nil, nil), front("edge/other", nil, labels)},
+			},
+			proxy: "Deployment edge/x", reached: "front",
+		},
+		"a workload that a Service selects": {
+			in: Snapshot{
+				Workloads: []Workload{{Kind: "Deployment", Namespace: "edge", Name: "x", ConfigMaps: reads("edge/tcp"), Labels: labels}},
+				Services:  []*corev1.Service{front("edge/front", nil, labels), front("edge/other", nil, map[string]string{"app": "other"})},
+			},
+			proxy: "Deployment edge/x", reached: "front",
+		},
+		"a workload that a class describes": {
+			in: Snapshot{
+				Workloads: []Workload{{Kind: "Deployment", Namespace: "edge", Name: "x", ConfigMaps: reads("edge/tcp")}},
+				Classes:   []*v1beta1.StreamIngressClass{class("public", "edge/tcp", "")},
+			},
+			proxy: "Deployment edge/x", class: "public",
+		},
+		"a class": {
+			in: Snapshot{
+				Classes:  []*v1beta1.StreamIngressClass{class("public", "edge/tcp", "edge/front")},
+				Services: []*corev1.Service{front("edge/front", nil, nil)},
+			},
+			proxy: "StreamIngressClass public", class: "public", reached: "front",
+		},
+		"a ConfigMap of the usual name": {
+			in: Snapshot{
+				ConfigMaps: []*corev1.ConfigMap{{ObjectMeta: object("edge/tcp-services")}, {ObjectMeta: object("edge/something")}},
+				Services:   []*corev1.Service{front("edge/front", nginx, nil), front("edge/other", nil, nil)},
+			},
+			proxy: "namespace edge", reached: "front",
+		},
+		"a ConfigMap of the usual name, and two Services": {
+			in: Snapshot{
+				ConfigMaps: []*corev1.ConfigMap{{ObjectMeta: object("edge/tcp-services")}},
+				Services:   []*corev1.Service{front("edge/front", nginx, nil), front("edge/other", nginx, nil)},
+			},
+			proxy: "namespace edge",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxies := row.in.Proxies()
+			if len(proxies) != 1 || proxies[0].Name != row.proxy || proxies[0].Class != row.class {
+				t.Fatalf("got %+v", proxies)
+			}
+			reached := ""
+			for _, svc := range proxies[0].Services {
+				reached += svc.Name
+			}
+			if reached != row.reached {
+				t.Errorf("reached by %q, want %q", reached, row.reached)
+			}
+		})
+	}
+}
+
+func TestListens(t *testing.T) {
+	p := &Proxy{named: map[string]int32{"sql": 5432, "http": 80}}
+	p.Own = ownPorts(nil)
+	for name, row := range map[string]struct {
+		target intstr.IntOrString
+		want   int32
+		isOwn  bool
+	}{
+		"none": {intstr.IntOrString{}, 1000, false}, "a number": {intstr.FromInt32(8181), 8181, true},
+		"a name": {intstr.FromString("sql"), 5432, false}, "one of its own": {intstr.FromString("http"), 80, true},
+		"an unknown name": {intstr.FromString("x"), 1000, false}, "a usual name": {intstr.FromString("https"), 1000, true},
+	} {
+		port := &corev1.ServicePort{Port: 1000, TargetPort: row.target}
+		if got := p.Listens(port); got != row.want || p.IsOwn(port) != row.isOwn {
+			t.Errorf("%s: got %d, own %v", name, got, p.IsOwn(port))
+		}
+	}
+}

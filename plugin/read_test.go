@@ -1,0 +1,96 @@
+package plugin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/findings"
+)
+
+func TestSaysWhatItCouldNotRead(t *testing.T) {
+	c := twice()
+	c.refuses = func(plural, namespace string) error {
+		switch {
+		case plural == "gateways" || plural == "streamingressclasses":
+			return missing(plural)
+		case plural == "ingresses" && namespace != "team":
+			return forbid(plural)
+		case plural == "nodes" || plural == "services" || plural == "configmaps":
+			return forbid(plural)
+		}
+		return nil
+	}
+	got := run(t, c, "kubectl-portcullis", "audit")
+	if got.status != ExitFindings || !strings.Contains(got.out, "PathTwice") {
+		t.Errorf("got %d: %s", got.status, got.out)
+	}
+	for _, line := range []string{
+		"could not read services, nodes, configmaps named tcp-services, configmaps named udp-services: forbidden\n",
+		"could not read ingresses: forbidden in all namespaces; those of namespace team were read\n",
+		"not installed: gateways, streamingressclasses\n",
+	} {
+		if !strings.Contains(got.err, line) {
+			t.Errorf("%q is missing in:\n%s", line, got.err)
+		}
+	}
+}
+
+func TestOneNamespace(t *testing.T) {
+	c := &fake{objects: map[string][]runtime.Object{"ingresses": {
+		ingress("a", "x", "shop.example.com"), ingress("b", "x", "shop.example.com"),
+	}}}
+	if got := run(t, c, "kubectl-portcullis", "audit"); got.status != ExitFindings {
+		t.Errorf("got %d: %s", got.status, got.err)
+	}
+	if got := run(t, c, "kubectl-portcullis", "audit", "-n", "a"); got.status != ExitFine {
+		t.Errorf("got %d: %s", got.status, got.out)
+	}
+}
+
+// TestReadsConfigMapsThatAreNamed holds that those are read that workloads and classes name, and those of the usual names.
+func TestReadsConfigMapsThatAreNamed(t *testing.T) {
+	class := &v1beta1.StreamIngressClass{ObjectMeta: named("", "public")}
+	class.Spec.UDPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "by-class"}
+	class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "not-there"}
+	proxy := &appsv1.DaemonSet{ObjectMeta: named("edge", "proxy")}
+	proxy.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--tcp-services-configmap=edge/by-argument"}}}
+	bad := map[string]string{"5432": "bad"}
+	c := &fake{objects: map[string][]runtime.Object{
+		"streamingressclasses": {class}, "daemonsets": {proxy},
+		"configmaps": {
+			&corev1.ConfigMap{ObjectMeta: named("edge", "by-class"), Data: bad}, &corev1.ConfigMap{ObjectMeta: named("edge", "by-argument"), Data: bad},
+			&corev1.ConfigMap{ObjectMeta: named("old", "tcp-services"), Data: bad},
+		},
+	}}
+	report := Audit{}
+	if err := json.Unmarshal([]byte(run(t, c, "kubectl-portcullis", "audit", "-o", "json").out), &report); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, f := range report.Findings {
+		if f.Rule == findings.EntryLeadsNowhere {
+			found[f.Scope] = true
+		}
+	}
+	for _, name := range []string{"edge/by-class", "edge/by-argument", "old/tcp-services"} {
+		if !found["ConfigMap "+name] {
+			t.Errorf("ConfigMap %s was not looked at: %v", name, found)
+		}
+	}
+	c.refuses = func(plural, _ string) error {
+		if plural == "configmap" {
+			return forbid(plural)
+		}
+		return nil
+	}
+	c.objects["configmaps"] = nil
+	if got := run(t, c, "kubectl-portcullis", "audit"); !strings.Contains(got.err, "ConfigMap edge/by-argument") {
+		t.Errorf("it is not said which ConfigMap was not read: %s", got.err)
+	}
+}
