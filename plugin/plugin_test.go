@@ -30,7 +30,7 @@ func TestExitStatus(t *testing.T) {
 		"no doors":                  {&fake{}, "doors -A", ExitFine, "no open doors in any namespace"},
 		"who":                       {twice(), "who shop.example.com", ExitFine, ""},
 		"no point":                  {twice(), "who a..b", ExitUnread, "is no point"},
-		"an unknown flag":           {twice(), "audit --colour", ExitUnread, "unknown flag"},
+		"an unknown flag":           {twice(), "audit --no-such-flag", ExitUnread, "unknown flag"},
 		"an unknown format":         {twice(), "audit -o xml", ExitUnread, "want one of table, wide, json, yaml"},
 		"an unknown range":          {twice(), "audit --node-port-range 9-1", ExitUnread, "want two ports, such as 30000-32767"},
 		"a file that can't be made": {twice(), "audit --junit /no/such/dir/file", ExitUnread, "no such file"},

@@ -14,11 +14,11 @@ func Advice(p Point, found []Door, installed bool) string {
 	by := "ask the owners of namespace " + d.Namespace
 	switch {
 	case strings.HasPrefix(d.Holder, "StreamIngress "):
-		return fmt.Sprintf("%s: the port is free once %s is deleted, or listens elsewhere; or leave spec.listen out of your own StreamIngress, "+
-			"and be given another", by, d.Holder)
+		return fmt.Sprintf("%s: the port is free once %s is deleted, or listens elsewhere; "+
+			"or leave spec.listen out of your own StreamIngress, and be given another", by, d.Holder)
 	case d.Way == ByEntry && installed:
-		return fmt.Sprintf("a StreamIngress of namespace %s that says exactly what the entry says takes it over; anybody else can have the port "+
-			"once the entry is out of %s", d.Namespace, d.On)
+		return fmt.Sprintf("a StreamIngress of namespace %s that says exactly what the entry says takes it over; "+
+			"anybody else can have the port once the entry is out of %s", d.Namespace, d.On)
 	case d.Way == ByEntry:
 		return fmt.Sprintf("%s, and those who may edit %s: the port is free once the entry is out of it", by, d.On)
 	case d.Way == ByIngress:
@@ -26,7 +26,8 @@ func Advice(p Point, found []Door, installed bool) string {
 	case d.Way == ByListener:
 		return fmt.Sprintf("%s: the port is free once %s has no such listener; or attach a route to it", by, d.Holder)
 	case d.Way == ByNodePort:
-		return fmt.Sprintf("%s, or leave nodePort out of your own Service, and be given another: this one is free once %s has it no longer", by, d.Holder)
+		return fmt.Sprintf("%s, or leave nodePort out of your own Service, and be given another: "+
+			"this one is free once %s has it no longer", by, d.Holder)
 	}
 	return fmt.Sprintf("%s: the port of the address is free once %s has it no longer; or choose another port or address", by, d.Holder)
 }

@@ -48,7 +48,8 @@ func ParsePoint(text string) (Point, error) {
 	host, path, slash := strings.Cut(rest, "/")
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*."))) > 0 || strings.Trim(host, "0123456789.") == "" {
-		return Point{}, fmt.Errorf("%q is no point: want a port (tcp/5432), an address (192.0.2.7, 192.0.2.7:443), or a host (shop.example.com/api)", text)
+		return Point{}, fmt.Errorf("%q is no point: want a port (tcp/5432), an address (192.0.2.7, 192.0.2.7:443), "+
+			"or a host (shop.example.com/api)", text)
 	}
 	if slash {
 		path = "/" + path

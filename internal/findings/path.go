@@ -138,8 +138,8 @@ func byAge(a, b serving) int {
 		-strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 }
 
-// hosts are those that Ingresses of one class in several namespaces serve, aliases included. What a HostPolicy lets these namespaces share is
-// as it should be.
+// hosts are those that Ingresses of one class in several namespaces serve, aliases included. What a HostPolicy lets these namespaces
+// share is as it should be.
 func hosts(s *snapshot.Snapshot) (found []Finding) {
 	c, policies := classesOf(s), hostname.NewBook(s.HostPolicies)
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}

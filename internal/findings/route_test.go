@@ -19,7 +19,7 @@ func tcpRoute(key string, hours int, section string) *gatewayv1.TCPRoute {
 	return &gatewayv1.TCPRoute{ObjectMeta: meta(key, hours), Spec: gatewayv1.TCPRouteSpec{CommonRouteSpec: on(section)}}
 }
 
-func httpRoute(key string, section string) *gatewayv1.HTTPRoute {
+func httpRoute(key, section string) *gatewayv1.HTTPRoute {
 	return &gatewayv1.HTTPRoute{ObjectMeta: meta(key, 0), Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: on(section)}}
 }
 
