@@ -36,7 +36,7 @@ func (l *list) addEntries() {
 			}
 			for text, value := range cm.Data {
 				number, isPort := stream.ParseKey(text)
-				to, err := stream.ParseEntry(value)
+				to, err := p.Entry(value)
 				if !isPort || err != nil || p.Own.Has(number) || !p.Opens(protocol, number) {
 					continue
 				}
@@ -98,8 +98,8 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 
 // addIngresses adds hosts and paths.
 func (l *list) addIngresses() {
+	classes := l.ClassesOf()
 	for _, ing := range l.Ingresses {
-		class := cmp.Or(ptr.Deref(ing.Spec.IngressClassName, ""), ing.Annotations["kubernetes.io/ingress.class"], "default")
 		var addresses []string
 		for i := range ing.Status.LoadBalancer.Ingress {
 			in := &ing.Status.LoadBalancer.Ingress[i]
@@ -111,7 +111,7 @@ func (l *list) addIngresses() {
 			to := backends[i]
 			i++
 			d := Door{
-				Point: cmp.Or(host, "*") + path.Value, Way: ByIngress, On: "IngressClass " + class, Addresses: addresses,
+				Point: cmp.Or(host, "*") + path.Value, Way: ByIngress, On: snapshot.ClassName(classes.Of(ing)), Addresses: addresses,
 				Holder: claim.IngressHolder(ing.Namespace, ing.Name).String(), Namespace: ing.Namespace, LeadsTo: to.text,
 				host: host, path: path.Value, exact: path.Type == networkingv1.PathTypeExact,
 			}

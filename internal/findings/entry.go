@@ -105,7 +105,7 @@ func own(e *entry) Finding {
 
 // nowhere says why an entry leads to nothing.
 func (s *streams) nowhere(e *entry) []Finding {
-	to, err := stream.ParseEntry(e.value)
+	to, err := e.of.Entry(e.value)
 	if err != nil {
 		return []Finding{e.finding(EntryLeadsNowhere, err.Error(), "correct the entry: namespace/service:port, or remove it")}
 	}

@@ -15,50 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
-const (
-	classAnnotation  = "kubernetes.io/ingress.class"
-	defaultClass     = "ingressclass.kubernetes.io/is-default-class"
-	canaryAnnotation = "nginx.ingress.kubernetes.io/canary"
-)
-
-// classes tell which IngressClass an Ingress is of, and what is known of who serves it.
-type classes struct {
-	byName map[string]*networkingv1.IngressClass
-	// byDefault is the class of Ingresses that name none, empty for none.
-	byDefault string
-}
-
-func classesOf(s *snapshot.Snapshot) classes {
-	c := classes{byName: map[string]*networkingv1.IngressClass{}}
-	for _, class := range s.IngressClasses {
-		c.byName[class.Name] = class
-		if class.Annotations[defaultClass] == "true" {
-			c.byDefault = class.Name
-		}
-	}
-	return c
-}
-
-// of is the class of an Ingress, empty for none.
-func (c classes) of(ing *networkingv1.Ingress) string {
-	if ing.Spec.IngressClassName != nil {
-		return *ing.Spec.IngressClassName
-	}
-	return cmp.Or(ing.Annotations[classAnnotation], c.byDefault)
-}
-
-// isNginx says whether ingress-nginx serves a class.
-func (c classes) isNginx(class string) bool {
-	return c.byName[class] != nil && c.byName[class].Spec.Controller == snapshot.NginxController
-}
-
-// scope is a class as findings name it.
-func scope(class string) string {
-	if class == "" {
-		return "no IngressClass"
-	}
-	return "IngressClass " + class
-}
+const canaryAnnotation = "nginx.ingress.kubernetes.io/canary"
 
 // at is a host, or a path on one, of a class.
 type at struct{ class, host, path string }
@@ -71,10 +28,10 @@ type serving struct {
 
 // paths are the hosts and paths that several Ingresses of one class serve. Canaries are meant to, and are left out.
 func paths(s *snapshot.Snapshot) (found []Finding) {
-	c := classesOf(s)
+	c := s.ClassesOf()
 	first, several := map[at]serving{}, map[at][]serving{}
 	for _, ing := range s.Ingresses {
-		class := c.of(ing)
+		class := c.Of(ing)
 		if ing.Annotations[canaryAnnotation] == "true" {
 			continue
 		}
@@ -91,7 +48,7 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 		}
 	}
 	for key, all := range several {
-		if f, is := c.pathTwice(key, all); is {
+		if f, is := pathTwice(c, key, all); is {
 			found = append(found, f)
 		}
 	}
@@ -99,7 +56,7 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 }
 
 // pathTwice is the finding about a path that is listed several times; is is false where all of them are of one Ingress.
-func (c classes) pathTwice(key at, all []serving) (f Finding, is bool) {
+func pathTwice(c snapshot.Classes, key at, all []serving) (f Finding, is bool) {
 	slices.SortFunc(all, byAge)
 	var objects []Object
 	for i := range all {
@@ -110,15 +67,15 @@ func (c classes) pathTwice(key at, all []serving) (f Finding, is bool) {
 	if len(objects) < 2 {
 		return f, false
 	}
-	if !c.isNginx(key.class) {
+	if !c.IsNginx(key.class) {
 		sortObjects(objects) // and those that are as old by name
 	}
 	f = Finding{
-		Rule: PathTwice, Point: cmp.Or(key.host, "*") + key.path, Scope: scope(key.class), Objects: objects, Wins: Undetermined,
+		Rule: PathTwice, Point: cmp.Or(key.host, "*") + key.path, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
 		Text:   names(objects) + " serve the same host and path",
 		Advice: "give all but one of them another host or path, or take the rule out",
 	}
-	if c.isNginx(key.class) {
+	if c.IsNginx(key.class) {
 		winner := all[0]
 		if i := slices.IndexFunc(all, func(s serving) bool { return s.exact }); i >= 0 {
 			winner = all[i]
@@ -141,13 +98,13 @@ func byAge(a, b serving) int {
 // hosts are those that Ingresses of one class in several namespaces serve, aliases included. What a HostPolicy lets these namespaces
 // share is as it should be.
 func hosts(s *snapshot.Snapshot) (found []Finding) {
-	c, policies := classesOf(s), hostname.NewBook(s.HostPolicies)
+	c, policies := s.ClassesOf(), hostname.NewBook(s.HostPolicies)
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		user, _ := hostname.Of(metav1.Object(ing), exposure.Defaults{})
 		user.Only(guard.Ingress)
 		for _, n := range user.Names {
-			key := at{class: c.of(ing), host: n.Host}
+			key := at{class: c.Of(ing), host: n.Host}
 			switch {
 			case n.Host == "":
 			case first[key] == nil:
@@ -161,19 +118,19 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 	}
 	for key, others := range several {
 		objects := oneEach(append(others, first[key]))
-		if !c.isNginx(key.class) {
+		if !c.IsNginx(key.class) {
 			sortObjects(objects)
 		}
 		if policy := policies.For(key.host); policy != nil && policy.Shares() && allows(s, policy, objects) {
 			continue
 		}
 		f := Finding{
-			Rule: HostInNamespaces, Point: key.host, Scope: scope(key.class), Objects: objects, Wins: Undetermined,
+			Rule: HostInNamespaces, Point: key.host, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
 			Text: fmt.Sprintf("%s serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
 				names(objects)),
 			Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
 		}
-		if c.isNginx(key.class) {
+		if c.IsNginx(key.class) {
 			f.Wins = objects[0].String()
 			f.Text += "; for the host as a whole, ingress-nginx takes the oldest one's word"
 		}

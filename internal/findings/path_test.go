@@ -76,9 +76,9 @@ var pathRows = map[string]row{
 	"a class by annotation, and one by default": {
 		in: func() snapshot.Snapshot {
 			byDefault := other.DeepCopy()
-			byDefault.Annotations = map[string]string{defaultClass: "true"}
+			byDefault.Annotations = map[string]string{"ingressclass.kubernetes.io/is-default-class": "true"}
 			return snapshot.Snapshot{IngressClasses: []*networkingv1.IngressClass{byDefault}, Ingresses: []*networkingv1.Ingress{
-				ingress("a/x", 0, "", "shop.example.com/"), annotated(ingress("a/y", 1, "", "shop.example.com/"), classAnnotation, "other"),
+				ingress("a/x", 0, "", "shop.example.com/"), annotated(ingress("a/y", 1, "", "shop.example.com/"), "kubernetes.io/ingress.class", "other"),
 			}}
 		}(),
 		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, undetermined"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // NginxController is the controller of the IngressClasses of ingress-nginx.
@@ -30,6 +32,8 @@ type Proxy struct {
 	// Services are those by which it is reached, none where that is not known.
 	Services []*corev1.Service
 	OnNodes  bool
+	// IsNginx says that it is ingress-nginx, or passes for it.
+	IsNginx bool
 	// Own are the ports at which it listens itself.
 	Own   sets.Set[int32]
 	named map[string]int32
@@ -61,6 +65,16 @@ func (p *Proxy) Opens(protocol v1beta1.Protocol, port int32) bool {
 // ProtocolOf is the protocol of the port of a Service.
 func ProtocolOf(p *corev1.ServicePort) v1beta1.Protocol {
 	return v1beta1.Protocol(cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)))
+}
+
+// Entry reads the value of an entry as the proxy does: HAProxy's controllers know more words behind the port than ingress-nginx, and
+// what these mean is not looked at.
+func (p *Proxy) Entry(value string) (stream.Entry, error) {
+	entry, err := stream.ParseEntry(value)
+	if parts := strings.SplitN(value, ":", 3); err != nil && !p.IsNginx && len(parts) == 3 {
+		return stream.ParseEntry(parts[0] + ":" + parts[1])
+	}
+	return entry, err
 }
 
 // IsOwn says whether the port of a Service is one at which the proxy serves something else than streams, as far as is known.
@@ -139,7 +153,8 @@ func (s *Snapshot) Proxies() []*Proxy {
 // are open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
-		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, Own: w.Own, named: w.Named,
+		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
+		Own: w.Own, named: w.Named,
 	}
 	if !w.IsNginx {
 		p.Own = sets.New[int32](80, 443)
@@ -186,7 +201,8 @@ func (s *Snapshot) byName(readers map[types.NamespacedName][]*Proxy, byNamespace
 		p := in[cm.Namespace]
 		if p == nil {
 			p = &Proxy{
-				Name: "namespace " + cm.Namespace, ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, Own: ownPorts(nil),
+				Name: "namespace " + cm.Namespace, ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, IsNginx: true,
+				Own: ownPorts(nil),
 			}
 			in[cm.Namespace] = p
 			proxies = append(proxies, p)

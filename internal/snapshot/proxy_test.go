@@ -120,3 +120,17 @@ func TestListens(t *testing.T) {
 		}
 	}
 }
+
+func TestEntry(t *testing.T) {
+	nginx, haproxy := &Proxy{IsNginx: true}, &Proxy{}
+	for value, reads := range map[string][2]bool{
+		"shop/db:5432": {true, true}, "shop/db:5432::PROXY": {true, true}, "shop/db:5432:ssl": {false, true},
+		"shop/db:5432:PROXY-V2:PROXY-V1:shop/tls": {false, true}, "shop/db": {false, false}, "db:5432:ssl": {false, false},
+	} {
+		for i, p := range []*Proxy{nginx, haproxy} {
+			if entry, err := p.Entry(value); (err == nil) != reads[i] || err == nil && entry.Port != "5432" {
+				t.Errorf("%s, nginx %v: got %+v, %v", value, p.IsNginx, entry, err)
+			}
+		}
+	}
+}
