@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,20 +71,33 @@ func planted(t *testing.T) *fixture {
 	return w
 }
 
-// grantReads lets somebody read resources: of a namespace, or of all if that is empty.
+// grantReads lets somebody read resources, Ingresses among them: of a namespace, or of all if that is empty. It returns when the API server
+// knows.
 func (w *fixture) grantReads(user, namespace string, resources ...string) {
+	w.t.Helper()
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: resources, Verbs: []string{"get", "list"}}}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "read-" + user}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}
 	if namespace == "" {
-		must(w, w.Client.Create(w.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}))
-		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}
-		must(w, w.Client.Create(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}))
-		return
+		w.create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules})
+		w.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
+	} else {
+		ref.Kind = "Role"
+		w.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules})
+		w.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
 	}
-	must(w, w.Client.Create(w.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}))
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
-	must(w, w.Client.Create(w.t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}))
+	w.eventually("the rights of "+user, func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Group: "networking.k8s.io", Resource: "ingresses", Verb: "list",
+			},
+		}}
+		if err := w.Client.Create(w.t.Context(), review); err != nil {
+			return err
+		}
+		return is(review.Status.Allowed, true)
+	})
 }
 
 // plugin runs the plugin as somebody and returns its exit status and what it says.
