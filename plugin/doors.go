@@ -68,7 +68,7 @@ func (d *doorsOf) run(cmd *cobra.Command, _ []string) error {
 		if d.all {
 			in = "any namespace"
 		}
-		fmt.Fprintln(d.ErrOut, "no open doors in "+in)
+		line(d.ErrOut, "no open doors in %s", in)
 	}
 	return nil
 }

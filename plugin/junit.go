@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"encoding/xml"
-	"fmt"
 
 	"jeffthecoder.xyz/portcullis/internal/findings"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
@@ -73,9 +72,9 @@ func where(f *findings.Finding) string {
 
 // inWords is a finding with all that is known of it.
 func inWords(f *findings.Finding) string {
-	text := fmt.Sprintf("%s: %s\n", where(f), f.Text)
+	text := clean(where(f)+": "+f.Text) + "\n"
 	if f.Wins != "" {
-		text += "who wins today: " + f.Wins + "\n"
+		text += clean("who wins today: "+f.Wins) + "\n"
 	}
-	return text + "what to do: " + f.Advice
+	return text + clean("what to do: "+f.Advice)
 }

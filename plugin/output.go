@@ -48,12 +48,22 @@ func (o *output) Type() string { return "format" }
 func (o *output) print(to io.Writer, report runtime.Object, table *metav1.Table) error {
 	switch *o {
 	case "json":
-		return (&printers.JSONPrinter{}).PrintObj(report, to)
+		var text bytes.Buffer
+		if err := (&printers.JSONPrinter{}).PrintObj(report, &text); err != nil {
+			return err
+		}
+		_, err := io.WriteString(to, inJSON(text.String()))
+		return err
 	case "yaml":
 		return (&printers.YAMLPrinter{}).PrintObj(report, to)
 	}
 	if len(table.Rows) == 0 {
 		return nil
+	}
+	for i := range table.Rows {
+		for j, cell := range table.Rows[i].Cells {
+			table.Rows[i].Cells[j] = clean(fmt.Sprint(cell))
+		}
 	}
 	var text bytes.Buffer
 	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: *o == "wide"}).PrintObj(table, &text); err != nil {

@@ -5,7 +5,6 @@ package plugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -54,7 +53,7 @@ func (t *tool) run(ctx context.Context, args []string) int {
 	case errors.Is(err, errFindings):
 		return ExitFindings
 	default:
-		fmt.Fprintln(t.ErrOut, "error:", err)
+		line(t.ErrOut, "error: %s", err)
 		return ExitUnread
 	}
 }

@@ -186,10 +186,10 @@ func tell(w io.Writer, unread []Unread) {
 	for _, why := range order {
 		what := strings.Join(by[why], ", ")
 		if why == notInstalled {
-			fmt.Fprintf(w, "%s: %s\n", why, what)
+			line(w, "%s: %s", why, what)
 			continue
 		}
-		fmt.Fprintln(w, Unread{what, why})
+		line(w, "%s", Unread{what, why})
 	}
 }
 

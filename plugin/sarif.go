@@ -64,12 +64,12 @@ func sarif(report *Audit, version string) ([]byte, error) {
 	}
 	looked := sarifInvocation{Successful: true}
 	for _, u := range report.Unread {
-		looked.Notifications = append(looked.Notifications, sarifNotification{"warning", sarifText{u.String()}})
+		looked.Notifications = append(looked.Notifications, sarifNotification{"warning", sarifText{plain(clean(u.String()))}})
 	}
 	run.Invocations = []sarifInvocation{looked}
 	for i := range report.Findings {
 		f := &report.Findings[i]
-		result := sarifResult{Rule: string(f.Rule), Level: string(f.Level), Message: sarifText{inWords(f)}, Locations: []sarifLocation{}}
+		result := sarifResult{Rule: string(f.Rule), Level: string(f.Level), Message: sarifText{plain(inWords(f))}, Locations: []sarifLocation{}}
 		for _, o := range f.Objects {
 			result.Locations = append(result.Locations, sarifLocation{[]sarifObject{{o.String(), "resource"}}})
 		}

@@ -87,12 +87,12 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	}
 	if w.output == "table" || w.output == "wide" {
 		for i := range between {
-			fmt.Fprintf(w.Out, "in conflict: %s; who wins today: %s\n", between[i].Text, between[i].Wins)
+			line(w.Out, "in conflict: %s; who wins today: %s", between[i].Text, between[i].Wins)
 		}
 		for _, a := range asked {
-			fmt.Fprintf(w.Out, "asked in vain: %s, %s: %s\n", a.Object, a.Reason, a.Message)
+			line(w.Out, "asked in vain: %s, %s: %s", a.Object, a.Reason, a.Message)
 		}
-		fmt.Fprintln(w.Out, "to get it:", report.Advice)
+		line(w.Out, "to get it: %s", report.Advice)
 	}
 	tell(w.ErrOut, report.Unread)
 	return nil
