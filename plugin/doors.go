@@ -28,7 +28,7 @@ func (t *tool) doorsCommand() *cobra.Command {
 anybody is ready there.
 
 A door is a port of a proxy (an entry of its ConfigMap), a port of a load balancer, of an external IP or of the nodes, a host
-and path of an Ingress, or a listener of a Gateway. An entry is of the namespace that it leads to.`,
+and path of an Ingress, a listener of a Gateway, or what a route has there. An entry is of the namespace that it leads to.`,
 		Example: `  # The doors of your namespace
   kubectl portcullis doors
 

@@ -76,11 +76,11 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	if point.IP.IsValid() {
 		found = append(found, r.pods(cmd.Context(), point.IP)...)
 	}
-	between := conflictsOf(found, findings.All(s))
+	between := conflictsOf(point, found, findings.All(s))
 	asked := r.asked(cmd.Context(), point)
 	report := &Who{
 		TypeMeta: typeOf("Who"), Point: point.String(), Doors: append([]doors.Door{}, found...), Conflicts: between,
-		Asked: append([]Asked{}, asked...), Advice: doors.Advice(point, found, len(s.Classes) > 0), Unread: append([]Unread{}, r.unread...),
+		Asked: append([]Asked{}, asked...), Advice: doors.Advice(point, found, s), Unread: append([]Unread{}, r.unread...),
 	}
 	if err := w.output.print(w.Out, report, doorsTable(found, true)); err != nil {
 		return err
@@ -98,9 +98,9 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// conflictsOf are the findings that are about some of the doors, and say who wins. It puts the doors of those who win first, and then the
-// oldest.
-func conflictsOf(found []doors.Door, all []findings.Finding) []findings.Finding {
+// conflictsOf are the findings that are about some of the doors, and say who wins. It puts the doors first that are closest to the
+// point, then those of who wins, then the oldest.
+func conflictsOf(point doors.Point, found []doors.Door, all []findings.Finding) []findings.Finding {
 	between := []findings.Finding{}
 	wins, loses := map[string]bool{}, map[string]bool{}
 	for i := range all {
@@ -128,7 +128,7 @@ func conflictsOf(found []doors.Door, all []findings.Finding) []findings.Finding 
 		return 1
 	}
 	slices.SortStableFunc(found, func(a, b doors.Door) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), ptr.Deref(a.Since, metav1.Time{}).Compare(ptr.Deref(b.Since, metav1.Time{}).Time))
+		return cmp.Or(point.Compare(&a, &b), cmp.Compare(rank(a), rank(b)), ptr.Deref(a.Since, metav1.Time{}).Compare(ptr.Deref(b.Since, metav1.Time{}).Time))
 	})
 	return between
 }

@@ -31,6 +31,7 @@ const (
 	ByExternalIP   Way = "ExternalIP"
 	ByIngress      Way = "Ingress"
 	ByListener     Way = "Listener"
+	ByRoute        Way = "Route"
 )
 
 // Door is one open point.
@@ -52,10 +53,23 @@ type Door struct {
 	LeadsTo string `json:"leadsTo,omitempty"`
 	Ready   *int   `json:"readyEndpoints,omitempty"`
 
-	port       claimPort
+	port claimPort
+	// nodes are the addresses of all nodes where the door is open on these. They are not told at each of thousands of doors.
+	nodes map[string]bool
+	// named says that the door is one of a host, or of all if that is empty. It is of one path there, unless that is empty.
+	named      bool
 	host, path string
-	exact      bool
+	kind       pathKind
 }
+
+// pathKind says for which paths a path answers: those below it, only itself, or those that a pattern fits.
+type pathKind int
+
+const (
+	below pathKind = iota
+	exactly
+	pattern
+)
 
 // claimPort is a port of the network; the zero value is that of HTTP, by host and path.
 type claimPort struct {
@@ -70,6 +84,7 @@ type list struct {
 	*snapshot.Snapshot
 	services map[types.NamespacedName]*corev1.Service
 	claims   map[string]*v1beta1.EdgeClaim
+	nodes    map[string]bool
 	doors    []Door
 }
 
@@ -79,10 +94,11 @@ func All(s *snapshot.Snapshot) []Door {
 	for _, c := range s.Claims {
 		l.claims[c.Name] = c
 	}
+	l.nodes = addressesOfNodes(s)
 	l.addEntries()
 	l.addServices()
 	l.addIngresses()
-	l.addListeners()
+	l.addRoutes(l.addListeners())
 	slices.SortStableFunc(l.doors, func(a, b Door) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.host, b.host), cmp.Compare(a.port.number, b.port.number),
 			cmp.Compare(a.Point, b.Point), cmp.Compare(a.Way, b.Way), cmp.Compare(a.On, b.On))
@@ -95,22 +111,56 @@ func Of(doors []Door, namespace string) []Door {
 	return slices.DeleteFunc(slices.Clone(doors), func(d Door) bool { return d.Namespace != namespace })
 }
 
-// add adds a door that an object has, and that leads to a Service, if that is named. A claim on the point says who holds it.
-func (l *list) add(d Door, at claim.Coordinate, by metav1.Object, to types.NamespacedName) {
+// add adds a door that an object has, and that leads to Services, if any are named. A claim on the point says who holds it: the object, or
+// whoever has had it made.
+func (l *list) add(d Door, at claim.Coordinate, by metav1.Object, to ...types.NamespacedName) {
 	if created := by.GetCreationTimestamp(); !created.IsZero() {
 		d.Since = &created
 	}
-	if c := l.claims[at.Name()]; c != nil && !at.IsZero() {
+	if c := l.claims[at.Name()]; c != nil && !at.IsZero() && (d.Way == ByEntry || d.Holder == claim.HolderOf(c).String() || isMadeBy(by, c)) {
 		d.Holder, d.Since, d.Claimed = claim.HolderOf(c).String(), &c.CreationTimestamp, true
 		if tenant := claim.HolderOf(c).Tenant(); claim.HolderOf(c).IsStream() && tenant != "" {
 			d.Namespace = tenant
 		}
 	}
-	if to.Name != "" && l.Knows("EndpointSlice", to.Namespace) {
-		ready := l.Ready(to)
+	l.doors = append(l.doors, l.leading(d, to))
+}
+
+// isMadeBy says whether the holder of a claim controls an object.
+func isMadeBy(obj metav1.Object, c *v1beta1.EdgeClaim) bool {
+	owner, holder := metav1.GetControllerOf(obj), claim.HolderOf(c)
+	return owner != nil && owner.Kind == holder.Kind && owner.Name == holder.Name && obj.GetNamespace() == holder.Namespace
+}
+
+// leading is a door with how many ready endpoints the Services have that it leads to, if that is known of all.
+func (l *list) leading(d Door, to []types.NamespacedName) Door {
+	ready, any := 0, false
+	for _, key := range to {
+		if key.Name == "" {
+			continue
+		}
+		if !l.Knows("EndpointSlice", key.Namespace) {
+			return d
+		}
+		ready, any = ready+l.Ready(key), true
+	}
+	if any {
 		d.Ready = &ready
 	}
-	l.doors = append(l.doors, d)
+	return d
+}
+
+// addressesOfNodes are those of all nodes.
+func addressesOfNodes(s *snapshot.Snapshot) map[string]bool {
+	addresses := map[string]bool{}
+	for _, node := range s.Nodes {
+		for _, a := range node.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
+				addresses[normal(a.Address)] = true
+			}
+		}
+	}
+	return addresses
 }
 
 // addressesOf are the addresses of a Service outside the cluster.

@@ -2,6 +2,7 @@ package doors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -107,15 +109,62 @@ func TestAdvice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := Find(All(cluster()), p)
+		s := cluster()
+		found := Find(All(s), p)
 		if asked == "192.0.2.1:5432" || asked == "tcp/5432" {
 			found = Of(found, "shop")
 		}
-		if got := Advice(p, found, true); !strings.Contains(got, says) {
+		if got := Advice(p, found, s); !strings.Contains(got, says) {
 			t.Errorf("%s: %q is not said in %q", asked, says, got)
 		}
-		if got := Advice(p, nil, false); strings.Contains(got, "StreamIngress") || strings.Contains(got, "annotate") {
+		if got := Advice(p, nil, &snapshot.Snapshot{}); strings.Contains(got, "StreamIngress") || strings.Contains(got, "annotate") {
 			t.Errorf("%s: without Portcullis, got %q", asked, got)
+		}
+	}
+}
+
+// TestAClaimIsOneHolders holds that of several objects at a point, only the one that has the claim is told as the holder.
+func TestAClaimIsOneHolders(t *testing.T) {
+	path := func(name string) *networkingv1.Ingress {
+		return &networkingv1.Ingress{ObjectMeta: meta("shop/" + name), Spec: networkingv1.IngressSpec{
+			Rules: []networkingv1.IngressRule{{Host: "shop.example.com"}},
+		}}
+	}
+	made := path("made")
+	made.OwnerReferences = []metav1.OwnerReference{{Kind: "Service", Name: "made", Controller: ptr.To(true)}}
+	at := claim.HTTP("shop.example.com", "/")
+	for holder, want := range map[claim.Holder][]string{
+		claim.IngressHolder("shop", "a"):    {"Ingress shop/a true", "Ingress shop/made false"},
+		claim.ServiceHolder("shop", "made"): {"Ingress shop/a false", "Service shop/made true"},
+	} {
+		s := &snapshot.Snapshot{
+			Ingresses: []*networkingv1.Ingress{path("a"), made}, Claims: []*v1beta1.EdgeClaim{claim.New(at, claim.Claimant{Holder: holder})},
+		}
+		var got []string
+		for _, d := range All(s) {
+			got = append(got, fmt.Sprint(d.Holder, " ", d.Claimed))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: want -, got +:\n%s", holder, diff)
+		}
+	}
+}
+
+// TestOutside holds that a door has the number that is open outside, and that those of the nodes answer at their addresses.
+func TestOutside(t *testing.T) {
+	s := cluster()
+	s.Services[0].Spec.Ports[0].Port, s.Services[0].Spec.Ports[0].TargetPort = 15432, intstr.FromInt32(5432)
+	s.Nodes = []*corev1.Node{{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "203.0.113.1"}}}}}
+	for asked, want := range map[string]Way{
+		"192.0.2.1:15432": ByEntry, "203.0.113.1:30000": ByNodePort, "203.0.113.1:15432": "", "192.0.2.1:5432": "", "203.0.113.2:30000": "",
+	} {
+		p, err := ParsePoint(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := Find(All(s), p)
+		if has := slices.ContainsFunc(found, func(d Door) bool { return d.Way == want }); has == (want == "") || want == "" && len(found) > 0 {
+			t.Errorf("%s: got %+v", asked, found)
 		}
 	}
 }

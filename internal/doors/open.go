@@ -8,27 +8,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// addEntries adds the ports of ConfigMaps of streams. They are of the namespace that they lead to.
+// addEntries adds the ports of ConfigMaps of streams, as they are open outside. They are of the namespace that they lead to.
 func (l *list) addEntries() {
 	configMaps := snapshot.Index(l.ConfigMaps)
 	for _, p := range l.Proxies() {
-		var addresses []string
-		for _, svc := range p.Services {
-			addresses = append(addresses, addressesOf(svc)...)
-		}
 		for protocol, key := range p.ConfigMaps {
 			cm := configMaps[key]
 			if cm == nil {
@@ -40,15 +31,42 @@ func (l *list) addEntries() {
 				if !isPort || err != nil || p.Own.Has(number) || !p.Opens(protocol, number) {
 					continue
 				}
-				port := claimPort{protocol, number}
-				l.add(Door{
-					Point: port.String(), Way: ByEntry, On: "ConfigMap " + key.String(), Addresses: addresses,
-					Holder: claim.ConfigMapHolder(cm.Namespace, cm.Name).String(), Namespace: to.Namespace,
-					LeadsTo: fmt.Sprintf("%s/%s:%s", to.Namespace, to.Service, to.Port), port: port,
-				}, claim.Stream(p.Class, protocol, number), cm, types.NamespacedName{Namespace: to.Namespace, Name: to.Service})
+				at := claim.Stream(p.Class, protocol, number)
+				for _, d := range l.outside(p, claimPort{protocol, number}) {
+					d.Point, d.Way, d.On = d.port.String(), ByEntry, "ConfigMap "+key.String()
+					d.Holder, d.Namespace = claim.ConfigMapHolder(cm.Namespace, cm.Name).String(), to.Namespace
+					d.LeadsTo = fmt.Sprintf("%s/%s:%s", to.Namespace, to.Service, to.Port)
+					l.add(d, at, cm, types.NamespacedName{Namespace: to.Namespace, Name: to.Service})
+				}
 			}
 		}
 	}
+}
+
+// outside are the ports by which a port of a proxy is reached, with their addresses: those of its Services, which may have other numbers,
+// and its own on the nodes, or where nothing says how it is reached.
+func (l *list) outside(p *snapshot.Proxy, port claimPort) (doors []Door) {
+	if p.OnNodes || len(p.Services) == 0 {
+		d := Door{port: port}
+		if p.OnNodes {
+			d.nodes = l.nodes
+		}
+		doors = append(doors, d)
+	}
+	for _, svc := range p.Services {
+		for i := range svc.Spec.Ports {
+			open := claimPort{snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
+			if open.protocol != port.protocol || p.Listens(&svc.Spec.Ports[i]) != port.number {
+				continue
+			}
+			j := slices.IndexFunc(doors, func(d Door) bool { return d.port == open })
+			if j < 0 {
+				j, doors = len(doors), append(doors, Door{port: open})
+			}
+			doors[j].Addresses = append(doors[j].Addresses, addressesOf(svc)...)
+		}
+	}
+	return doors
 }
 
 // addServices adds the ports that Services have by themselves: at addresses of load balancers, at external IPs and on the nodes.
@@ -81,7 +99,7 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 	}
 	at := claim.NodePort(string(port.protocol), port.number)
 	if way == ByNodePort {
-		d.On = "nodes"
+		d.On, d.nodes = "nodes", l.nodes
 	} else {
 		if address == "" {
 			return
@@ -96,7 +114,7 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 	l.add(d, at, svc, key)
 }
 
-// addIngresses adds hosts and paths.
+// addIngresses adds hosts and paths, and what serves all hosts.
 func (l *list) addIngresses() {
 	classes := l.ClassesOf()
 	for _, ing := range l.Ingresses {
@@ -105,17 +123,25 @@ func (l *list) addIngresses() {
 			in := &ing.Status.LoadBalancer.Ingress[i]
 			addresses = append(addresses, normal(cmp.Or(in.IP, in.Hostname)))
 		}
+		d := Door{
+			Way: ByIngress, On: snapshot.ClassName(classes.Of(ing)), Addresses: addresses, named: true,
+			Holder: claim.IngressHolder(ing.Namespace, ing.Name).String(), Namespace: ing.Namespace,
+		}
 		backends := backendsOf(ing)
 		i := 0
 		for host, path := range exposure.Served(ing) {
-			to := backends[i]
-			i++
-			d := Door{
-				Point: cmp.Or(host, "*") + path.Value, Way: ByIngress, On: snapshot.ClassName(classes.Of(ing)), Addresses: addresses,
-				Holder: claim.IngressHolder(ing.Namespace, ing.Name).String(), Namespace: ing.Namespace, LeadsTo: to.text,
-				host: host, path: path.Value, exact: path.Type == networkingv1.PathTypeExact,
+			d.LeadsTo, d.host, d.path, d.kind = backends[i].text, host, path.Value, below
+			d.Point = cmp.Or(host, "*") + path.Value
+			if path.Type == networkingv1.PathTypeExact {
+				d.kind = exactly
 			}
-			l.add(d, claim.HTTP(host, path.Value), ing, to.key)
+			l.add(d, claim.HTTP(host, path.Value), ing, backends[i].key)
+			i++
+		}
+		if to := ing.Spec.DefaultBackend; to != nil && len(ing.Spec.Rules) == 0 {
+			b := backendOf(ing, to)
+			d.LeadsTo, d.path, d.Point = b.text, "/", "*/"
+			l.add(d, claim.Coordinate{}, ing, b.key)
 		}
 	}
 }
@@ -126,63 +152,25 @@ type backend struct {
 	text string
 }
 
+// backendOf is one of an Ingress, zero for what is no Service.
+func backendOf(ing *networkingv1.Ingress, b *networkingv1.IngressBackend) backend {
+	if b == nil || b.Service == nil {
+		return backend{}
+	}
+	key := types.NamespacedName{Namespace: ing.Namespace, Name: b.Service.Name}
+	return backend{key, key.String() + ":" + cmp.Or(b.Service.Port.Name, fmt.Sprint(b.Service.Port.Number))}
+}
+
 // backendsOf are those of the paths of an Ingress, in the order of exposure.Served.
 func backendsOf(ing *networkingv1.Ingress) (backends []backend) {
-	add := func(b *networkingv1.IngressBackend) {
-		if b == nil || b.Service == nil {
-			backends = append(backends, backend{})
-			return
-		}
-		key := types.NamespacedName{Namespace: ing.Namespace, Name: b.Service.Name}
-		port := b.Service.Port.Name
-		if port == "" {
-			port = fmt.Sprint(b.Service.Port.Number)
-		}
-		backends = append(backends, backend{key, key.String() + ":" + port})
-	}
 	for i := range ing.Spec.Rules {
 		if ing.Spec.Rules[i].HTTP == nil {
-			add(ing.Spec.DefaultBackend)
+			backends = append(backends, backendOf(ing, ing.Spec.DefaultBackend))
 			continue
 		}
 		for j := range ing.Spec.Rules[i].HTTP.Paths {
-			add(&ing.Spec.Rules[i].HTTP.Paths[j].Backend)
+			backends = append(backends, backendOf(ing, &ing.Spec.Rules[i].HTTP.Paths[j].Backend))
 		}
 	}
 	return backends
-}
-
-// addListeners adds the listeners of Gateways and of the ListenerSets that they let attach.
-func (l *list) addListeners() {
-	gateways := snapshot.Index(l.Gateways)
-	for _, g := range l.Gateways {
-		l.addOpener(guard.OfGateway(g), g, g)
-	}
-	for _, set := range l.ListenerSets {
-		ref := set.Spec.ParentRef
-		key := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(ref.Name)}
-		if g := gateways[key]; g != nil && stream.AllowsListeners(g, set.Namespace, l.NamespaceLabels(set.Namespace)) {
-			l.addOpener(guard.OfListenerSet(set, key), g, set)
-		}
-	}
-}
-
-// addOpener adds the listeners of an object on a Gateway.
-func (l *list) addOpener(o guard.Opener, g *gatewayv1.Gateway, by metav1.Object) {
-	for _, listener := range o.Listeners {
-		for _, at := range listener.Points(o.Of) {
-			port := claimPort{at.Protocol(), at.Port()}
-			if at.Protocol() != v1beta1.UDP {
-				port.protocol = v1beta1.TCP
-			}
-			d := Door{
-				Point: port.String(), Way: ByListener, On: "Gateway " + o.Of.String(), Addresses: slices.Clone(stream.GatewayAddresses(g)),
-				Holder: o.String(), Namespace: o.Namespace, port: port,
-			}
-			if host := at.ListenerHost(); host != "" && host != claim.AllHosts {
-				d.Point, d.host = host+" at "+port.String(), host
-			}
-			l.add(d, at, by, types.NamespacedName{})
-		}
-	}
 }

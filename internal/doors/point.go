@@ -1,8 +1,10 @@
 package doors
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,21 +74,49 @@ func (p Point) String() string {
 	return strconv.Itoa(int(p.Port))
 }
 
-// Find are the doors that a point is, of a list. Of the paths on a host, those count that answer for the one that is asked about.
+// Find are the doors that a point is, of a list, those first that are closest to what is asked about. Of the paths that one class or Gateway
+// serves on a host, those count that answer for the one that is asked about; a listener stays, as it may be why they are reached.
 func Find(doors []Door, p Point) (found []Door) {
 	for i := range doors {
-		if d := &doors[i]; p.isPort(d) || p.isHost(d) {
+		if d := &doors[i]; p.isPort(d) || p.isHost(d) && (p.Path == "" || d.path == "" || d.answers(p.Path) > 0) {
 			found = append(found, *d)
 		}
 	}
+	if p.Path != "" {
+		best := map[string]*Door{} // by what serves it
+		for i := range found {
+			if d := &found[i]; d.path != "" && d.kind != pattern && (best[d.On] == nil || p.compare(d, best[d.On]) < 0) {
+				best[d.On] = d
+			}
+		}
+		kept := make([]Door, 0, len(found))
+		for i := range found {
+			if d := &found[i]; best[d.On] == nil || d.path == "" || d.kind == pattern || p.compare(d, best[d.On]) == 0 {
+				kept = append(kept, *d)
+			}
+		}
+		found = kept
+	}
+	slices.SortStableFunc(found, func(a, b Door) int { return p.Compare(&a, &b) })
+	return found
+}
+
+// Compare compares doors that a point is by how close they are to it: hosts before wildcards, and what has a path before what has none.
+func (p Point) Compare(a, b *Door) int {
+	if p.Host == "" {
+		return 0
+	}
+	return p.compare(a, b)
+}
+
+// compare compares by host, then, if a path is asked about, by path.
+func (p Point) compare(a, b *Door) int {
 	if p.Path == "" {
-		return found
+		return cmp.Compare(len(strings.TrimPrefix(b.host, "*")), len(strings.TrimPrefix(a.host, "*")))
 	}
-	longest := 0
-	for i := range found {
-		longest = max(longest, found[i].answers(p.Path))
-	}
-	return slices.DeleteFunc(found, func(d Door) bool { return longest == 0 || d.answers(p.Path) < longest })
+	return cmp.Or(cmp.Compare(min(len(a.path), 1), min(len(b.path), 1))*-1,
+		cmp.Compare(len(strings.TrimPrefix(b.host, "*")), len(strings.TrimPrefix(a.host, "*"))),
+		cmp.Compare(b.answers(p.Path), a.answers(p.Path)))
 }
 
 // isPort says whether a door is the port, or at the address, that is asked about.
@@ -94,7 +124,7 @@ func (p Point) isPort(d *Door) bool {
 	if p.Host != "" {
 		return false
 	}
-	if p.IP.IsValid() && !slices.Contains(d.Addresses, p.IP.String()) {
+	if p.IP.IsValid() && !slices.Contains(d.Addresses, p.IP.String()) && !d.nodes[p.IP.String()] {
 		return false
 	}
 	if p.Port == 0 {
@@ -103,29 +133,37 @@ func (p Point) isPort(d *Door) bool {
 	return d.port.number == p.Port && slices.Contains(p.Protocols, d.port.protocol)
 }
 
-// isHost says whether a door is for the host that is asked about, by name or by a wildcard.
+// isHost says whether a door is for the host that is asked about: by name, by a wildcard, or as it is for all.
 func (p Point) isHost(d *Door) bool {
-	if p.Host == "" || d.host == "" {
+	if p.Host == "" || !d.named {
 		return false
 	}
-	suffix, wild := strings.CutPrefix(d.host, "*")
-	if d.host == p.Host {
+	if d.host == "" || d.host == p.Host {
 		return true
 	}
+	suffix, wild := strings.CutPrefix(d.host, "*")
 	label, _, _ := strings.Cut(p.Host, ".")
-	return wild && strings.HasSuffix(p.Host, suffix) && (d.Way == ByListener || label+suffix == p.Host)
+	return wild && strings.HasSuffix(p.Host, suffix) && (d.Way != ByIngress || label+suffix == p.Host)
 }
 
-// answers is how well a door answers for a path: 0 for not at all, and more for the longer of two, and for an exact one.
+// answers is how well a door answers for a path: 0 for not at all, and more for the longer of two, and for an exact one. One with a pattern
+// answers a little: who comes first is up to who serves it.
 func (d *Door) answers(path string) int {
 	switch {
+	case d.path == "": // a listener answers for all paths, and is not what has one
+		return 0
+	case d.kind == pattern:
+		if fits, err := regexp.MatchString("^(?:"+d.path+")", path); err != nil || fits {
+			return 1
+		}
+		return 0
 	case d.path == path:
 		n := 2*len(path) + 2
-		if d.exact {
+		if d.kind == exactly {
 			n++
 		}
 		return n
-	case d.path == "" || d.exact: // a listener answers for all paths, and is not what has one
+	case d.kind == exactly:
 		return 0
 	case strings.HasPrefix(path, strings.TrimSuffix(d.path, "/")+"/"):
 		return 2 * len(d.path)

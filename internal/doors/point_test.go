@@ -30,18 +30,29 @@ func TestFind(t *testing.T) {
 		return Door{Holder: "port", port: claimPort{protocol, number}, Addresses: addresses}
 	}
 	path := func(holder, host, path string, exact bool) Door {
-		return Door{Holder: holder, Way: ByIngress, host: host, path: path, exact: exact}
+		d := Door{Holder: holder, Way: ByIngress, named: true, host: host, path: path}
+		if exact {
+			d.kind = exactly
+		}
+		return d
 	}
 	all := []Door{
 		port(v1beta1.TCP, 5432, "192.0.2.1"), port(v1beta1.UDP, 5432), port(v1beta1.TCP, 443, "192.0.2.1", "192.0.2.2"),
 		path("root", "shop.example.com", "/", false), path("api", "shop.example.com", "/api", false),
 		path("exact", "shop.example.com", "/api", true), path("wild", "*.example.com", "/", false),
+		path("deep", "*.example.com", "/deep/er", false), {Holder: "listener", Way: ByListener, On: "Gateway", named: true, host: "*.example.com"},
+		{Holder: "all", Way: ByRoute, On: "Gateway", named: true, path: "/all"},
+		{Holder: "fits", Way: ByRoute, On: "Gateway", named: true, path: "/a.l", kind: pattern},
 	}
 	for asked, want := range map[string][]string{
 		"tcp/5432": {"port"}, "5432": {"port", "port"}, "tcp/1": nil,
 		"192.0.2.1": {"port", "port"}, "192.0.2.1:443": {"port"}, "192.0.2.2:5432": nil,
-		"shop.example.com": {"root", "api", "exact", "wild"}, "shop.example.com/api": {"exact"}, "shop.example.com/api/v1": {"api"},
-		"shop.example.com/apiary": {"root", "wild"}, "blog.example.com/": {"wild"}, "a.b.example.com": nil, "example.com": nil,
+		"shop.example.com":     {"root", "api", "exact", "wild", "deep", "listener", "all", "fits"},
+		"shop.example.com/api": {"exact", "listener"}, "shop.example.com/api/v1": {"api", "listener"},
+		"shop.example.com/apiary": {"root", "listener"}, "shop.example.com/deep/er": {"root", "listener"},
+		"blog.example.com/": {"wild", "listener"}, "blog.example.com/deep/er/": {"deep", "listener"},
+		"a.b.example.com/": {"listener"}, "example.com/": nil,
+		"shop.example.org/all": {"all", "fits"}, "shop.example.org/abl": {"fits"},
 	} {
 		p, err := ParsePoint(asked)
 		if err != nil {

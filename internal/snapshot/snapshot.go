@@ -5,6 +5,9 @@
 package snapshot
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -65,8 +68,14 @@ func (s *Snapshot) MarkRead(kind, namespace string) {
 	s.only[kind] = namespace
 }
 
-// Knows says whether all objects of a kind in a namespace were read; for an empty namespace, whether those of all namespaces were.
+// Knows says whether all objects of a kind in a namespace were read; for an empty namespace, whether those of all namespaces were. Of
+// ConfigMaps, those of streams count.
 func (s *Snapshot) Knows(kind, namespace string) bool {
+	if kind == "ConfigMap" && slices.ContainsFunc(slices.Collect(maps.Keys(s.unread)), func(key types.NamespacedName) bool {
+		return namespace == "" || namespace == key.Namespace
+	}) {
+		return false
+	}
 	only, read := s.only[kind]
 	return read && (only == "" || only == namespace)
 }
