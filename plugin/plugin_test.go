@@ -15,6 +15,15 @@ import (
 func TestExitStatus(t *testing.T) {
 	down := &fake{refuses: func(string, string) error { return errors.New("connection refused") }}
 	closed := &fake{refuses: func(plural, _ string) error { return forbid(plural) }}
+	useless := &fake{refuses: func(plural, _ string) error {
+		if plural == "gateways" {
+			return missing(plural)
+		}
+		if plural == "namespaces" || plural == "endpointslices" || plural == "nodes" {
+			return nil
+		}
+		return forbid(plural)
+	}}
 	for name, row := range map[string]struct {
 		in   cluster
 		args string
@@ -25,6 +34,7 @@ func TestExitStatus(t *testing.T) {
 		"something found":           {twice(), "audit", ExitFindings, "1 finding: 1 error"},
 		"no connection":             {down, "audit", ExitUnread, "connection refused"},
 		"no rights":                 {closed, "audit", ExitUnread, "nothing could be read"},
+		"rights that are of no use": {useless, "audit", ExitUnread, "nothing could be read"},
 		"no rights for doors":       {closed, "doors", ExitUnread, "nothing could be read"},
 		"doors":                     {twice(), "doors", ExitFine, ""},
 		"no doors":                  {&fake{}, "doors -A", ExitFine, "no open doors in any namespace"},

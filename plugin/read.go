@@ -42,11 +42,14 @@ type reader struct {
 	progress  *progress
 
 	unread []Unread
-	kinds  int // that were read
+	isRead bool // something that findings are about
 }
 
+// carriers are the kinds that findings are about, beside ConfigMaps. Who can read others alone has seen nothing.
+var carriers = []string{"Service", "Ingress", "Gateway"}
+
 // errNothing says that there is nothing that may be read.
-var errNothing = errors.New("nothing could be read: ask for the right to list Services and Ingresses, of a namespace (-n) at least")
+var errNothing = errors.New("nothing could be read that could be wrong: ask for the right to list Services and Ingresses, of a namespace (-n) at least")
 
 // newReader is a reader that tells of its progress.
 func (t *tool) newReader(limited bool) (*reader, error) {
@@ -77,7 +80,7 @@ func (r *reader) read(ctx context.Context, forDoors bool) (*snapshot.Snapshot, e
 	if err := r.readConfigMaps(ctx, s); err != nil {
 		return nil, err
 	}
-	if r.kinds == 0 {
+	if !r.isRead {
 		return nil, errNothing
 	}
 	return s, nil
@@ -98,7 +101,7 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	}
 	switch {
 	case err == nil:
-		r.kinds++
+		r.isRead = r.isRead || slices.Contains(carriers, k.name)
 		s.MarkRead(k.name, namespace)
 	case apierrors.IsForbidden(err):
 		r.unread = append(r.unread, Unread{k.plural, forbidden})
@@ -142,6 +145,7 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 		switch {
 		case err == nil:
 			s.MarkRead(configMaps.name, namespace)
+			r.isRead = true
 		case !apierrors.IsForbidden(err):
 			return fmt.Errorf("reading %s: %w", configMaps.plural, err)
 		default:
@@ -156,6 +160,7 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 		switch {
 		case err == nil:
 			found[key] = cm
+			r.isRead = true
 		case apierrors.IsForbidden(err):
 			s.MarkUnread(key)
 			r.unread = append(r.unread, Unread{"ConfigMap " + key.String(), forbidden})
