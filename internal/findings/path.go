@@ -17,33 +17,30 @@ import (
 
 const canaryAnnotation = "nginx.ingress.kubernetes.io/canary"
 
-// at is a host, or a path on one, of a class.
-type at struct{ class, host, path string }
-
-// serving is an Ingress that serves a path.
-type serving struct {
-	*networkingv1.Ingress
-	exact bool
+// at is a host, or a path on one, of a class. One that is exact and one that is not are served beside each other.
+type at struct {
+	class, host, path string
+	exact             bool
 }
 
 // paths are the hosts and paths that several Ingresses of one class serve. Canaries are meant to, and are left out.
 func paths(s *snapshot.Snapshot) (found []Finding) {
 	c := s.ClassesOf()
-	first, several := map[at]serving{}, map[at][]serving{}
+	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		class := c.Of(ing)
 		if ing.Annotations[canaryAnnotation] == "true" {
 			continue
 		}
 		for host, path := range exposure.Served(ing) {
-			key, serves := at{class, host, path.Value}, serving{ing, path.Type == networkingv1.PathTypeExact}
-			switch one, known := first[key]; {
-			case !known:
-				first[key] = serves
+			key := at{class, host, path.Value, path.Type == networkingv1.PathTypeExact}
+			switch one := first[key]; {
+			case one == nil:
+				first[key] = ing
 			case len(several[key]) == 0:
-				several[key] = []serving{one, serves}
+				several[key] = []*networkingv1.Ingress{one, ing}
 			default:
-				several[key] = append(several[key], serves)
+				several[key] = append(several[key], ing)
 			}
 		}
 	}
@@ -56,12 +53,12 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 }
 
 // pathTwice is the finding about a path that is listed several times; is is false where all of them are of one Ingress.
-func pathTwice(c snapshot.Classes, key at, all []serving) (f Finding, is bool) {
+func pathTwice(c snapshot.Classes, key at, all []*networkingv1.Ingress) (f Finding, is bool) {
 	slices.SortFunc(all, byAge)
 	var objects []Object
 	for i := range all {
-		if i == 0 || all[i].Ingress != all[i-1].Ingress {
-			objects = append(objects, objectOf("Ingress", all[i].Ingress))
+		if i == 0 || all[i] != all[i-1] {
+			objects = append(objects, objectOf("Ingress", all[i]))
 		}
 	}
 	if len(objects) < 2 {
@@ -76,21 +73,14 @@ func pathTwice(c snapshot.Classes, key at, all []serving) (f Finding, is bool) {
 		Advice: "give all but one of them another host or path, or take the rule out",
 	}
 	if c.IsNginx(key.class) {
-		winner := all[0]
-		if i := slices.IndexFunc(all, func(s serving) bool { return s.exact }); i >= 0 {
-			winner = all[i]
-		}
-		f.Wins = objectOf("Ingress", winner.Ingress).String()
+		f.Wins = objects[0].String()
 		f.Text += "; ingress-nginx serves the oldest of them"
-		if winner.exact && slices.ContainsFunc(all, func(s serving) bool { return !s.exact }) {
-			f.Text += " whose path is exact"
-		}
 	}
 	return f, true
 }
 
 // byAge has Ingresses in the order in which ingress-nginx reads them: of those as old, the last by name comes first.
-func byAge(a, b serving) int {
+func byAge(a, b *networkingv1.Ingress) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		-strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 }
@@ -111,7 +101,7 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 				first[key] = ing
 			case first[key].Namespace != ing.Namespace || len(several[key]) > 0:
 				several[key] = append(several[key], ing)
-			case byAge(serving{Ingress: ing}, serving{Ingress: first[key]}) < 0:
+			case byAge(ing, first[key]) < 0:
 				first[key] = ing
 			}
 		}
@@ -146,7 +136,7 @@ func allows(s *snapshot.Snapshot, policy *hostname.Policy, objects []Object) boo
 
 // oneEach is the oldest Ingress of each namespace.
 func oneEach(all []*networkingv1.Ingress) (objects []Object) {
-	slices.SortFunc(all, func(a, b *networkingv1.Ingress) int { return byAge(serving{Ingress: a}, serving{Ingress: b}) })
+	slices.SortFunc(all, byAge)
 	seen := map[string]bool{}
 	for _, ing := range all {
 		if !seen[ing.Namespace] {

@@ -61,10 +61,13 @@ var pathRows = map[string]row{
 		in:   ingresses(ingress("a/x", 1, "nginx", "shop.example.com/"), ingress("a/y", 1, "nginx", "shop.example.com/")),
 		want: []string{"PathTwice shop.example.com/: Ingress a/y and Ingress a/x, Ingress a/y"},
 	},
-	"ingress-nginx serves what is exact": {
-		in:   ingresses(ingress("a/x", 1, "nginx", "shop.example.com/api"), ingress("a/y", 2, "nginx", "shop.example.com/api$")),
-		want: []string{"PathTwice shop.example.com/api: Ingress a/x and Ingress a/y, Ingress a/y"},
-		says: "whose path is exact",
+	"a path, and the same one exactly": {
+		in: ingresses(ingress("a/x", 1, "nginx", "shop.example.com/api"), ingress("a/y", 2, "nginx", "shop.example.com/api$"),
+			ingress("a/x", 1, "other", "shop.example.com/api"), ingress("a/y", 2, "other", "shop.example.com/api$")),
+	},
+	"an exact path twice": {
+		in:   ingresses(ingress("a/x", 1, "nginx", "shop.example.com/api$"), ingress("a/y", 2, "nginx", "shop.example.com/api$")),
+		want: []string{"PathTwice shop.example.com/api: Ingress a/x and Ingress a/y, Ingress a/x"},
 	},
 	"nobody knows whom others serve": {
 		in:   ingresses(ingress("a/x", 1, "other", "/"), ingress("a/y", 2, "other", "/")),
