@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,9 @@ func (f *fake) Each(_ context.Context, k *kind, namespace, fields string, call f
 	}
 	for _, obj := range f.objects[k.plural] {
 		if e, is := obj.(*corev1.Event); is && fields != "reason="+e.Reason {
+			continue
+		}
+		if p, is := obj.(*corev1.Pod); is && !strings.Contains(",status.podIP="+p.Status.PodIP+",spec.nodeName="+p.Spec.NodeName+",", ","+fields) {
 			continue
 		}
 		if o := obj.DeepCopyObject(); namespace == "" || o.(metav1.Object).GetNamespace() == namespace {

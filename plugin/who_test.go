@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,9 @@ import (
 
 func TestWho(t *testing.T) {
 	c := twice()
-	pod := &corev1.Pod{ObjectMeta: named("team", "web-0"), Spec: corev1.PodSpec{NodeName: "n1"}}
-	ended := &corev1.Pod{ObjectMeta: named("team", "ended"), Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+	pod := podAt("web-0", "n1", "192.0.2.7")
+	ended := podAt("ended", "n1", "192.0.2.7")
+	ended.Status.Phase = corev1.PodSucceeded
 	event := &corev1.Event{
 		ObjectMeta: named("other", "e"), Reason: "HostConflict", InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "other", Name: "web"},
 		Message: "path / on host shop.example.com is held by Ingress team/a", LastTimestamp: metav1.NewTime(time.Unix(0, 0)),
@@ -61,6 +63,12 @@ func TestIsAbout(t *testing.T) {
 		{"port TCP/80 of 192.0.2.71 is held", "192.0.2.7:80", false}, {"port TCP/81 of 192.0.2.7 is held", "192.0.2.7:80", false},
 		{"192.0.2.7 is held", "192.0.2.7", true}, {"path /api on host shop.example.com", "shop.example.com/api", true},
 		{"path / on host shop.example.com", "shop.example.com/api", false}, {"path / on host shop.example.com", "shop.example.com", true},
+		{"host nothost-c.example.com is held", "host-c.example.com", false}, {"host nothost-c.example.com is held", "c.example.com", false},
+		{"host c.example.com is held by x. So is shop.example.com.", "shop.example.com", true},
+		{"host shop.example.com is held", "shop.example", false}, {"host shop.example.com is held", "example.com", false},
+		{"110.0.0.1 is held", "10.0.0.1", false}, {"10.0.0.1.5 is held", "10.0.0.1", false}, {"port 80 of 10.0.0.1: no", "10.0.0.1", true},
+		{"110.0.0.1 and 10.0.0.1 are held", "10.0.0.1", true}, {"2001:db8::1 is held", "2001:db8::1", true}, {"2001:db8::1:2", "2001:db8::1", false},
+		{"path /api/v1 on host shop.example.com", "shop.example.com/api", false}, {"path /v1/api on host shop.example.com", "shop.example.com/api", false},
 	} {
 		p, err := doors.ParsePoint(row.point)
 		if err != nil {
@@ -69,5 +77,69 @@ func TestIsAbout(t *testing.T) {
 		if got := isAbout(row.message, p); got != row.want {
 			t.Errorf("%q about %s: got %v", row.message, row.point, got)
 		}
+	}
+}
+
+// podAt is a Pod that has addresses, the first of which the API server selects by.
+func podAt(name, node string, addresses ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: named("team", name), Spec: corev1.PodSpec{NodeName: node}}
+	pod.Status.PodIP = addresses[0]
+	for _, a := range addresses {
+		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a})
+	}
+	return pod
+}
+
+// TestWhoAnswersAtANode holds that the ports of nodes are found there, and of the Pods on them those alone that have the port.
+func TestWhoAnswersAtANode(t *testing.T) {
+	c := twice()
+	node := &corev1.Node{ObjectMeta: named("", "n1")}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "203.0.113.1"}}
+	svc := &corev1.Service{ObjectMeta: named("team", "db"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 5432, NodePort: 30001, Protocol: corev1.ProtocolTCP}},
+	}}
+	agent, ingress, old := podAt("agent", "n1", "203.0.113.1"), podAt("ingress", "n1", "203.0.113.1"), podAt("old", "n1", "10.0.0.9")
+	agent.Spec.HostNetwork, ingress.Spec.HostNetwork = true, true
+	ingress.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 443, ContainerPort: 443}}}}
+	old.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 80}}}}
+	old.Status.HostIP = "203.0.113.1"
+	both := podAt("both", "n2", "10.0.0.8", "2001:db8::8")
+	c.objects["nodes"], c.objects["services"] = []runtime.Object{node}, []runtime.Object{svc}
+	c.objects["pods"] = []runtime.Object{agent, ingress, old, both}
+	for asked, want := range map[string]string{
+		"203.0.113.1:30001": "Service team/db", "203.0.113.1:443": "Pod team/ingress", "203.0.113.1:8080": "Pod team/old",
+		"203.0.113.1:22": "", "10.0.0.8:80": "Pod team/both", "[2001:db8::8]:80": "Pod team/both",
+	} {
+		report := Who{}
+		if err := json.Unmarshal([]byte(run(t, c, "kubectl-portcullis", "who", asked, "-o", "json").out), &report); err != nil {
+			t.Fatal(err)
+		}
+		var holders []string
+		for _, d := range report.Doors {
+			holders = append(holders, d.Holder)
+		}
+		if got := strings.Join(holders, ","); got != want {
+			t.Errorf("%s: got %s, want %s", asked, got, want)
+		}
+	}
+}
+
+// TestWhoHasAskedInOneNamespace holds that all reasons are asked for where only one namespace may be read, and that this is said once.
+func TestWhoHasAskedInOneNamespace(t *testing.T) {
+	c := twice()
+	for _, reason := range conflicts {
+		c.objects["events"] = append(c.objects["events"], &corev1.Event{
+			ObjectMeta: named("team", reason), Reason: reason, Message: "shop.example.com is held",
+		})
+	}
+	c.refuses = func(plural, namespace string) error {
+		if plural == "events" && namespace != "team" {
+			return forbid(plural)
+		}
+		return nil
+	}
+	got := run(t, c, "kubectl-portcullis", "who", "shop.example.com")
+	if strings.Count(got.out, "asked in vain") != len(conflicts) || strings.Count(got.err, "events") != 1 {
+		t.Errorf("got:\n%s%s", got.out, got.err)
 	}
 }
