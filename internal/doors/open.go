@@ -46,12 +46,10 @@ func (l *list) addEntries() {
 // outside are the ports by which a port of a proxy is reached, with their addresses: those of its Services, which may have other numbers,
 // and its own on the nodes, or where nothing says how it is reached.
 func (l *list) outside(p *snapshot.Proxy, port claimPort) (doors []Door) {
-	if p.OnNodes || len(p.Services) == 0 {
-		d := Door{port: port}
-		if p.OnNodes {
-			d.nodes = l.nodes
-		}
-		doors = append(doors, d)
+	if number, is := p.OnNode(port.protocol, port.number); is {
+		doors = append(doors, Door{port: claimPort{port.protocol, number}, nodes: l.nodes})
+	} else if len(p.Services) == 0 {
+		doors = append(doors, Door{port: port})
 	}
 	for _, svc := range p.Services {
 		for i := range svc.Spec.Ports {

@@ -74,7 +74,7 @@ func (s *streams) configMap(p *snapshot.Proxy, cm *corev1.ConfigMap, protocol v1
 		}
 		e := &entry{of: p, in: cm, at: stream.PortKey{Protocol: protocol, Port: port}, value: cm.Data[key]}
 		has[e.at] = true
-		if p.OnNodes || len(p.Services) > 0 {
+		if _, onNode := p.OnNode(protocol, port); onNode || len(p.Services) > 0 {
 			s.shared[e.at] = append(s.shared[e.at], e)
 		}
 		if p.Own.Has(port) {
@@ -170,7 +170,7 @@ func twice(shared map[stream.PortKey][]*entry) (found []Finding) {
 	for at, all := range shared {
 		places := map[string][]*entry{}
 		for _, e := range all {
-			if e.of.OnNodes {
+			if port, is := e.of.OnNode(at.Protocol, at.Port); is && port == at.Port {
 				places["the nodes"] = append(places["the nodes"], e)
 			}
 			for _, svc := range e.of.Services {

@@ -37,6 +37,17 @@ type Proxy struct {
 	// Own are the ports at which it listens itself.
 	Own   sets.Set[int32]
 	named map[string]int32
+	// hostPorts are the ports of the nodes by which those of its pods are reached.
+	hostPorts map[stream.PortKey]int32
+}
+
+// OnNode is the port of the nodes by which a port of the proxy is reached there, if it is.
+func (p *Proxy) OnNode(protocol v1beta1.Protocol, port int32) (number int32, is bool) {
+	if p.OnNodes {
+		return port, true
+	}
+	number, is = p.hostPorts[stream.PortKey{Protocol: protocol, Port: port}]
+	return number, is
 }
 
 // Listens is the port of the proxy to which the port of a Service leads.
@@ -49,7 +60,7 @@ func (p *Proxy) Listens(port *corev1.ServicePort) int32 {
 
 // Opens says whether a port of the proxy is reached from outside, as far as is known.
 func (p *Proxy) Opens(protocol v1beta1.Protocol, port int32) bool {
-	if p.OnNodes || len(p.Services) == 0 {
+	if _, is := p.OnNode(protocol, port); is || len(p.Services) == 0 {
 		return true
 	}
 	for _, svc := range p.Services {
@@ -77,9 +88,17 @@ func (p *Proxy) Entry(value string) (stream.Entry, error) {
 	return entry, err
 }
 
-// IsOwn says whether the port of a Service is one at which the proxy serves something else than streams, as far as is known.
+// ownNames are those that the ports of HAProxy's pods have which are for no streams.
+var ownNames = []string{"http", "https", "quic", "stat", "stats", "prometheus", "metrics", "admin", "webhook"}
+
+// IsOwn says whether the port of a Service, for which there is no entry, is one at which the proxy serves something else than streams, as far
+// as is known. Of proxies other than ingress-nginx, that is any for which their pods have a name.
 func (p *Proxy) IsOwn(port *corev1.ServicePort) bool {
 	target := port.TargetPort.StrVal
+	if !p.IsNginx {
+		isNamed := slices.Contains(slices.Collect(maps.Values(p.named)), p.Listens(port))
+		return isNamed || slices.Contains(ownNames, target) || p.Own.Has(p.Listens(port))
+	}
 	if _, known := p.named[target]; target != "" && !known {
 		return slices.Contains([]string{"http", "https", "metrics", "webhook"}, target)
 	}
@@ -154,10 +173,7 @@ func (s *Snapshot) Proxies() []*Proxy {
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
-		Own: w.Own, named: w.Named,
-	}
-	if !w.IsNginx {
-		p.Own = sets.New[int32](80, 443)
+		Own: w.Own, named: w.Named, hostPorts: w.HostPorts,
 	}
 	if svc := services[w.Publishes]; svc != nil {
 		p.Services = []*corev1.Service{svc}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -103,7 +104,7 @@ func TestProxies(t *testing.T) {
 }
 
 func TestListens(t *testing.T) {
-	p := &Proxy{named: map[string]int32{"sql": 5432, "http": 80}}
+	p := &Proxy{IsNginx: true, named: map[string]int32{"sql": 5432, "http": 80}}
 	p.Own = ownPorts(nil)
 	for name, row := range map[string]struct {
 		target intstr.IntOrString
@@ -118,6 +119,39 @@ func TestListens(t *testing.T) {
 		if got := p.Listens(port); got != row.want || p.IsOwn(port) != row.isOwn {
 			t.Errorf("%s: got %d, own %v", name, got, p.IsOwn(port))
 		}
+	}
+}
+
+// TestHAProxyOwn holds that no port of the Service is missed an entry for that the default charts of HAProxy's controllers give it.
+func TestHAProxyOwn(t *testing.T) {
+	d := &appsv1.Deployment{ObjectMeta: object("edge/haproxy")}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{
+		Args: []string{"--configmap-tcp-services=edge/tcp", "--http-bind-port=8080", "--https-bind-port=8443", "--stats-bind-port=1024"},
+		Ports: []corev1.ContainerPort{
+			{Name: "http", ContainerPort: 8080}, {Name: "stat", ContainerPort: 1024}, {ContainerPort: 7000},
+			{Name: "prom", ContainerPort: 6060, HostPort: 16060},
+		},
+	}}
+	w, _ := OfDeployment(d)
+	s := Snapshot{Workloads: []Workload{w}}
+	p := s.Proxies()[0]
+	for _, row := range []struct {
+		target intstr.IntOrString
+		isOwn  bool
+	}{
+		{intstr.FromString("http"), true}, {intstr.FromString("quic"), true}, {intstr.FromString("stat"), true}, {intstr.FromString("admin"), true},
+		{intstr.FromInt32(1024), true}, {intstr.FromInt32(8443), true}, {intstr.FromInt32(6060), true}, {intstr.FromString("prom"), true},
+		{intstr.FromInt32(7000), false}, {intstr.FromInt32(5432), false}, {intstr.FromInt32(80), false}, {intstr.FromString("sql"), false},
+	} {
+		if got := p.IsOwn(&corev1.ServicePort{Port: 1000, TargetPort: row.target}); got != row.isOwn {
+			t.Errorf("%s: got %v", row.target.String(), got)
+		}
+	}
+	if number, is := p.OnNode(v1beta1.TCP, 6060); number != 16060 || !is {
+		t.Errorf("a port is at %d of the nodes, %v", number, is)
+	}
+	if _, is := p.OnNode(v1beta1.UDP, 6060); is {
+		t.Error("a port of another protocol is on the nodes")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // Workload is a Deployment or a DaemonSet whose pods are proxies that read ConfigMaps of streams, as their arguments say.
@@ -26,6 +27,8 @@ type Workload struct {
 	// Own are the ports at which it listens itself, and Named those that its containers have names for.
 	Own   sets.Set[int32]
 	Named map[string]int32
+	// HostPorts are the ports of the nodes by which its own are reached there, where it does not listen on the nodes itself.
+	HostPorts map[stream.PortKey]int32
 }
 
 // The flags by which proxies are told where their streams are. HAProxy's own controller has the words in another order.
@@ -66,9 +69,17 @@ func workload(w Workload, pod *corev1.PodTemplateSpec) (Workload, bool) {
 		w.ConfigMaps, w.Publishes, w.Labels, w.OnNodes = reads, parseKey(flags["publish-service"]), pod.Labels, pod.Spec.HostNetwork
 		_, has := flags["/nginx-ingress-controller"]
 		w.IsNginx = has || strings.HasPrefix(flags["controller-class"], NginxController) || strings.Contains(c.Image, "ingress-nginx")
-		w.Own, w.Named = ownPorts(flags), map[string]int32{}
+		w.Own, w.Named, w.HostPorts = ownPorts(flags), map[string]int32{}, map[stream.PortKey]int32{}
+		if !w.IsNginx {
+			w.Own = bindPorts(flags)
+		}
 		for _, p := range c.Ports {
-			w.Named[p.Name] = p.ContainerPort
+			if p.Name != "" {
+				w.Named[p.Name] = p.ContainerPort
+			}
+			if p.HostPort != 0 {
+				w.HostPorts[stream.PortKey{Protocol: v1beta1.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: p.ContainerPort}] = p.HostPort
+			}
 		}
 		return w, true
 	}
@@ -95,6 +106,23 @@ func ownPorts(flags map[string]string) sets.Set[int32] {
 	for flag, port := range ownFlags {
 		given, _ := strconv.ParseInt(flags[flag], 10, 32)
 		own.Insert(cmp.Or(int32(given), port))
+	}
+	return own
+}
+
+// bindPorts are the ports at which one of HAProxy's controllers listens itself: those of its flags, and the usual ones.
+func bindPorts(flags map[string]string) sets.Set[int32] {
+	usual := map[string]int32{"http-bind-port": 80, "https-bind-port": 443}
+	own := sets.New[int32]()
+	for flag, value := range flags {
+		given, err := strconv.ParseInt(value, 10, 32)
+		if err == nil && given > 0 && strings.HasSuffix(flag, "-bind-port") {
+			own.Insert(int32(given))
+			delete(usual, flag)
+		}
+	}
+	for _, port := range usual {
+		own.Insert(port)
 	}
 	return own
 }
