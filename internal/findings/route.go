@@ -5,10 +5,13 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
@@ -76,9 +79,10 @@ func unattached(s *snapshot.Snapshot, r guard.Route, obj metav1.Object, parents 
 		return f, false
 	}
 	var named []string
+	hosts := hostsOf(r, obj)
 	for _, ref := range r.Parents {
 		key := r.ParentOf(ref)
-		if key == (guard.ParentKey{}) || attaches(s, r, key, parents[key]) {
+		if key == (guard.ParentKey{}) || attaches(s, r, hosts, key, parents[key]) {
 			return f, false
 		}
 		named = append(named, fmt.Sprintf("%s %s", key.Kind, key.NamespacedName))
@@ -95,13 +99,30 @@ func unattached(s *snapshot.Snapshot, r guard.Route, obj metav1.Object, parents 
 	}, true
 }
 
-func attaches(s *snapshot.Snapshot, r guard.Route, key guard.ParentKey, p *guard.Parent) bool {
+// hostsOf are the names that a route says itself.
+func hostsOf(r guard.Route, obj metav1.Object) (hosts []gatewayv1.Hostname) {
+	user, _ := hostname.Of(obj, exposure.Defaults{})
+	user.Only(r.Kind)
+	for _, n := range user.Names {
+		hosts = append(hosts, gatewayv1.Hostname(n.Host))
+	}
+	return hosts
+}
+
+// protocols are those that the Gateway API knows. Whether a route may be on a listener of another one is up to who serves that.
+var protocols = []gatewayv1.ProtocolType{
+	gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType, gatewayv1.TCPProtocolType, gatewayv1.UDPProtocolType,
+}
+
+// attaches says whether a route may be on a listener of a parent.
+func attaches(s *snapshot.Snapshot, r guard.Route, hosts []gatewayv1.Hostname, key guard.ParentKey, p *guard.Parent) bool {
 	if p == nil {
 		return false
 	}
 	has := s.NamespaceLabels(r.Namespace)
 	for _, l := range p.Listeners {
-		if r.IsOn(key, l) && p.Allows(l, r, has) && len(r.Names(l)) > 0 {
+		lets := p.Allows(l, r, has) && len(guard.HostsAt(l, hosts)) > 0
+		if r.IsOn(key, l) && (lets || !slices.Contains(protocols, l.Protocol)) {
 			return true
 		}
 	}

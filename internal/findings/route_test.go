@@ -19,8 +19,8 @@ func tcpRoute(key string, hours int, section string) *gatewayv1.TCPRoute {
 	return &gatewayv1.TCPRoute{ObjectMeta: meta(key, hours), Spec: gatewayv1.TCPRouteSpec{CommonRouteSpec: on(section)}}
 }
 
-func httpRoute(key, section string) *gatewayv1.HTTPRoute {
-	return &gatewayv1.HTTPRoute{ObjectMeta: meta(key, 0), Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: on(section)}}
+func httpRoute(key, section string, hosts ...gatewayv1.Hostname) *gatewayv1.HTTPRoute {
+	return &gatewayv1.HTTPRoute{ObjectMeta: meta(key, 0), Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: on(section), Hostnames: hosts}}
 }
 
 func tlsRoute(key string, hours int, hosts ...gatewayv1.Hostname) *gatewayv1.TLSRoute {
@@ -38,6 +38,7 @@ func mesh(key string) *gatewayv1.HTTPRoute {
 func routed(routes ...metav1.Object) snapshot.Snapshot {
 	return snapshot.Snapshot{Routes: routes, Gateways: []*gatewayv1.Gateway{gateway("edge/gw", 0,
 		listener("sql", 5432, protoTCP, ""), listener("web", 80, protoHTTP, ""), listener("tls", 443, gatewayv1.TLSProtocolType, "*.example.com"),
+		listener("hosts", 8080, protoHTTP, "*.example.com"), listener("mesh", 15008, "HBONE", ""),
 	)}}
 }
 
@@ -60,6 +61,14 @@ var routeRows = map[string]row{
 			"RouteNeverServes HTTPRoute a/wrong-name: HTTPRoute a/wrong-name", "RouteNeverServes TCPRoute a/wrong-kind: TCPRoute a/wrong-kind",
 			"RouteNeverServes TLSRoute a/wrong-host: TLSRoute a/wrong-host",
 		},
+	},
+	"routes of HTTP and host names": {
+		in: routed(httpRoute("a/all", "hosts"), httpRoute("a/one", "hosts", "a.example.org", "a.b.example.com"), httpRoute("a/web", "web", "a.example.org"),
+			httpRoute("a/wrong-host", "hosts", "example.com", "a.example.org")),
+		want: []string{"RouteNeverServes HTTPRoute a/wrong-host: HTTPRoute a/wrong-host"},
+	},
+	"listeners of a protocol that nobody knows": {
+		in: routed(httpRoute("a/x", "mesh"), tcpRoute("a/y", 0, "mesh")),
 	},
 	"a route of a Gateway that is not there": {
 		in:   snapshot.Snapshot{Routes: []metav1.Object{tcpRoute("a/x", 0, "sql")}},
