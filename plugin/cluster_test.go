@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,11 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
 // TestReadsPageByPage holds that all pages are read, and none is asked for that is too large.
@@ -102,5 +106,48 @@ func TestConfigMapIsRead(t *testing.T) {
 	cm, err := a.ConfigMap(t.Context(), types.NamespacedName{Namespace: "edge", Name: "tcp"})
 	if err != nil || cm.Data["80"] != "a/b:80" {
 		t.Errorf("got %v, %v", cm, err)
+	}
+}
+
+// TestReadsOlderVersions holds that routes are read in the versions in which older clusters have them.
+func TestReadsOlderVersions(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served := map[string]string{
+			"tcproutes": "v1alpha2/TCPRoute", "udproutes": "v1alpha2/UDPRoute", "tlsroutes": "v1alpha3/TLSRoute",
+			"grpcroutes": "v1alpha2/GRPCRoute", "httproutes": "v1beta1/HTTPRoute",
+		}
+		parts := strings.Split(r.URL.Path, "/")
+		plural := parts[len(parts)-1]
+		version, name, _ := strings.Cut(served[plural], "/")
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/apis/gateway.networking.k8s.io/"+version+"/"+plural {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"apiVersion": "gateway.networking.k8s.io/%s", "kind": "%sList", "items": [
+			{"metadata": {"namespace": "team", "name": "x"}, "spec": {"parentRefs": [{"name": "gw"}]}}]}`, version, name)
+	}))
+	defer server.Close()
+	known := scheme()
+	r := &reader{cluster: &apiServer{
+		config: &rest.Config{Host: server.URL}, scheme: known, codecs: serializer.NewCodecFactory(known),
+		params: runtime.NewParameterCodec(known), clients: map[schema.GroupVersion]rest.Interface{},
+	}, progress: newProgress(io.Discard, clock.RealClock{})}
+	s := &snapshot.Snapshot{}
+	all := kinds()
+	for i := range all {
+		if strings.HasSuffix(all[i].name, "Route") {
+			if err := r.readKind(t.Context(), &all[i], s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(s.Routes) != 5 || len(r.unread) > 0 {
+		t.Fatalf("got %d routes, and did not read %v", len(s.Routes), r.unread)
+	}
+	for _, obj := range s.Routes {
+		if route, ok := guard.OfRoute(obj); !ok || len(route.Parents) != 1 || route.Namespace != "team" {
+			t.Errorf("got %T %+v", obj, route)
+		}
 	}
 }

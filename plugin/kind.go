@@ -19,7 +19,9 @@ import (
 type kind struct {
 	name, plural string
 	version      schema.GroupVersion
-	isCluster    bool // and is in no namespace
+	// older are versions in which it is read where that one is not served. Their objects are as those of that one.
+	older     []schema.GroupVersion
+	isCluster bool // and is in no namespace
 	// forDoors says that only doors are made of it, and not findings.
 	forDoors bool
 	empty    func() runtime.Object
@@ -52,6 +54,14 @@ func (k kind) onlyForDoors() kind {
 	return k
 }
 
+// in names versions in which older clusters have a kind of the Gateway API, the newest first.
+func (k kind) in(versions ...string) kind {
+	for _, v := range versions {
+		k.older = append(k.older, schema.GroupVersion{Group: gatewayv1.GroupName, Version: v})
+	}
+	return k
+}
+
 // kinds are those that are read, in their order. What says which ConfigMaps to read comes before these.
 func kinds() []kind {
 	core, apps, networking := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion
@@ -74,14 +84,14 @@ func kinds() []kind {
 		kindOf[*discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList]("EndpointSlice", "endpointslices", discoveryv1.SchemeGroupVersion,
 			func(s *snapshot.Snapshot, o *discoveryv1.EndpointSlice) { s.AddEndpointSlice(o) }).onlyForDoors(),
 		kindOf[*gatewayv1.Gateway, gatewayv1.GatewayList]("Gateway", "gateways", gateway,
-			func(s *snapshot.Snapshot, o *gatewayv1.Gateway) { s.Gateways = append(s.Gateways, o) }),
+			func(s *snapshot.Snapshot, o *gatewayv1.Gateway) { s.Gateways = append(s.Gateways, o) }).in("v1beta1"),
 		kindOf[*gatewayv1.ListenerSet, gatewayv1.ListenerSetList]("ListenerSet", "listenersets", gateway,
 			func(s *snapshot.Snapshot, o *gatewayv1.ListenerSet) { s.ListenerSets = append(s.ListenerSets, o) }),
-		routeKind[*gatewayv1.TCPRoute, gatewayv1.TCPRouteList]("TCPRoute", "tcproutes"),
-		routeKind[*gatewayv1.UDPRoute, gatewayv1.UDPRouteList]("UDPRoute", "udproutes"),
-		routeKind[*gatewayv1.TLSRoute, gatewayv1.TLSRouteList]("TLSRoute", "tlsroutes"),
-		routeKind[*gatewayv1.HTTPRoute, gatewayv1.HTTPRouteList]("HTTPRoute", "httproutes"),
-		routeKind[*gatewayv1.GRPCRoute, gatewayv1.GRPCRouteList]("GRPCRoute", "grpcroutes"),
+		routeKind[*gatewayv1.TCPRoute, gatewayv1.TCPRouteList]("TCPRoute", "tcproutes").in("v1alpha2"),
+		routeKind[*gatewayv1.UDPRoute, gatewayv1.UDPRouteList]("UDPRoute", "udproutes").in("v1alpha2"),
+		routeKind[*gatewayv1.TLSRoute, gatewayv1.TLSRouteList]("TLSRoute", "tlsroutes").in("v1alpha3", "v1alpha2"),
+		routeKind[*gatewayv1.HTTPRoute, gatewayv1.HTTPRouteList]("HTTPRoute", "httproutes").in("v1beta1"),
+		routeKind[*gatewayv1.GRPCRoute, gatewayv1.GRPCRouteList]("GRPCRoute", "grpcroutes").in("v1alpha2"),
 		kindOf[*v1beta1.StreamIngressClass, v1beta1.StreamIngressClassList]("StreamIngressClass", "streamingressclasses",
 			v1beta1.GroupVersion, func(s *snapshot.Snapshot, o *v1beta1.StreamIngressClass) {
 				s.Classes = append(s.Classes, o)
@@ -134,6 +144,13 @@ func scheme() *runtime.Scheme {
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1.Install} {
 		if err := add(s); err != nil {
 			panic(err) // the kinds are constants
+		}
+	}
+	all := kinds()
+	for i := range all {
+		for _, version := range all[i].older {
+			s.AddKnownTypeWithName(version.WithKind(all[i].name+"List"), all[i].empty())
+			metav1.AddToGroupVersion(s, version)
 		}
 	}
 	return s

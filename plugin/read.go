@@ -92,10 +92,10 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	if r.limited && !k.isCluster {
 		namespace = r.namespace
 	}
-	err := r.each(ctx, k, namespace, s)
+	err := r.eachServed(ctx, k, namespace, s)
 	if apierrors.IsForbidden(err) && namespace == "" && !k.isCluster {
 		namespace = r.namespace
-		if err = r.each(ctx, k, namespace, s); err == nil {
+		if err = r.eachServed(ctx, k, namespace, s); err == nil {
 			r.unread = append(r.unread, r.partly(k))
 		}
 	}
@@ -117,6 +117,20 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 // partly says that a kind was read of one namespace alone.
 func (r *reader) partly(k *kind) Unread {
 	return Unread{k.plural, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
+}
+
+// eachServed reads a kind in the newest version in which it is served.
+func (r *reader) eachServed(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
+	err := r.each(ctx, k, namespace, s)
+	for _, version := range k.older {
+		if !apierrors.IsNotFound(err) {
+			break
+		}
+		older := *k
+		older.version = version
+		err = r.each(ctx, &older, namespace, s)
+	}
+	return err
 }
 
 func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
