@@ -107,7 +107,7 @@ func (r *reader) extra(ctx context.Context, k *kind, fields string, call func(ru
 	err := r.Each(ctx, k, "", fields, call)
 	if apierrors.IsForbidden(err) {
 		if err = r.Each(ctx, k, r.namespace, fields, call); err == nil {
-			r.note(r.partly(k))
+			r.note(r.partly(k.plural))
 		}
 	}
 	switch {

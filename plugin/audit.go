@@ -20,6 +20,7 @@ type audit struct {
 	output       output
 	junit, sarif string
 	nodePorts    portRange
+	all          bool
 }
 
 func (t *tool) auditCommand() *cobra.Command {
@@ -46,6 +47,7 @@ The exit status is 0 without findings, 1 with findings, and 2 where nothing coul
 		RunE: a.run,
 	}
 	a.output.addTo(cmd)
+	cmd.Flags().BoolVarP(&a.all, "all-namespaces", "A", false, "look at all namespaces, as it does without -n")
 	cmd.Flags().StringVar(&a.junit, "junit", "", "also write the findings to this `file`, as JUnit has them")
 	cmd.Flags().StringVar(&a.sarif, "sarif", "", "also write the findings to this `file`, in SARIF 2.1.0")
 	cmd.Flags().Var(&a.nodePorts, "node-port-range", "the --service-node-port-range of the API server")
@@ -53,9 +55,12 @@ The exit status is 0 without findings, 1 with findings, and 2 where nothing coul
 }
 
 func (a *audit) run(cmd *cobra.Command, _ []string) error {
-	_, isLimited, err := a.namespace()
+	namespace, isLimited, err := a.namespace()
 	if err != nil {
 		return err
+	}
+	if a.all || !isLimited {
+		namespace, isLimited = "", false
 	}
 	r, err := a.newReader(isLimited)
 	if err != nil {
@@ -70,7 +75,7 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 	if report.Findings == nil {
 		report.Findings = []findings.Finding{}
 	}
-	if err := a.writeFiles(report, s); err != nil {
+	if err := a.writeFiles(report, s, namespace); err != nil {
 		return err
 	}
 	if err := a.output.print(a.Out, report, auditTable(report)); err != nil {
@@ -85,12 +90,12 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 }
 
 // writeFiles writes the files for pipelines.
-func (a *audit) writeFiles(report *Audit, s *snapshot.Snapshot) error {
+func (a *audit) writeFiles(report *Audit, s *snapshot.Snapshot, namespace string) error {
 	for _, file := range []struct {
 		path string
 		text func() ([]byte, error)
 	}{
-		{a.junit, func() ([]byte, error) { return junit(report, s) }},
+		{a.junit, func() ([]byte, error) { return junit(report, s, namespace) }},
 		{a.sarif, func() ([]byte, error) { return sarif(report, a.version) }},
 	} {
 		if file.path == "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"jeffthecoder.xyz/portcullis/internal/findings"
@@ -43,6 +44,25 @@ func TestJUnit(t *testing.T) {
 	}
 	if skipped == 0 || skipped != suite.Skipped {
 		t.Errorf("%d were skipped, and %d are said to be", skipped, suite.Skipped)
+	}
+}
+
+// TestJUnitOfANamespace holds that only what needs other namespaces is skipped.
+func TestJUnitOfANamespace(t *testing.T) {
+	for args, want := range map[string]int{"-n team": 1, "-A": 0, "-n team -A": 0} {
+		file := filepath.Join(t.TempDir(), "audit.xml")
+		run(t, twice(), append([]string{"kubectl-portcullis", "audit", "--junit", file}, strings.Fields(args)...)...)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := junitSuites{}
+		if err := xml.Unmarshal(text, &report); err != nil {
+			t.Fatal(err)
+		}
+		if got := report.Suites[0].Skipped; got != want {
+			t.Errorf("%s: %d are skipped: %s", args, got, text)
+		}
 	}
 }
 

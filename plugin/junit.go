@@ -33,8 +33,8 @@ type (
 )
 
 // junit is a report as JUnit has it: a case for each finding, which has failed, and one for each rule that has found nothing. It is
-// skipped where the rule could not look everywhere.
-func junit(report *Audit, s *snapshot.Snapshot) ([]byte, error) {
+// skipped where the rule could not look everywhere: in the namespace that was asked about, or in all if that is empty.
+func junit(report *Audit, s *snapshot.Snapshot, namespace string) ([]byte, error) {
 	suite := junitSuite{Name: "kubectl portcullis audit"}
 	has := map[findings.Rule]bool{}
 	for i := range report.Findings {
@@ -49,11 +49,9 @@ func junit(report *Audit, s *snapshot.Snapshot) ([]byte, error) {
 			continue
 		}
 		c := junitCase{Class: string(about.Rule), Name: about.Text}
-		for _, kind := range about.Needs {
-			if !s.Knows(kind, "") && c.Skipped == nil {
-				c.Skipped = &junitMessage{Message: "could not read every " + kind}
-				suite.Skipped++
-			}
+		if kind := about.Misses(s, namespace); kind != "" {
+			c.Skipped = &junitMessage{Message: "could not read every " + kind}
+			suite.Skipped++
 		}
 		suite.Cases = append(suite.Cases, c)
 	}

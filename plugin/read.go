@@ -96,7 +96,7 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	if apierrors.IsForbidden(err) && namespace == "" && !k.isCluster {
 		namespace = r.namespace
 		if err = r.eachServed(ctx, k, namespace, s); err == nil {
-			r.unread = append(r.unread, r.partly(k))
+			r.unread = append(r.unread, r.partly(k.plural))
 		}
 	}
 	switch {
@@ -114,9 +114,9 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	return nil
 }
 
-// partly says that a kind was read of one namespace alone.
-func (r *reader) partly(k *kind) Unread {
-	return Unread{k.plural, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
+// partly says that something was read of one namespace alone.
+func (r *reader) partly(what string) Unread {
+	return Unread{what, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
 }
 
 // eachServed reads a kind in the newest version in which it is served.
@@ -149,22 +149,8 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 	found := map[types.NamespacedName]*corev1.ConfigMap{}
 	configMaps := kindOf[*corev1.ConfigMap, corev1.ConfigMapList]("ConfigMap", "configmaps", corev1.SchemeGroupVersion,
 		func(_ *snapshot.Snapshot, o *corev1.ConfigMap) { found[snapshot.Key(o)] = o })
-	for _, name := range []string{"tcp-services", "udp-services"} {
-		namespace := ""
-		if r.limited {
-			namespace = r.namespace
-		}
-		r.progress.begin(configMaps.plural)
-		err := r.Each(ctx, &configMaps, namespace, "metadata.name="+name, func(obj runtime.Object) { configMaps.add(s, obj) })
-		switch {
-		case err == nil:
-			s.MarkRead(configMaps.name, namespace)
-			r.isRead = true
-		case !apierrors.IsForbidden(err):
-			return fmt.Errorf("reading %s: %w", configMaps.plural, err)
-		default:
-			r.unread = append(r.unread, Unread{configMaps.plural + " named " + name, forbidden})
-		}
+	if err := r.readUsual(ctx, &configMaps, s); err != nil {
+		return err
 	}
 	for _, key := range s.Streams() {
 		if found[key] != nil {
@@ -189,6 +175,40 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 	slices.SortFunc(s.ConfigMaps, func(a, b *corev1.ConfigMap) int {
 		return strings.Compare(snapshot.Key(a).String(), snapshot.Key(b).String())
 	})
+	return nil
+}
+
+// readUsual reads the ConfigMaps of the usual names, of the namespace of the user where not all may be read.
+func (r *reader) readUsual(ctx context.Context, k *kind, s *snapshot.Snapshot) error {
+	in, isRead := "", true
+	if r.limited {
+		in = r.namespace
+	}
+	for _, name := range []string{"tcp-services", "udp-services"} {
+		r.progress.begin(k.plural)
+		read := func(namespace string) error {
+			return r.Each(ctx, k, namespace, "metadata.name="+name, func(obj runtime.Object) { k.add(s, obj) })
+		}
+		err := read(in)
+		if apierrors.IsForbidden(err) && in == "" {
+			if err = read(r.namespace); err == nil {
+				in = r.namespace
+				r.unread = append(r.unread, r.partly(k.plural))
+			}
+		}
+		switch {
+		case err == nil:
+			r.isRead = true
+		case !apierrors.IsForbidden(err):
+			return fmt.Errorf("reading %s: %w", k.plural, err)
+		default:
+			isRead = false
+			r.unread = append(r.unread, Unread{k.plural + " named " + name, forbidden})
+		}
+	}
+	if isRead {
+		s.MarkRead(k.name, in)
+	}
 	return nil
 }
 

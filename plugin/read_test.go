@@ -41,6 +41,24 @@ func TestSaysWhatItCouldNotRead(t *testing.T) {
 	}
 }
 
+// TestReadsConfigMapsOfOneNamespace holds that those of the user's namespace are read where not all may be.
+func TestReadsConfigMapsOfOneNamespace(t *testing.T) {
+	c := &fake{objects: map[string][]runtime.Object{"configmaps": {
+		&corev1.ConfigMap{ObjectMeta: named("team", "tcp-services"), Data: map[string]string{"5432": "bad"}},
+	}}}
+	c.refuses = func(plural, namespace string) error {
+		if namespace != "team" {
+			return forbid(plural)
+		}
+		return nil
+	}
+	got := run(t, c, "kubectl-portcullis", "audit")
+	if got.status != ExitFindings || !strings.Contains(got.out, "EntryLeadsNowhere") ||
+		!strings.Contains(got.err, "configmaps: forbidden in all namespaces; those of namespace team were read") {
+		t.Errorf("got %d: %s%s", got.status, got.out, got.err)
+	}
+}
+
 func TestOneNamespace(t *testing.T) {
 	c := &fake{objects: map[string][]runtime.Object{"ingresses": {
 		ingress("a", "x", "shop.example.com"), ingress("b", "x", "shop.example.com"),

@@ -77,8 +77,29 @@ func Rules() []About {
 	}
 }
 
+// Misses is a kind of which a rule could not look at all that is in a namespace, or in any if that is empty. It is empty for none.
+func (a About) Misses(s *snapshot.Snapshot, namespace string) string {
+	if a.Rule == RouteNeverServes { // whose Gateway may be in any namespace
+		namespace = ""
+	}
+	for _, kind := range a.Needs {
+		if !s.Knows(kind, namespace) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // Undetermined is who wins where nothing says who does.
 const Undetermined = "undetermined"
+
+// winner is the oldest of those that were read, unless there may be an older one of that kind which was not.
+func winner(s *snapshot.Snapshot, kind, oldest string) string {
+	if !s.Knows(kind, "") {
+		return Undetermined
+	}
+	return oldest
+}
 
 // Object is one that a finding is about.
 type Object struct {

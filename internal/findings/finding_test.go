@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
@@ -49,7 +50,7 @@ func tcp(number int32, target int) corev1.ServicePort {
 
 // whole is a snapshot of which all kinds were read.
 func whole(s snapshot.Snapshot) *snapshot.Snapshot {
-	for _, kind := range []string{"Namespace", "Service", "Node", "Ingress", "Gateway", "ListenerSet", "ConfigMap"} {
+	for _, kind := range []string{"Namespace", "Service", "Node", "Ingress", "Gateway", "ListenerSet", "ConfigMap", "TCPRoute", "UDPRoute", "TLSRoute"} {
 		s.MarkRead(kind, "")
 	}
 	if s.NodePorts == (snapshot.Range{}) {
@@ -115,6 +116,45 @@ func TestNothingIsFoundOfWhatWasNotRead(t *testing.T) {
 					t.Errorf("%s: found %s %s: %s", name, f.Rule, f.Point, f.Text)
 				}
 			}
+		}
+	}
+}
+
+// TestNobodyWinsForSure holds that nobody is said to win where there may be somebody older in a namespace that was not read.
+func TestNobodyWinsForSure(t *testing.T) {
+	for _, rows := range []map[string]row{pathRows, listenerRows, routeRows} {
+		for name, r := range rows {
+			s := whole(r.in)
+			for _, kind := range []string{"Ingress", "ListenerSet", "TCPRoute", "UDPRoute", "TLSRoute"} {
+				s.MarkRead(kind, "a")
+			}
+			for _, f := range All(s) {
+				if f.Wins != "" && f.Wins != Undetermined {
+					t.Errorf("%s: %s %s is won by %s", name, f.Rule, f.Point, f.Wins)
+				}
+			}
+		}
+	}
+}
+
+func TestMisses(t *testing.T) {
+	s := &snapshot.Snapshot{}
+	for _, kind := range []string{"ConfigMap", "Service", "Ingress", "Gateway"} {
+		s.MarkRead(kind, "a")
+	}
+	for _, about := range Rules() {
+		if got := about.Misses(s, "a"); (got != "") != (about.Rule == RouteNeverServes) {
+			t.Errorf("%s, of the namespace that was read: misses %q", about.Rule, got)
+		}
+		if about.Misses(s, "") == "" {
+			t.Errorf("%s has seen all", about.Rule)
+		}
+	}
+	whole := whole(snapshot.Snapshot{})
+	whole.MarkUnread(types.NamespacedName{Namespace: "edge", Name: "tcp"})
+	for _, about := range Rules() {
+		if got := about.Misses(whole, ""); (got != "") != (len(about.Needs) > 0 && about.Needs[0] == "ConfigMap") {
+			t.Errorf("%s, with a ConfigMap that could not be read: misses %q", about.Rule, got)
 		}
 	}
 }

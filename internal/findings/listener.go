@@ -72,7 +72,7 @@ func listeners(s *snapshot.Snapshot) (found []Finding) {
 		entries, lost := guard.Settle(ledger, openers, guard.Scopes(g, sharing(g)), nil)
 		ledger.enter(entries)
 		for i := range lost {
-			found = append(found, listenerLost(&lost[i], created))
+			found = append(found, listenerLost(s, &lost[i], created))
 		}
 		for _, o := range openers {
 			found = append(found, within(o, created[o.Holder])...)
@@ -114,7 +114,7 @@ func sharingAddress(gateways []*gatewayv1.Gateway) func(*gatewayv1.Gateway) []ga
 	}
 }
 
-func listenerLost(lost *guard.Loss, created map[claim.Holder]metav1.Object) Finding {
+func listenerLost(s *snapshot.Snapshot, lost *guard.Loss, created map[claim.Holder]metav1.Object) Finding {
 	holder := claim.HolderOf(lost.Held)
 	objects := []Object{objectOf(holder.Kind, created[holder]), objectOf(lost.Opener.Holder.Kind, created[lost.Opener.Holder])}
 	point := lost.At.Point()
@@ -122,7 +122,7 @@ func listenerLost(lost *guard.Loss, created map[claim.Holder]metav1.Object) Find
 		point = fmt.Sprintf("%s at port %d", point, lost.At.Port())
 	}
 	return Finding{
-		Rule: ListenerConflict, Point: point, Scope: "Gateway " + lost.At.Gateway().String(), Objects: objects, Wins: holder.String(),
+		Rule: ListenerConflict, Point: point, Scope: "Gateway " + lost.At.Gateway().String(), Objects: objects, Wins: winner(s, "Gateway", winner(s, "ListenerSet", holder.String())),
 		Text: fmt.Sprintf("spec.listeners[%d] of %s can't be beside what %s has there: the Gateway API serves the one who was first",
 			lost.Listener.Index, lost.Opener.Holder, holder),
 		Advice: "choose another port or host name for one of them, or remove the listener that is not served",

@@ -45,7 +45,7 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 		}
 	}
 	for key, all := range several {
-		if f, is := pathTwice(c, key, all); is {
+		if f, is := pathTwice(s, c, key, all); is {
 			found = append(found, f)
 		}
 	}
@@ -53,7 +53,7 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 }
 
 // pathTwice is the finding about a path that is listed several times; is is false where all of them are of one Ingress.
-func pathTwice(c snapshot.Classes, key at, all []*networkingv1.Ingress) (f Finding, is bool) {
+func pathTwice(s *snapshot.Snapshot, c snapshot.Classes, key at, all []*networkingv1.Ingress) (f Finding, is bool) {
 	slices.SortFunc(all, byAge)
 	var objects []Object
 	for i := range all {
@@ -73,7 +73,7 @@ func pathTwice(c snapshot.Classes, key at, all []*networkingv1.Ingress) (f Findi
 		Advice: "give all but one of them another host or path, or take the rule out",
 	}
 	if c.IsNginx(key.class) {
-		f.Wins = objects[0].String()
+		f.Wins = winner(s, "Ingress", objects[0].String())
 		f.Text += "; ingress-nginx serves the oldest of them"
 	}
 	return f, true
@@ -121,7 +121,7 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 			Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
 		}
 		if c.IsNginx(key.class) {
-			f.Wins = objects[0].String()
+			f.Wins = winner(s, "Ingress", objects[0].String())
 			f.Text += "; for the host as a whole, ingress-nginx takes the oldest one's word"
 		}
 		found = append(found, f)

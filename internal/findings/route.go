@@ -50,7 +50,7 @@ func routes(s *snapshot.Snapshot) (found []Finding) {
 		slices.SortFunc(on[key], guard.CompareRoutes)
 		_, lost := guard.SettleRoutes(unclaimed{}, p, on[key], s.NamespaceLabels)
 		for i := range lost {
-			found = append(found, routeLost(&lost[i], p, created))
+			found = append(found, routeLost(s, &lost[i], p, created))
 		}
 	}
 	return found
@@ -129,7 +129,7 @@ func attaches(s *snapshot.Snapshot, r guard.Route, hosts []gatewayv1.Hostname, k
 	return false
 }
 
-func routeLost(lost *guard.RouteLoss, p *guard.Parent, created map[claim.Holder]metav1.Object) Finding {
+func routeLost(s *snapshot.Snapshot, lost *guard.RouteLoss, p *guard.Parent, created map[claim.Holder]metav1.Object) Finding {
 	holder := claim.HolderOf(lost.Held)
 	listener := lost.Place.At.Section().Listener
 	point := "listener " + listener
@@ -137,7 +137,7 @@ func routeLost(lost *guard.RouteLoss, p *guard.Parent, created map[claim.Holder]
 		point = host + " on " + point
 	}
 	return Finding{
-		Rule: RouteNeverServes, Point: point, Scope: fmt.Sprintf("%s %s", p.Kind, p.NamespacedName), Wins: holder.String(),
+		Rule: RouteNeverServes, Point: point, Scope: fmt.Sprintf("%s %s", p.Kind, p.NamespacedName), Wins: winner(s, holder.Kind, holder.String()),
 		Objects: []Object{objectOf(holder.Kind, created[holder]), objectOf(string(lost.Route.Kind), created[lost.Route.Holder])},
 		Text:    fmt.Sprintf("the listener serves one route, the oldest: %s and not %s", holder, lost.Route.Holder),
 		Advice:  "choose another listener for one of them, or have all backends in one route",

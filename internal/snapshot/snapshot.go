@@ -5,9 +5,6 @@
 package snapshot
 
 import (
-	"maps"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -69,15 +66,10 @@ func (s *Snapshot) MarkRead(kind, namespace string) {
 }
 
 // Knows says whether all objects of a kind in a namespace were read; for an empty namespace, whether those of all namespaces were. Of
-// ConfigMaps, those of streams count.
+// ConfigMaps, those of streams count, wherever they are.
 func (s *Snapshot) Knows(kind, namespace string) bool {
-	if kind == "ConfigMap" && slices.ContainsFunc(slices.Collect(maps.Keys(s.unread)), func(key types.NamespacedName) bool {
-		return namespace == "" || namespace == key.Namespace
-	}) {
-		return false
-	}
 	only, read := s.only[kind]
-	return read && (only == "" || only == namespace)
+	return read && (only == "" || only == namespace) && (kind != "ConfigMap" || len(s.unread) == 0)
 }
 
 // MarkUnread says that a ConfigMap could not be read, whether it is there or not.
