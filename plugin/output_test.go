@@ -51,30 +51,52 @@ func TestColors(t *testing.T) {
 	}
 }
 
+// lines is a writer that tells of what is written.
+type lines chan string
+
+func (l lines) Write(text []byte) (int, error) {
+	l <- string(text)
+	return len(text), nil
+}
+
+// TestProgress holds that it is told each second what is read, though nothing arrives, and that a terminal has one line of it.
 func TestProgress(t *testing.T) {
-	var to bytes.Buffer
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	p := newProgress(&to, clock)
+	to, clock := make(lines, 1), clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := newProgress(to, clock)
 	p.begin("services")
 	for range 100 {
 		p.count()
 	}
-	if to.Len() > 0 {
-		t.Errorf("within a second, it says %q", to.String())
+	clock.Step(quiet - 1)
+	select {
+	case text := <-to:
+		t.Errorf("within a second, it says %q", text)
+	default:
 	}
-	clock.SetTime(time.Unix(1, 0))
-	p.count()
-	p.count()
-	p.end()
-	if got := to.String(); got != "reading services: 101 so far\n" {
+	clock.Step(1)
+	if got := <-to; got != "reading services: 100 so far\n" {
 		t.Errorf("got %q", got)
+	}
+	clock.Step(quiet)
+	if got := <-to; got != "reading services: 100 so far\n" {
+		t.Errorf("with nothing new, got %q", got)
+	}
+	p.end()
+	p.end()
+	clock.Step(quiet)
+	select {
+	case text := <-to:
+		t.Errorf("when all is read, it says %q", text)
+	default:
 	}
 	p.isTerminal = true
-	to.Reset()
-	clock.SetTime(time.Unix(2, 0))
-	p.count()
-	p.end()
-	if got := to.String(); got != "\r\x1b[Kreading services: 103 so far\r\x1b[K" {
+	p.begin("nodes")
+	clock.Step(quiet)
+	if got := <-to; got != "\r\x1b[Kreading nodes: 0 so far" {
 		t.Errorf("got %q", got)
+	}
+	p.end()
+	if got := <-to; got != "\r\x1b[K" {
+		t.Errorf("at the end, got %q", got)
 	}
 }
