@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -29,7 +30,7 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		class := c.Of(ing)
-		if ing.Annotations[canaryAnnotation] == "true" {
+		if isCanary, err := strconv.ParseBool(ing.Annotations[canaryAnnotation]); err == nil && isCanary && c.MayBeNginx(class) {
 			continue
 		}
 		for host, path := range exposure.Served(ing) {
