@@ -17,17 +17,9 @@ const MostEntries = 1024
 // served are the hosts and paths that an Ingress lists, as the ledger writes them, in the order of the list.
 func served(ing *networkingv1.Ingress) iter.Seq2[string, string] {
 	return func(yield func(host, path string) bool) {
-		for _, r := range ing.Spec.Rules {
-			if r.HTTP == nil {
-				if !yield(r.Host, "/") {
-					return
-				}
-				continue
-			}
-			for i := range r.HTTP.Paths {
-				if !yield(r.Host, pathOf(&r.HTTP.Paths[i]).point()) {
-					return
-				}
+		for host, path := range Served(ing) {
+			if !yield(host, path.Value) {
+				return
 			}
 		}
 	}
