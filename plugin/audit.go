@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func (t *tool) auditCommand() *cobra.Command {
 		Long: `Find every conflict that there is today, and every door that leads nowhere, by the rules by which Portcullis decides.
 
 With -n it looks at one namespace. What can't be read is said on standard error, and there may be more findings then.
-The exit status is 0 without findings, 1 with findings, and 2 where nothing could be read.`,
+The exit status is 0 without findings or with notes alone, 1 with others, and 2 where nothing could be read.`,
 		Example: `  # All that is wrong in the cluster
   kubectl portcullis audit
 
@@ -83,7 +84,7 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 	}
 	tell(a.ErrOut, report.Unread)
 	fmt.Fprintln(a.ErrOut, summary(report.Findings))
-	if len(report.Findings) > 0 {
+	if slices.ContainsFunc(report.Findings, func(f findings.Finding) bool { return f.Level != findings.Note }) {
 		return errFindings
 	}
 	return nil

@@ -25,6 +25,7 @@ type (
 		Name    string        `xml:"name,attr"`
 		Failure *junitMessage `xml:"failure"`
 		Skipped *junitMessage `xml:"skipped"`
+		Output  string        `xml:"system-out,omitempty"`
 	}
 	junitMessage struct {
 		Message string `xml:"message,attr"`
@@ -32,7 +33,7 @@ type (
 	}
 )
 
-// junit is a report as JUnit has it: a case for each finding, which has failed, and one for each rule that has found nothing. It is
+// junit is a report as JUnit has it: a case for each finding, which has failed unless it is a note, and one for each rule that has found nothing. It is
 // skipped where the rule could not look everywhere: in the namespace that was asked about, or in all if that is empty.
 func junit(report *Audit, s *snapshot.Snapshot, namespace string) ([]byte, error) {
 	suite := junitSuite{Name: "kubectl portcullis audit"}
@@ -40,9 +41,14 @@ func junit(report *Audit, s *snapshot.Snapshot, namespace string) ([]byte, error
 	for i := range report.Findings {
 		f := &report.Findings[i]
 		has[f.Rule] = true
-		suite.Failures++
-		failure := &junitMessage{Message: f.Text, Text: inWords(f)}
-		suite.Cases = append(suite.Cases, junitCase{Class: string(f.Rule), Name: where(f), Failure: failure})
+		c := junitCase{Class: string(f.Rule), Name: clean(where(f))}
+		if f.Level == findings.Note {
+			c.Output = inWords(f)
+		} else {
+			suite.Failures++
+			c.Failure = &junitMessage{Message: clean(f.Text), Text: inWords(f)}
+		}
+		suite.Cases = append(suite.Cases, c)
 	}
 	for _, about := range findings.Rules() {
 		if has[about.Rule] {

@@ -68,7 +68,7 @@ func (t *tool) command() *cobra.Command {
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
 
-The exit status is 0, 1 where audit has findings, or 2 where it could not look.`,
+The exit status is 0, 1 where audit has findings that are not just notes, or 2 where it could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},

@@ -24,6 +24,8 @@ func TestExitStatus(t *testing.T) {
 		}
 		return forbid(plural)
 	}}
+	naming := &corev1.Service{ObjectMeta: named("team", "s"), Spec: corev1.ServiceSpec{ExternalIPs: []string{"192.0.2.9"}}}
+	noted := &fake{objects: map[string][]runtime.Object{"services": {naming}}}
 	for name, row := range map[string]struct {
 		in   cluster
 		args string
@@ -32,6 +34,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		"nothing found":             {&fake{}, "audit", ExitFine, "no findings"},
 		"something found":           {twice(), "audit", ExitFindings, "1 finding: 1 error"},
+		"a note":                    {noted, "audit", ExitFine, "1 finding: 1 note"},
 		"no connection":             {down, "audit", ExitUnread, "connection refused"},
 		"no rights":                 {closed, "audit", ExitUnread, "nothing could be read"},
 		"rights that are of no use": {useless, "audit", ExitUnread, "nothing could be read"},

@@ -7,9 +7,7 @@ package doors
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,7 +154,7 @@ func addressesOfNodes(s *snapshot.Snapshot) map[string]bool {
 	for _, node := range s.Nodes {
 		for _, a := range node.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
-				addresses[normal(a.Address)] = true
+				addresses[snapshot.Address(a.Address)] = true
 			}
 		}
 	}
@@ -164,22 +162,11 @@ func addressesOfNodes(s *snapshot.Snapshot) map[string]bool {
 }
 
 // addressesOf are the addresses of a Service outside the cluster.
-func addressesOf(svc *corev1.Service) (addresses []string) {
-	for i := range svc.Status.LoadBalancer.Ingress {
-		in := &svc.Status.LoadBalancer.Ingress[i]
-		addresses = append(addresses, normal(cmp.Or(in.IP, in.Hostname)))
-	}
+func addressesOf(svc *corev1.Service) []string {
+	addresses := snapshot.AddressesOf(svc)
 	for _, ip := range svc.Spec.ExternalIPs {
-		addresses = append(addresses, normal(ip))
+		addresses = append(addresses, snapshot.Address(ip))
 	}
 	slices.Sort(addresses)
-	return slices.DeleteFunc(slices.Compact(addresses), func(a string) bool { return a == "" })
-}
-
-// normal is an address in its usual spelling, and anything else as it is.
-func normal(address string) string {
-	if ip, err := netip.ParseAddr(address); err == nil {
-		return ip.Unmap().String()
-	}
-	return strings.ToLower(address)
+	return slices.Compact(addresses)
 }

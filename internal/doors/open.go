@@ -70,14 +70,11 @@ func (l *list) outside(p *snapshot.Proxy, port claimPort) (doors []Door) {
 // addServices adds the ports that Services have by themselves: at addresses of load balancers, at external IPs and on the nodes.
 func (l *list) addServices() {
 	for _, svc := range l.Services {
-		isBalancer := svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 		for i := range svc.Spec.Ports {
 			p := &svc.Spec.Ports[i]
 			protocol := snapshot.ProtocolOf(p)
-			for j := range svc.Status.LoadBalancer.Ingress {
-				if in := &svc.Status.LoadBalancer.Ingress[j]; isBalancer {
-					l.addService(svc, ByLoadBalancer, claimPort{protocol, p.Port}, cmp.Or(in.IP, in.Hostname))
-				}
+			for _, address := range snapshot.AddressesOf(svc) {
+				l.addService(svc, ByLoadBalancer, claimPort{protocol, p.Port}, address)
 			}
 			for _, ip := range svc.Spec.ExternalIPs {
 				l.addService(svc, ByExternalIP, claimPort{protocol, p.Port}, ip)
@@ -107,7 +104,7 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 		if whole := claim.Address(ip.Unmap()); ip.IsValid() && l.claims[at.Name()] == nil && l.claims[whole.Name()] != nil {
 			at = whole
 		}
-		d.Addresses, d.On = []string{normal(address)}, normal(address)
+		d.Addresses, d.On = []string{snapshot.Address(address)}, snapshot.Address(address)
 	}
 	l.add(d, at, svc, key)
 }
@@ -119,7 +116,7 @@ func (l *list) addIngresses() {
 		var addresses []string
 		for i := range ing.Status.LoadBalancer.Ingress {
 			in := &ing.Status.LoadBalancer.Ingress[i]
-			addresses = append(addresses, normal(cmp.Or(in.IP, in.Hostname)))
+			addresses = append(addresses, snapshot.Address(cmp.Or(in.IP, in.Hostname)))
 		}
 		d := Door{
 			Way: ByIngress, On: snapshot.ClassName(classes.Of(ing)), Addresses: addresses, named: true,

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // point is a port at an address, which may be a name that a cloud has given.
@@ -21,30 +21,11 @@ type point struct {
 
 func (p point) String() string { return fmt.Sprintf("%s %s/%d", p.address, p.protocol, p.port) }
 
-// addressesOf are those that the status of a load balancer lists. One that another controller has left behind on a Service that is no
-// load balancer any more is nobody's.
-func addressesOf(svc *corev1.Service) (addresses []string) {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return nil
-	}
-	for i := range svc.Status.LoadBalancer.Ingress {
-		in := &svc.Status.LoadBalancer.Ingress[i]
-		switch ip, err := netip.ParseAddr(in.IP); {
-		case err == nil:
-			addresses = append(addresses, ip.Unmap().String())
-		case in.Hostname != "":
-			addresses = append(addresses, in.Hostname)
-		}
-	}
-	slices.Sort(addresses)
-	return slices.Compact(addresses)
-}
-
 // addresses are the ports of addresses that several load balancers have.
 func addresses(s *snapshot.Snapshot) (found []Finding) {
 	at := map[point][]*corev1.Service{}
 	for _, svc := range s.Services {
-		for _, address := range addressesOf(svc) {
+		for _, address := range snapshot.AddressesOf(svc) {
 			note(at, svc, address)
 		}
 	}
@@ -85,25 +66,91 @@ type owner struct {
 	as     string
 }
 
-// owners are those of all addresses, by address.
-func owners(s *snapshot.Snapshot) map[string][]owner {
-	has := map[string][]owner{}
+// owners are two of those who have an address, and two of those who have a port there: one of them is another than who asks.
+type owners struct {
+	all []owner
+	at  map[stream.PortKey][]owner
+}
+
+// ownersBook has the owners of addresses.
+type ownersBook map[string]*owners
+
+func (b ownersBook) add(address string, by owner, ports []stream.PortKey) {
+	o := b[address]
+	if o == nil {
+		o = &owners{at: map[stream.PortKey][]owner{}}
+		b[address] = o
+	}
+	o.all = addOwner(o.all, by)
+	for _, port := range ports {
+		o.at[port] = addOwner(o.at[port], by)
+	}
+}
+
+func addOwner(all []owner, by owner) []owner {
+	if len(all) == 2 || len(all) == 1 && all[0].object.String() == by.object.String() {
+		return all
+	}
+	return append(all, by)
+}
+
+// other is somebody else than a Service who has an address, with one of its ports if there is one, else with any.
+func (b ownersBook) other(svc *corev1.Service, address string) (by owner, meets, has bool) {
+	o := b[address]
+	if o == nil {
+		return by, false, false
+	}
+	self := objectOf("Service", svc).String()
+	isOther := func(o owner) bool { return o.object.String() != self }
+	for _, port := range portsOf(svc) {
+		if i := slices.IndexFunc(o.at[port], isOther); i >= 0 {
+			return o.at[port][i], true, true
+		}
+	}
+	if i := slices.IndexFunc(o.all, isOther); i >= 0 {
+		return o.all[i], false, true
+	}
+	return by, false, false
+}
+
+// portsOf are the ports of a Service.
+func portsOf(svc *corev1.Service) (ports []stream.PortKey) {
+	for i := range svc.Spec.Ports {
+		ports = append(ports, stream.PortKey{Protocol: snapshot.ProtocolOf(&svc.Spec.Ports[i]), Port: svc.Spec.Ports[i].Port})
+	}
+	return ports
+}
+
+// ownersOf are those of all addresses. Of the ports of nodes, those are known that Services have there.
+func ownersOf(s *snapshot.Snapshot) ownersBook {
+	book, onNodes := ownersBook{}, []stream.PortKey{}
+	for _, svc := range s.Services {
+		for i := range svc.Spec.Ports {
+			if p := &svc.Spec.Ports[i]; p.NodePort != 0 {
+				onNodes = append(onNodes, stream.PortKey{Protocol: snapshot.ProtocolOf(p), Port: p.NodePort})
+			}
+		}
+		for _, ip := range svc.Spec.ClusterIPs {
+			book.add(ip, owner{objectOf("Service", svc), "the cluster IP"}, portsOf(svc))
+		}
+		for _, address := range snapshot.AddressesOf(svc) {
+			book.add(address, owner{objectOf("Service", svc), "an address"}, portsOf(svc))
+		}
+	}
+	named := map[string]bool{}
+	for _, svc := range s.Services {
+		for _, ip := range externalOf(svc) {
+			named[ip] = true
+		}
+	}
 	for _, node := range s.Nodes {
 		for _, a := range node.Status.Addresses {
-			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
-				has[a.Address] = append(has[a.Address], owner{objectOf("Node", node), "the address"})
+			if named[a.Address] && (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) {
+				book.add(a.Address, owner{objectOf("Node", node), "the address"}, onNodes)
 			}
 		}
 	}
-	for _, svc := range s.Services {
-		for _, ip := range svc.Spec.ClusterIPs {
-			has[ip] = append(has[ip], owner{objectOf("Service", svc), "the cluster IP"})
-		}
-		for _, address := range addressesOf(svc) {
-			has[address] = append(has[address], owner{objectOf("Service", svc), "an address"})
-		}
-	}
-	return has
+	return book
 }
 
 // externalIPs are the findings about addresses that Services name in spec.externalIPs. Each address of a Service is told once, by what is
@@ -136,13 +183,13 @@ func externalIPs(s *snapshot.Snapshot) (found []Finding) {
 			Advice: "give one of them another port, or take the address out of its spec.externalIPs",
 		})
 	}
-	has := owners(s)
+	book := ownersOf(s)
 	for _, svc := range s.Services {
 		for _, ip := range externalOf(svc) {
 			self := objectOf("Service", svc)
-			if i := slices.IndexFunc(has[ip], func(o owner) bool { return o.object.String() != self.String() }); i >= 0 {
+			if by, meets, has := book.other(svc, ip); has {
 				tell(svc, ip)
-				found = append(found, taken(self, ip, has[ip][i]))
+				found = append(found, taken(self, ip, by, meets))
 			}
 			if !told[svc][ip] {
 				found = append(found, Finding{
@@ -169,10 +216,14 @@ func externalOf(svc *corev1.Service) (ips []string) {
 	return slices.Compact(ips)
 }
 
-func taken(self Object, ip string, by owner) Finding {
-	objects := []Object{by.object, self}
+// taken is the finding about an external IP that somebody else has: an error if they meet at a port.
+func taken(self Object, ip string, by owner, meets bool) Finding {
+	level := Note
+	if meets {
+		level = Error
+	}
 	return Finding{
-		Rule: ExternalIPTaken, Point: ip, Objects: objects, Wins: Undetermined,
+		Rule: ExternalIPTaken, Level: level, Point: ip, Objects: []Object{by.object, self}, Wins: Undetermined,
 		Text: fmt.Sprintf(
 			"%s names %s in spec.externalIPs, which is %s of %s: its ports there lead to the Service", self, ip, by.as, by.object),
 		Advice: "take the address out of spec.externalIPs, and use a Service of type LoadBalancer",

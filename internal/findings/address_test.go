@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"testing"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
@@ -78,4 +80,29 @@ var addressRows = map[string]row{
 		in:   snapshot.Snapshot{Services: []*corev1.Service{external("a/x", 1, 80, "192.0.2.9", "192.0.2.9"), external("b/x", 0, 81, "192.0.2.9")}},
 		want: []string{"ExternalIPNamed 192.0.2.9: Service a/x", "ExternalIPNamed 192.0.2.9: Service b/x"},
 	},
+}
+
+// TestTakenLevels holds that an external IP that somebody has is an error only where they have a port in common.
+func TestTakenLevels(t *testing.T) {
+	onNode := service("a/np", 0, tcp(5432, 5432))
+	onNode.Spec.Ports[0].NodePort = 30001
+	udp := balancer("a/udp", 0, 82, one)
+	udp.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+	others := []*corev1.Service{balancer("a/lb", 0, 80, one), balancer("a/more", 1, 81, one), udp, internal("a/web", "10.0.0.1"), onNode}
+	for _, row := range []struct {
+		port int32
+		ip   string
+		want Level
+		with string
+	}{
+		{80, "192.0.2.1", Error, "Service a/lb"}, {81, "192.0.2.1", Error, "Service a/more"}, {82, "192.0.2.1", Note, "Service a/lb"},
+		{80, "10.0.0.1", Error, "Service a/web"}, {81, "10.0.0.1", Note, "Service a/web"},
+		{30001, "203.0.113.1", Error, "Node n1"}, {80, "203.0.113.1", Note, "Node n1"},
+	} {
+		s := whole(snapshot.Snapshot{Nodes: []*corev1.Node{node("n1", "203.0.113.1")}, Services: append([]*corev1.Service{external("b/x", 2, row.port, row.ip)}, others...)})
+		found := All(s)
+		if len(found) != 1 || found[0].Rule != ExternalIPTaken || found[0].Level != row.want || found[0].Objects[0].String() != row.with {
+			t.Errorf("%s, port %d: got %+v", row.ip, row.port, found)
+		}
+	}
 }

@@ -172,7 +172,7 @@ func All(s *snapshot.Snapshot) []Finding {
 		found = append(found, look(s)...)
 	}
 	for i := range found {
-		found[i].Level = levels[found[i].Rule]
+		found[i].Level = cmp.Or(found[i].Level, levels[found[i].Rule])
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(order[a.Rule], order[b.Rule]), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Point, b.Point),

@@ -1,0 +1,36 @@
+package snapshot
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AddressesOf are those that the status of a load balancer lists: addresses, or names that a cloud has given. What another controller has
+// left behind on a Service that is no load balancer any more is nobody's.
+func AddressesOf(svc *corev1.Service) (addresses []string) {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	for i := range svc.Status.LoadBalancer.Ingress {
+		in := &svc.Status.LoadBalancer.Ingress[i]
+		switch ip, err := netip.ParseAddr(in.IP); {
+		case err == nil:
+			addresses = append(addresses, ip.Unmap().String())
+		case in.Hostname != "":
+			addresses = append(addresses, Address(in.Hostname))
+		}
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses)
+}
+
+// Address is an address in its usual spelling, and a name in lower case.
+func Address(text string) string {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip.Unmap().String()
+	}
+	return strings.ToLower(text)
+}
