@@ -33,8 +33,8 @@ type (
 	}
 )
 
-// junit is a report as JUnit has it: a case for each finding, which has failed unless it is a note, and one for each rule that has found nothing. It is
-// skipped where the rule could not look everywhere: in the namespace that was asked about, or in all if that is empty.
+// junit is a report as JUnit has it: a case for each finding, which has failed unless it is a note, and one for each rule that has found
+// nothing. It is skipped where the rule could not look everywhere: in the namespace that was asked about, or in all if that is empty.
 func junit(report *Audit, s *snapshot.Snapshot, namespace string) ([]byte, error) {
 	suite := junitSuite{Name: "kubectl portcullis audit"}
 	has := map[findings.Rule]bool{}

@@ -49,7 +49,8 @@ type reader struct {
 var carriers = []string{"Service", "Ingress", "Gateway"}
 
 // errNothing says that there is nothing that may be read.
-var errNothing = errors.New("nothing could be read that could be wrong: ask for the right to list Services and Ingresses, of a namespace (-n) at least")
+var errNothing = errors.New("nothing could be read that could be wrong: " +
+	"ask for the right to list Services and Ingresses, of a namespace (-n) at least")
 
 // newReader is a reader that tells of its progress.
 func (t *tool) newReader(limited bool) (*reader, error) {

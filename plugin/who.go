@@ -86,16 +86,7 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 // point, then those of who wins, then the oldest.
 func conflictsOf(point doors.Point, found []doors.Door, all []findings.Finding) []findings.Finding {
 	between := []findings.Finding{}
-	at := map[string]map[string]bool{} // who is at a point
-	for i := range found {
-		d := &found[i]
-		for _, p := range []string{d.Point, strings.Join(d.Addresses, ",") + " " + d.Point} {
-			if at[p] == nil {
-				at[p] = map[string]bool{}
-			}
-			at[p][d.Holder] = true
-		}
-	}
+	at := holdersAt(found)
 	wins, loses := map[string]bool{}, map[string]bool{}
 	for i := range all {
 		f := &all[i]
@@ -119,7 +110,23 @@ func conflictsOf(point doors.Point, found []doors.Door, all []findings.Finding) 
 		return 1
 	}
 	slices.SortStableFunc(found, func(a, b doors.Door) int {
-		return cmp.Or(point.Compare(&a, &b), cmp.Compare(rank(a), rank(b)), ptr.Deref(a.Since, metav1.Time{}).Compare(ptr.Deref(b.Since, metav1.Time{}).Time))
+		return cmp.Or(point.Compare(&a, &b), cmp.Compare(rank(a), rank(b)),
+			ptr.Deref(a.Since, metav1.Time{}).Compare(ptr.Deref(b.Since, metav1.Time{}).Time))
 	})
 	return between
+}
+
+// holdersAt are who holds each point, as findings write it.
+func holdersAt(found []doors.Door) map[string]map[string]bool {
+	at := map[string]map[string]bool{}
+	for i := range found {
+		d := &found[i]
+		for _, p := range []string{d.Point, strings.Join(d.Addresses, ",") + " " + d.Point} {
+			if at[p] == nil {
+				at[p] = map[string]bool{}
+			}
+			at[p][d.Holder] = true
+		}
+	}
+	return at
 }

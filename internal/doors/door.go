@@ -132,7 +132,7 @@ func isMadeBy(obj metav1.Object, c *v1beta1.EdgeClaim) bool {
 
 // leading is a door with how many ready endpoints the Services have that it leads to, if that is known of all.
 func (l *list) leading(d Door, to []types.NamespacedName) Door {
-	ready, any := 0, false
+	ready, leads := 0, false
 	for _, key := range to {
 		if key.Name == "" {
 			continue
@@ -140,9 +140,9 @@ func (l *list) leading(d Door, to []types.NamespacedName) Door {
 		if !l.Knows("EndpointSlice", key.Namespace) {
 			return d
 		}
-		ready, any = ready+l.Ready(key), true
+		ready, leads = ready+l.Ready(key), true
 	}
-	if any {
+	if leads {
 		d.Ready = &ready
 	}
 	return d

@@ -74,8 +74,8 @@ func (p Point) String() string {
 	return strconv.Itoa(int(p.Port))
 }
 
-// Find are the doors that a point is, of a list, those first that are closest to what is asked about. Of the paths that one class or Gateway
-// serves on a host, those count that answer for the one that is asked about; a listener stays, as it may be why they are reached.
+// Find are the doors that a point is, of a list, those first that are closest to what is asked about. Of the paths that one class or
+// listener serves, those count that answer for the one that is asked about.
 func Find(doors []Door, p Point) (found []Door) {
 	for i := range doors {
 		if d := &doors[i]; p.isPort(d) || p.isHost(d) && (p.Path == "" || d.path == "" || d.answers(p.Path) > 0) {
@@ -83,22 +83,28 @@ func Find(doors []Door, p Point) (found []Door) {
 		}
 	}
 	if p.Path != "" {
-		best := map[string]*Door{} // by what serves it
-		for i := range found {
-			if d := &found[i]; d.path != "" && d.kind != pattern && (best[d.On] == nil || p.compare(d, best[d.On]) < 0) {
-				best[d.On] = d
-			}
-		}
-		kept := make([]Door, 0, len(found))
-		for i := range found {
-			if d := &found[i]; best[d.On] == nil || d.path == "" || d.kind == pattern || p.compare(d, best[d.On]) == 0 {
-				kept = append(kept, *d)
-			}
-		}
-		found = kept
+		found = p.closest(found)
 	}
 	slices.SortStableFunc(found, func(a, b Door) int { return p.Compare(&a, &b) })
 	return found
+}
+
+// closest are the doors that answer for a path: of each class or listener the best ones. What has no path stays, as it may be why those are
+// reached, and so does what has a pattern: who comes first is up to who serves it.
+func (p Point) closest(found []Door) (kept []Door) {
+	isRanked := func(d *Door) bool { return d.path != "" && d.kind != pattern }
+	best := map[string]*Door{} // by what serves it
+	for i := range found {
+		if d := &found[i]; isRanked(d) && (best[d.On] == nil || p.compare(d, best[d.On]) < 0) {
+			best[d.On] = d
+		}
+	}
+	for i := range found {
+		if d := &found[i]; !isRanked(d) || p.compare(d, best[d.On]) == 0 {
+			kept = append(kept, *d)
+		}
+	}
+	return kept
 }
 
 // Compare compares doors that a point is by how close they are to it: hosts before wildcards, and what has a path before what has none.

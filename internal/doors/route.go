@@ -51,7 +51,7 @@ func (l *list) addRoutes(parents map[guard.ParentKey]parent) {
 func (l *list) addRoute(r guard.Route, obj metav1.Object, p parent, on gatewayv1.Listener, hosts []string, rules []rule) {
 	d := Door{
 		Way: ByRoute, On: fmt.Sprintf("%s %s, listener %s", p.Kind, p.NamespacedName, on.Name), Addresses: stream.GatewayAddresses(p.gateway),
-		Holder: r.Holder.String(), Namespace: r.Namespace,
+		Holder: r.String(), Namespace: r.Namespace,
 	}
 	port := claimPort{v1beta1.TCP, on.Port}
 	of := claim.Section{Kind: string(p.Kind), Namespace: p.Namespace, Name: p.Name, Listener: string(on.Name)}

@@ -123,34 +123,39 @@ func portsOf(svc *corev1.Service) (ports []stream.PortKey) {
 
 // ownersOf are those of all addresses. Of the ports of nodes, those are known that Services have there.
 func ownersOf(s *snapshot.Snapshot) ownersBook {
-	book, onNodes := ownersBook{}, []stream.PortKey{}
+	book, named := ownersBook{}, map[string]bool{}
 	for _, svc := range s.Services {
-		for i := range svc.Spec.Ports {
-			if p := &svc.Spec.Ports[i]; p.NodePort != 0 {
-				onNodes = append(onNodes, stream.PortKey{Protocol: snapshot.ProtocolOf(p), Port: p.NodePort})
-			}
-		}
 		for _, ip := range svc.Spec.ClusterIPs {
 			book.add(ip, owner{objectOf("Service", svc), "the cluster IP"}, portsOf(svc))
 		}
 		for _, address := range snapshot.AddressesOf(svc) {
 			book.add(address, owner{objectOf("Service", svc), "an address"}, portsOf(svc))
 		}
-	}
-	named := map[string]bool{}
-	for _, svc := range s.Services {
 		for _, ip := range externalOf(svc) {
 			named[ip] = true
 		}
 	}
+	ports := nodePortsOf(s)
 	for _, node := range s.Nodes {
 		for _, a := range node.Status.Addresses {
 			if named[a.Address] && (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) {
-				book.add(a.Address, owner{objectOf("Node", node), "the address"}, onNodes)
+				book.add(a.Address, owner{objectOf("Node", node), "the address"}, ports)
 			}
 		}
 	}
 	return book
+}
+
+// nodePortsOf are the ports that Services have on the nodes.
+func nodePortsOf(s *snapshot.Snapshot) (ports []stream.PortKey) {
+	for _, svc := range s.Services {
+		for i := range svc.Spec.Ports {
+			if p := &svc.Spec.Ports[i]; p.NodePort != 0 {
+				ports = append(ports, stream.PortKey{Protocol: snapshot.ProtocolOf(p), Port: p.NodePort})
+			}
+		}
+	}
+	return ports
 }
 
 // externalIPs are the findings about addresses that Services name in spec.externalIPs. Each address of a Service is told once, by what is

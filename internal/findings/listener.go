@@ -122,7 +122,8 @@ func listenerLost(s *snapshot.Snapshot, lost *guard.Loss, created map[claim.Hold
 		point = fmt.Sprintf("%s at port %d", point, lost.At.Port())
 	}
 	return Finding{
-		Rule: ListenerConflict, Point: point, Scope: "Gateway " + lost.At.Gateway().String(), Objects: objects, Wins: winner(s, "Gateway", winner(s, "ListenerSet", holder.String())),
+		Rule: ListenerConflict, Point: point, Scope: "Gateway " + lost.At.Gateway().String(), Objects: objects,
+		Wins: winner(s, "Gateway", winner(s, "ListenerSet", holder.String())),
 		Text: fmt.Sprintf("spec.listeners[%d] of %s can't be beside what %s has there: the Gateway API serves the one who was first",
 			lost.Listener.Index, lost.Opener.Holder, holder),
 		Advice: "choose another port or host name for one of them, or remove the listener that is not served",

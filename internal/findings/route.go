@@ -137,7 +137,8 @@ func routeLost(s *snapshot.Snapshot, lost *guard.RouteLoss, p *guard.Parent, cre
 		point = host + " on " + point
 	}
 	return Finding{
-		Rule: RouteNeverServes, Point: point, Scope: fmt.Sprintf("%s %s", p.Kind, p.NamespacedName), Wins: winner(s, holder.Kind, holder.String()),
+		Rule: RouteNeverServes, Point: point, Scope: fmt.Sprintf("%s %s", p.Kind, p.NamespacedName),
+		Wins:    winner(s, holder.Kind, holder.String()),
 		Objects: []Object{objectOf(holder.Kind, created[holder]), objectOf(string(lost.Route.Kind), created[lost.Route.Holder])},
 		Text:    fmt.Sprintf("the listener serves one route, the oldest: %s and not %s", holder, lost.Route.Holder),
 		Advice:  "choose another listener for one of them, or have all backends in one route",

@@ -180,8 +180,8 @@ func (r Route) hostsAt(l gatewayv1.Listener) iter.Seq2[string, int] {
 	}
 }
 
-// HostsAt are the names for which a listener serves a route that says some itself, or none for all: an empty one where neither says any, and
-// none where they have none in common.
+// HostsAt are the names for which a listener serves a route that says some itself, or none for all: an empty one where neither says any,
+// and none where they have none in common.
 func HostsAt(l gatewayv1.Listener, hosts []gatewayv1.Hostname) (at []string) {
 	listens := string(ptr.Deref(l.Hostname, ""))
 	if len(hosts) == 0 {

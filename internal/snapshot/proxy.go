@@ -91,8 +91,8 @@ func (p *Proxy) Entry(value string) (stream.Entry, error) {
 // ownNames are those that the ports of HAProxy's pods have which are for no streams.
 var ownNames = []string{"http", "https", "quic", "stat", "stats", "prometheus", "metrics", "admin", "webhook"}
 
-// IsOwn says whether the port of a Service, for which there is no entry, is one at which the proxy serves something else than streams, as far
-// as is known. Of proxies other than ingress-nginx, that is any for which their pods have a name.
+// IsOwn says whether the port of a Service, for which there is no entry, is one at which the proxy serves something else than streams, as
+// far as is known. Of proxies other than ingress-nginx, that is any for which their pods have a name.
 func (p *Proxy) IsOwn(port *corev1.ServicePort) bool {
 	target := port.TargetPort.StrVal
 	if !p.IsNginx {

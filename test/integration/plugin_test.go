@@ -59,7 +59,7 @@ func TestPluginAudit(t *testing.T) {
 			t.Errorf("a finding says too little: %+v", f)
 		}
 	}
-	w.filesForPipelines(junit, sarif, len(report.Findings))
+	w.filesForPipelines(junit, sarif, len(report.Findings), 2)
 	w.tellsWhatItCouldNotRead()
 	w.listsDoors()
 	w.saysWho()
