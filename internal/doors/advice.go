@@ -62,6 +62,9 @@ func doubt(p Point, s *snapshot.Snapshot) string {
 	if p.Host != "" {
 		kinds = []string{"Ingress", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute"}
 	}
+	if len(s.Gateways) > 0 { // whose listeners may choose namespaces by their labels
+		kinds = append(kinds, "Namespace")
+	}
 	var unread []string
 	for _, kind := range kinds {
 		if !s.Knows(kind, "") {

@@ -60,7 +60,7 @@ func routed() *snapshot.Snapshot {
 		&gatewayv1.UDPRoute{ObjectMeta: meta("shop/nowhere"), Spec: gatewayv1.UDPRouteSpec{CommonRouteSpec: on("no-such")}},
 	}}
 	for _, kind := range []string{
-		"Ingress", "EndpointSlice", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "Service", "ConfigMap",
+		"Ingress", "EndpointSlice", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "Service", "ConfigMap", "Namespace",
 	} {
 		s.MarkRead(kind, "")
 	}
@@ -93,6 +93,8 @@ func TestRoutes(t *testing.T) {
 func TestNobodyHasIt(t *testing.T) {
 	whole, part := routed(), routed()
 	part.MarkRead("HTTPRoute", "shop")
+	unlabeled := routed()
+	unlabeled.MarkRead("Namespace", "shop")
 	ing := &networkingv1.Ingress{ObjectMeta: meta("shop/all"), Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
 		Service: &networkingv1.IngressServiceBackend{Name: "db", Port: networkingv1.ServiceBackendPort{Number: 80}},
 	}}}
@@ -106,6 +108,7 @@ func TestNobodyHasIt(t *testing.T) {
 		{whole, "own.example.com/x", "once no rule of HTTPRoute shop/own has it"}, {whole, "a.example.com/api/v1", "HTTPRoute shop/all answers"},
 		{whole, "a.example.com/other", "Gateway shop/gw has a listener for *.example.com"}, {whole, "a.example.org", "listener for all hosts"},
 		{whole, "tcp/5432", "Gateway shop/gw"}, {whole, "tcp/81", "nobody has it"},
+		{unlabeled, "a.example.com/other", "not every Namespace could be read"}, {unlabeled, "tcp/81", "not every Namespace could be read"},
 		{part, "a.example.com/other", "not every HTTPRoute could be read"}, {unread, "a.example.com", "not every Gateway, ListenerSet"},
 		{catching, "a.example.com/other", "Ingress shop/all answers, as it serves all hosts"}, {unread, "tcp/1", "not every ConfigMap, Service"},
 	} {
