@@ -4,11 +4,8 @@ import (
 	"cmp"
 
 	networkingv1 "k8s.io/api/networking/v1"
-)
 
-const (
-	classAnnotation = "kubernetes.io/ingress.class"
-	defaultClass    = "ingressclass.kubernetes.io/is-default-class"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
 // Classes tell which IngressClass an Ingress is of, and what is known of who serves it.
@@ -21,21 +18,18 @@ type Classes struct {
 // ClassesOf are the IngressClasses that were read.
 func (s *Snapshot) ClassesOf() Classes {
 	c := Classes{byName: map[string]*networkingv1.IngressClass{}}
+	var classes []networkingv1.IngressClass
 	for _, class := range s.IngressClasses {
 		c.byName[class.Name] = class
-		if class.Annotations[defaultClass] == "true" {
-			c.byDefault = class.Name
-		}
+		classes = append(classes, *class)
 	}
+	c.byDefault = exposure.DefaultClass(classes)
 	return c
 }
 
 // Of is the class of an Ingress, empty for none.
 func (c Classes) Of(ing *networkingv1.Ingress) string {
-	if ing.Spec.IngressClassName != nil {
-		return *ing.Spec.IngressClassName
-	}
-	return cmp.Or(ing.Annotations[classAnnotation], c.byDefault)
+	return cmp.Or(exposure.ClassOf(ing), c.byDefault)
 }
 
 // IsNginx says whether ingress-nginx serves a class.
