@@ -24,13 +24,14 @@ type at struct {
 	exact             bool
 }
 
-// paths are the hosts and paths that several Ingresses of one class serve. Canaries are meant to, and are left out.
+// paths are the hosts and paths that several Ingresses of one class serve. Canaries are meant to, and are left out: of which controllers
+// ingress-nginx's annotation is read, nobody can tell by the class.
 func paths(s *snapshot.Snapshot) (found []Finding) {
 	c := s.ClassesOf()
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		class := c.Of(ing)
-		if isCanary, err := strconv.ParseBool(ing.Annotations[canaryAnnotation]); err == nil && isCanary && c.MayBeNginx(class) {
+		if isCanary, err := strconv.ParseBool(ing.Annotations[canaryAnnotation]); err == nil && isCanary {
 			continue
 		}
 		for host, path := range exposure.Served(ing) {

@@ -92,23 +92,19 @@ var pathRows = map[string]row{
 			annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "true"),
 		),
 	},
-	"a canary in another spelling, and one of a class that was not read": {
+	"a canary in another spelling, and those of other classes": {
 		in: ingresses(
 			ingress("a/x", 1, "nginx", "shop.example.com/"), ingress("a/x", 1, "unread", "shop.example.com/"),
+			ingress("a/x", 1, "other", "shop.example.com/"), annotated(ingress("a/z", 2, "other", "shop.example.com/"), canaryAnnotation, "true"),
 			annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "T"),
 			annotated(ingress("a/y", 2, "unread", "shop.example.com/"), canaryAnnotation, "1"),
 		),
 	},
 	"what looks as a canary, and is none": {
 		in: ingresses(
-			ingress("a/x", 1, "nginx", "shop.example.com/"), ingress("a/x", 1, "other", "shop.example.com/"),
-			annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "yes"),
-			annotated(ingress("a/z", 2, "other", "shop.example.com/"), canaryAnnotation, "true"),
+			ingress("a/x", 1, "nginx", "shop.example.com/"), annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "yes"),
 		),
-		want: []string{
-			"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, Ingress a/x",
-			"PathTwice shop.example.com/: Ingress a/x and Ingress a/z, undetermined",
-		},
+		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, Ingress a/x"},
 	},
 	"a host of two namespaces": {
 		in: ingresses(ingress("b/x", 2, "nginx", "shop.example.com/b"), ingress("b/older", 0, "nginx", "shop.example.com/older"),

@@ -37,9 +37,6 @@ func (c Classes) IsNginx(class string) bool {
 	return c.byName[class] != nil && c.byName[class].Spec.Controller == NginxController
 }
 
-// MayBeNginx says whether ingress-nginx serves a class, or a class that was not read.
-func (c Classes) MayBeNginx(class string) bool { return c.byName[class] == nil || c.IsNginx(class) }
-
 // ClassName is a class as it is told.
 func ClassName(class string) string {
 	if class == "" {
