@@ -65,7 +65,7 @@ func Rules() []About {
 		{EntryClosed, Error, "The Service of the proxy does not have the port of an entry.", []string{"ConfigMap", "Service"}},
 		{PortWithoutEntry, Warning, "The Service of a proxy has a port for which there is no entry.", []string{"ConfigMap", "Service"}},
 		{PathTwice, Error, "Several Ingresses of one class serve the same host and path.", []string{"Ingress"}},
-		{HostInNamespaces, Warning, "Ingresses of several namespaces serve the same host.", []string{"Ingress"}},
+		{HostInNamespaces, Warning, "Ingresses of several namespaces serve the same host.", []string{"Ingress", "HostPolicy"}},
 		{ListenerConflict, Error, "Two listeners of a Gateway exclude each other.", []string{"Gateway"}},
 		{RouteNeverServes, Error, "A route is on no listener, or on one that serves another.", []string{"Gateway"}},
 		{AddressTwice, Error, "Two load balancers have the same port of the same address.", []string{"Service"}},

@@ -50,7 +50,7 @@ func tcp(number int32, target int) corev1.ServicePort {
 
 // whole is a snapshot of which all kinds were read.
 func whole(s snapshot.Snapshot) *snapshot.Snapshot {
-	for _, kind := range []string{"Namespace", "Service", "Node", "Ingress", "Gateway", "ListenerSet", "ConfigMap", "TCPRoute", "UDPRoute", "TLSRoute"} {
+	for _, kind := range []string{"Namespace", "Service", "Node", "Ingress", "Gateway", "ListenerSet", "ConfigMap", "TCPRoute", "UDPRoute", "TLSRoute", "HostPolicy"} {
 		s.MarkRead(kind, "")
 	}
 	if s.NodePorts == (snapshot.Range{}) {
@@ -139,7 +139,7 @@ func TestNobodyWinsForSure(t *testing.T) {
 
 func TestMisses(t *testing.T) {
 	s := &snapshot.Snapshot{}
-	for _, kind := range []string{"ConfigMap", "Service", "Ingress", "Gateway"} {
+	for _, kind := range []string{"ConfigMap", "Service", "Ingress", "Gateway", "HostPolicy"} {
 		s.MarkRead(kind, "a")
 	}
 	for _, about := range Rules() {

@@ -88,8 +88,11 @@ func byAge(a, b *networkingv1.Ingress) int {
 }
 
 // hosts are those that Ingresses of one class in several namespaces serve, aliases included. What a HostPolicy lets these namespaces
-// share is as it should be.
+// share is as it should be; so nothing is found where the policies are not known.
 func hosts(s *snapshot.Snapshot) (found []Finding) {
+	if !s.Knows("HostPolicy", "") {
+		return nil
+	}
 	c, policies := s.ClassesOf(), hostname.NewBook(s.HostPolicies)
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
@@ -131,9 +134,9 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 	return found
 }
 
-// allows says whether a policy lets the namespaces of all objects use its names.
+// allows says whether a policy lets the namespaces of all objects use its names, or may, as their labels are not known.
 func allows(s *snapshot.Snapshot, policy *hostname.Policy, objects []Object) bool {
-	return !slices.ContainsFunc(objects, func(o Object) bool { return !policy.Allows(s.NamespaceLabels(o.Namespace)) })
+	return !s.Knows("Namespace", "") || !slices.ContainsFunc(objects, func(o Object) bool { return !policy.Allows(s.NamespaceLabels(o.Namespace)) })
 }
 
 // oneEach is the oldest Ingress of each namespace.

@@ -1,9 +1,12 @@
 package findings
 
 import (
+	"slices"
 	"strings"
+	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -125,4 +128,34 @@ var pathRows = map[string]row{
 			v1beta1.ShareNamespace, "*.example.com"),
 		want: []string{"HostInNamespaces shop.example.com: Ingress b/x and Ingress a/x, undetermined"},
 	},
+}
+
+// TestHostsOfUnknownPolicies holds that nobody is said to have another's host where a policy may let them share it that was not read.
+func TestHostsOfUnknownPolicies(t *testing.T) {
+	in := ingresses(ingress("b/x", 0, "nginx", "shop.example.com/b"), ingress("a/x", 1, "nginx", "shop.example.com/a"))
+	selecting := shares(in, v1beta1.SharePaths, "*.example.com")
+	selecting.HostPolicies[0].Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	owned := shares(in, v1beta1.ShareNamespace, "*.example.com")
+	for name, row := range map[string]struct {
+		in   snapshot.Snapshot
+		read []string
+		want int
+	}{
+		"policies that were not read":              {in, []string{"Ingress", "Namespace"}, 0},
+		"no policies":                              {in, []string{"Ingress", "HostPolicy"}, 1},
+		"labels that were not read":                {selecting, []string{"Ingress", "HostPolicy"}, 0},
+		"labels that were read":                    {selecting, []string{"Ingress", "HostPolicy", "Namespace"}, 1},
+		"a policy that gives hosts to a namespace": {owned, []string{"Ingress", "HostPolicy"}, 1},
+	} {
+		for _, kind := range row.read {
+			row.in.MarkRead(kind, "")
+		}
+		if found := hosts(&row.in); len(found) != row.want {
+			t.Errorf("%s: got %+v", name, found)
+		}
+		misses := slices.ContainsFunc(Rules(), func(a About) bool { return a.Rule == HostInNamespaces && a.Misses(&row.in, "") == "HostPolicy" })
+		if misses == slices.Contains(row.read, "HostPolicy") {
+			t.Errorf("%s: policies are missed: %v", name, misses)
+		}
+	}
 }
