@@ -27,11 +27,12 @@ type at struct {
 // paths are the hosts and paths that several Ingresses of one class serve. Canaries are meant to, and are left out: of which controllers
 // ingress-nginx's annotation is read, nobody can tell by the class.
 func paths(s *snapshot.Snapshot) (found []Finding) {
-	c := s.ClassesOf()
+	places := placesOf(s)
+	c := places.classes
 	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
 		class := c.Of(ing)
-		if isCanary, err := strconv.ParseBool(ing.Annotations[canaryAnnotation]); err == nil && isCanary {
+		if isCanary, err := strconv.ParseBool(ing.Annotations[canaryAnnotation]); err == nil && isCanary || places.isNowhere(ing) {
 			continue
 		}
 		for host, path := range exposure.Served(ing) {
@@ -47,8 +48,10 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 		}
 	}
 	for key, all := range several {
-		if f, is := pathTwice(s, c, key, all); is {
-			found = append(found, f)
+		for _, group := range meeting(all) {
+			if f, is := pathTwice(s, c, key, group); is {
+				found = append(found, f)
+			}
 		}
 	}
 	return found
@@ -93,45 +96,49 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 	if !s.Knows("HostPolicy", "") {
 		return nil
 	}
-	c, policies := s.ClassesOf(), hostname.NewBook(s.HostPolicies)
-	first, several := map[at]*networkingv1.Ingress{}, map[at][]*networkingv1.Ingress{}
+	places, all := placesOf(s), map[at][]*networkingv1.Ingress{}
 	for _, ing := range s.Ingresses {
+		if places.isNowhere(ing) {
+			continue
+		}
 		user, _ := hostname.Of(metav1.Object(ing), exposure.Defaults{})
 		user.Only(guard.Ingress)
 		for _, n := range user.Names {
-			key := at{class: c.Of(ing), host: n.Host}
-			switch {
-			case n.Host == "":
-			case first[key] == nil:
-				first[key] = ing
-			case first[key].Namespace != ing.Namespace || len(several[key]) > 0:
-				several[key] = append(several[key], ing)
-			case byAge(ing, first[key]) < 0:
-				first[key] = ing
+			key := at{class: places.classes.Of(ing), host: n.Host}
+			if has := all[key]; n.Host != "" && (len(has) == 0 || has[len(has)-1] != ing) {
+				all[key] = append(has, ing)
 			}
 		}
 	}
-	for key, others := range several {
-		objects := oneEach(append(others, first[key]))
-		if !c.IsNginx(key.class) {
-			sortObjects(objects)
+	policies := hostname.NewBook(s.HostPolicies)
+	for key, having := range all {
+		policy := policies.For(key.host)
+		for _, group := range meeting(having) {
+			objects := oneEach(group)
+			if len(objects) > 1 && !(policy != nil && policy.Shares() && allows(s, policy, objects)) {
+				found = append(found, hostInNamespaces(s, places.classes, key, objects))
+			}
 		}
-		if policy := policies.For(key.host); policy != nil && policy.Shares() && allows(s, policy, objects) {
-			continue
-		}
-		f := Finding{
-			Rule: HostInNamespaces, Point: key.host, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
-			Text: fmt.Sprintf("%s serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
-				names(objects)),
-			Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
-		}
-		if c.IsNginx(key.class) {
-			f.Wins = winner(s, "Ingress", objects[0].String())
-			f.Text += "; for the host as a whole, ingress-nginx takes the oldest one's word"
-		}
-		found = append(found, f)
 	}
 	return found
+}
+
+// hostInNamespaces is the finding about a host that Ingresses of several namespaces have.
+func hostInNamespaces(s *snapshot.Snapshot, c snapshot.Classes, key at, objects []Object) Finding {
+	if !c.IsNginx(key.class) {
+		sortObjects(objects)
+	}
+	f := Finding{
+		Rule: HostInNamespaces, Point: key.host, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
+		Text: fmt.Sprintf("%s serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
+			names(objects)),
+		Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
+	}
+	if c.IsNginx(key.class) {
+		f.Wins = winner(s, "Ingress", objects[0].String())
+		f.Text += "; for the host as a whole, ingress-nginx takes the oldest one's word"
+	}
+	return f
 }
 
 // allows says whether a policy lets the namespaces of all objects use its names, or may, as their labels are not known.

@@ -37,6 +37,12 @@ func annotated(ing *networkingv1.Ingress, name, value string) *networkingv1.Ingr
 	return ing
 }
 
+// served has an address, a name, or both.
+func served(ing *networkingv1.Ingress, ip, name string) *networkingv1.Ingress {
+	ing.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: ip, Hostname: name}}
+	return ing
+}
+
 var (
 	nginx = &networkingv1.IngressClass{ObjectMeta: meta("nginx", 0), Spec: networkingv1.IngressClassSpec{Controller: snapshot.NginxController}}
 	other = &networkingv1.IngressClass{ObjectMeta: meta("other", 0), Spec: networkingv1.IngressClassSpec{Controller: "example.com/other"}}
@@ -108,6 +114,49 @@ var pathRows = map[string]row{
 			ingress("a/x", 1, "nginx", "shop.example.com/"), annotated(ingress("a/y", 2, "nginx", "shop.example.com/"), canaryAnnotation, "yes"),
 		),
 		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, Ingress a/x"},
+	},
+	"load balancers of their own": {
+		in: ingresses(
+			served(ingress("a/x", 1, "other", "/"), "192.0.2.1", ""), served(ingress("a/y", 2, "other", "/"), "", "lb.example.com"),
+			ingress("a/not-yet", 3, "other", "/"), served(ingress("b/x", 1, "other", "shop.example.com/x"), "192.0.2.3", ""),
+			served(ingress("c/x", 1, "other", "shop.example.com/y"), "192.0.2.4", ""), ingress("d/not-yet", 1, "other", "shop.example.com/z"),
+		),
+	},
+	"one load balancer of several": {
+		in: ingresses(
+			served(ingress("a/x", 1, "other", "/"), "192.0.2.1", ""), served(ingress("b/y", 2, "other", "/"), "::ffff:192.0.2.1", "LB.example.com"),
+			served(ingress("c/z", 3, "other", "/", "shop.example.com/z"), "", "lb.example.com"), served(ingress("a/elsewhere", 0, "other", "/"), "192.0.2.4", ""),
+			served(ingress("a/elsewhere", 0, "other", "shop.example.com/a"), "192.0.2.4", ""),
+			served(ingress("a/here", 4, "other", "shop.example.com/b"), "192.0.2.1", "lb.example.com"),
+		),
+		want: []string{
+			"PathTwice */: Ingress a/x, Ingress b/y and Ingress c/z, undetermined",
+			"HostInNamespaces shop.example.com: Ingress c/z and Ingress a/here, undetermined",
+		},
+	},
+	"one that has no address yet": {
+		in:   ingresses(served(ingress("a/x", 1, "other", "/"), "192.0.2.1", ""), ingress("a/y", 2, "other", "/")),
+		want: []string{"PathTwice */: Ingress a/x and Ingress a/y, undetermined"},
+	},
+	"entry points of Traefik": {
+		in: ingresses(
+			annotated(ingress("a/x", 1, "other", "shop.example.com/"), entryPointsAnnotation, "web"),
+			annotated(ingress("a/y", 2, "other", "shop.example.com/"), entryPointsAnnotation, "websecure, other"),
+		),
+	},
+	"an entry point of Traefik that is the same": {
+		in: ingresses(
+			annotated(ingress("a/x", 1, "other", "shop.example.com/"), entryPointsAnnotation, "web,websecure"),
+			annotated(ingress("a/y", 2, "other", "shop.example.com/"), entryPointsAnnotation, "websecure"),
+			annotated(ingress("a/z", 3, "other", "shop.example.com/"), entryPointsAnnotation, "else"),
+		),
+		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, undetermined"},
+	},
+	"an entry point of Traefik, and all of them": {
+		in: ingresses(
+			annotated(ingress("a/x", 1, "other", "shop.example.com/"), entryPointsAnnotation, "web"), ingress("a/y", 2, "other", "shop.example.com/"),
+		),
+		want: []string{"PathTwice shop.example.com/: Ingress a/x and Ingress a/y, undetermined"},
 	},
 	"a host of two namespaces": {
 		in: ingresses(ingress("b/x", 2, "nginx", "shop.example.com/b"), ingress("b/older", 0, "nginx", "shop.example.com/older"),

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 )
 
 // AddressesOf are those that the status of a load balancer lists: addresses, or names that a cloud has given. What another controller has
@@ -25,6 +26,19 @@ func AddressesOf(svc *corev1.Service) (addresses []string) {
 	}
 	slices.Sort(addresses)
 	return slices.Compact(addresses)
+}
+
+// AddressesOfIngress are the addresses and names that the status of an Ingress lists.
+func AddressesOfIngress(ing *networkingv1.Ingress) (addresses []string) {
+	for i := range ing.Status.LoadBalancer.Ingress {
+		in := &ing.Status.LoadBalancer.Ingress[i]
+		for _, text := range []string{in.IP, in.Hostname} {
+			if text != "" {
+				addresses = append(addresses, Address(text))
+			}
+		}
+	}
+	return addresses
 }
 
 // Address is an address in its usual spelling, and a name in lower case.
