@@ -50,11 +50,11 @@ func (l *list) addOpener(o guard.Opener, g *gatewayv1.Gateway, by metav1.Object)
 				port.protocol = v1beta1.TCP
 			}
 			d := Door{
-				Point: port.String(), Way: ByListener, On: "Gateway " + o.Of.String(), Addresses: slices.Clone(stream.GatewayAddresses(g)),
+				Point: snapshot.ListenerPoint(at), Way: ByListener, On: "Gateway " + o.Of.String(), Addresses: slices.Clone(stream.GatewayAddresses(g)),
 				Holder: o.String(), Namespace: o.Namespace, port: port, named: at.ListenerHost() != "",
 			}
 			if host := at.ListenerHost(); host != "" && host != claim.AllHosts {
-				d.Point, d.host = host+" at "+port.String(), host
+				d.host = host
 			}
 			l.add(d, at, by)
 		}

@@ -22,6 +22,8 @@ type row struct {
 	in   snapshot.Snapshot
 	want []string
 	says string // in the text of the first finding
+	// level is that of the first finding, empty for any.
+	level Level
 }
 
 // clusters are the rows of all files.
@@ -78,6 +80,9 @@ func TestFindings(t *testing.T) {
 					if found[i].Text == "" || found[i].Advice == "" || found[i].Level == "" {
 						t.Errorf("says too little: %+v", found[i])
 					}
+				}
+				if r.level != "" && (len(found) == 0 || found[0].Level != r.level) {
+					t.Errorf("want a finding of level %s: %+v", r.level, found)
 				}
 				if r.says != "" && (len(found) == 0 || !strings.Contains(found[0].Text, r.says)) {
 					t.Errorf("%q is not said: %+v", r.says, found)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -49,33 +51,39 @@ func (b *book) enter(entries []claim.Entry) {
 	}
 }
 
+// opener is who has listeners on a Gateway.
+type opener struct {
+	object metav1.Object
+	on     types.NamespacedName
+}
+
 // listeners are those that can't be beside each other, on one Gateway or on several that have an address in common.
 func listeners(s *snapshot.Snapshot) (found []Finding) {
 	ledger := &book{
 		claims: map[string]*v1beta1.EdgeClaim{}, hosts: map[claim.Coordinate][]*v1beta1.EdgeClaim{}, by: map[claim.Coordinate]guard.Opener{},
 	}
-	created, attached, sharing := map[claim.Holder]metav1.Object{}, attachedTo(s), sharingAddress(s.Gateways)
+	openers, attached, sharing := map[claim.Holder]opener{}, attachedTo(s), sharingAddress(s.Gateways)
 	gateways := slices.Clone(s.Gateways)
 	slices.SortFunc(gateways, func(a, b *gatewayv1.Gateway) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(snapshot.Key(a).String(), snapshot.Key(b).String()))
 	})
 	for _, g := range gateways {
 		own := guard.OfGateway(g)
-		created[own.Holder] = g
-		openers := []guard.Opener{own}
+		openers[own.Holder] = opener{g, own.Of}
+		here := []guard.Opener{own}
 		for _, set := range attached[snapshot.Key(g)] {
 			o := guard.OfListenerSet(set, snapshot.Key(g))
-			created[o.Holder] = set
-			openers = append(openers, o)
+			openers[o.Holder] = opener{set, o.Of}
+			here = append(here, o)
 		}
-		slices.SortFunc(openers, guard.CompareOpeners)
-		entries, lost := guard.Settle(ledger, openers, guard.Scopes(g, sharing(g)), nil)
+		slices.SortFunc(here, guard.CompareOpeners)
+		entries, lost := guard.Settle(ledger, here, guard.Scopes(g, sharing(g)), nil)
 		ledger.enter(entries)
 		for i := range lost {
-			found = append(found, listenerLost(s, &lost[i], created))
+			found = append(found, listenerLost(s, &lost[i], openers))
 		}
-		for _, o := range openers {
-			found = append(found, within(o, created[o.Holder])...)
+		for _, o := range here {
+			found = append(found, within(o, openers[o.Holder].object)...)
 		}
 	}
 	return found
@@ -114,27 +122,40 @@ func sharingAddress(gateways []*gatewayv1.Gateway) func(*gatewayv1.Gateway) []ga
 	}
 }
 
-func listenerLost(s *snapshot.Snapshot, lost *guard.Loss, created map[claim.Holder]metav1.Object) Finding {
+func listenerLost(s *snapshot.Snapshot, lost *guard.Loss, openers map[claim.Holder]opener) Finding {
 	holder := claim.HolderOf(lost.Held)
-	objects := []Object{objectOf(holder.Kind, created[holder]), objectOf(lost.Opener.Holder.Kind, created[lost.Opener.Holder])}
-	point := lost.At.Point()
-	if lost.At.ListenerHost() != "" {
-		point = fmt.Sprintf("%s at port %d", point, lost.At.Port())
-	}
-	return Finding{
-		Rule: ListenerConflict, Point: point, Scope: "Gateway " + lost.At.Gateway().String(), Objects: objects,
-		Wins: winner(s, "Gateway", winner(s, "ListenerSet", holder.String())),
+	has, wants := openers[holder], openers[lost.Opener.Holder]
+	f := Finding{
+		Rule: ListenerConflict, Point: snapshot.ListenerPoint(lost.At), Scope: "Gateway " + lost.At.Gateway().String(),
+		Objects: []Object{objectOf(holder.Kind, has.object), objectOf(lost.Opener.Holder.Kind, wants.object)},
+		Wins:    winner(s, "Gateway", winner(s, "ListenerSet", holder.String())),
 		Text: fmt.Sprintf("spec.listeners[%d] of %s can't be beside what %s has there: the Gateway API serves the one who was first",
 			lost.Listener.Index, lost.Opener.Holder, holder),
 		Advice: "choose another port or host name for one of them, or remove the listener that is not served",
 	}
+	if has.on != wants.on {
+		f.Level, f.Wins = Warning, Undetermined
+		if held, err := claim.Of(lost.Held); err == nil && held.ListenerHost() != "" && lost.At.ListenerHost() != "" {
+			f.Level = Note
+		}
+		f.Text = fmt.Sprintf("spec.listeners[%d] of %s wants what %s has, and Gateways %s and %s list the same address: "+
+			"who serves them may serve both, or one", lost.Listener.Index, lost.Opener.Holder, holder, has.on, wants.on)
+		f.Advice = "see by the status of both listeners whether they are served, and choose another port or host name for one of them if not"
+	}
+	return f
 }
 
 // within are the listeners of one object that exclude each other.
 func within(o guard.Opener, obj metav1.Object) (found []Finding) {
 	for _, p := range guard.Within(o) {
+		point := fmt.Sprint(p.Err.BadValue)
+		for _, l := range o.Listeners {
+			if at := l.Points(o.Of); len(at) == 1 && strings.HasPrefix(p.Err.Field, field.NewPath("spec", "listeners").Index(l.Index).String()+".") {
+				point = snapshot.ListenerPoint(at[0])
+			}
+		}
 		found = append(found, Finding{
-			Rule: ListenerConflict, Point: fmt.Sprint(p.Err.BadValue), Scope: "Gateway " + o.Of.String(),
+			Rule: ListenerConflict, Point: point, Scope: "Gateway " + o.Of.String(),
 			Objects: []Object{objectOf(o.Holder.Kind, obj)}, Wins: Undetermined, Text: p.Err.Field + ": " + p.Err.Detail,
 			Advice: "remove one of the listeners, or give it another port or host name",
 		})

@@ -59,14 +59,14 @@ var listenerRows = map[string]row{
 				listenerSet("a/set", 2, listener("x", 5432, protoTCP, "")), listenerSet("b/set", 1, listener("x", 5432, protoTCP, "")),
 			},
 		},
-		want: []string{"ListenerConflict TCP/5432: ListenerSet b/set and ListenerSet a/set, ListenerSet b/set"},
+		want: []string{"ListenerConflict TCP/5432: ListenerSet b/set and ListenerSet a/set, ListenerSet b/set"}, level: Error,
 	},
 	"the Gateway itself is served": {
 		in: snapshot.Snapshot{
 			Gateways:     []*gatewayv1.Gateway{gateway("edge/gw", 9, listener("x", 80, protoHTTP, "a.example.com"))},
 			ListenerSets: []*gatewayv1.ListenerSet{listenerSet("a/set", 2, listener("x", 80, protoHTTP, "a.example.com"))},
 		},
-		want: []string{"ListenerConflict HTTP/a.example.com at port 80: Gateway edge/gw and ListenerSet a/set, Gateway edge/gw"},
+		want: []string{"ListenerConflict a.example.com at TCP/80: Gateway edge/gw and ListenerSet a/set, Gateway edge/gw"},
 	},
 	"a whole port, and a host name there": {
 		in: snapshot.Snapshot{
@@ -80,13 +80,29 @@ var listenerRows = map[string]row{
 			having(gateway("b/gw", 0, listener("x", 5432, protoTCP, "")), "192.0.2.1"), having(gateway("a/gw", 1, listener("x", 5432, protoTCP, "")), "192.0.2.1"),
 			having(gateway("c/gw", 1, listener("x", 5432, protoTCP, "")), "192.0.2.2"),
 		}},
-		want: []string{"ListenerConflict TCP/5432: Gateway b/gw and Gateway a/gw, Gateway b/gw"},
+		want: []string{"ListenerConflict TCP/5432: Gateway b/gw and Gateway a/gw, undetermined"}, level: Warning,
+		says: "Gateways b/gw and a/gw list the same address",
+	},
+	"Gateways that share an address, and a host name there": {
+		in: snapshot.Snapshot{
+			Gateways: []*gatewayv1.Gateway{
+				having(gateway("b/gw", 0, listener("x", 443, gatewayv1.HTTPSProtocolType, "a.example.com")), "192.0.2.1"), having(gateway("edge/gw", 1), "192.0.2.1"),
+			},
+			ListenerSets: []*gatewayv1.ListenerSet{listenerSet("a/set", 2, listener("x", 443, gatewayv1.TLSProtocolType, "a.example.com"))},
+		},
+		want: []string{"ListenerConflict a.example.com at TCP/443: Gateway b/gw and ListenerSet a/set, undetermined"}, level: Note,
+	},
+	"Gateways that share an address, and a port of HTTP and of TCP": {
+		in: snapshot.Snapshot{Gateways: []*gatewayv1.Gateway{
+			having(gateway("b/gw", 0, listener("x", 80, protoTCP, "")), "192.0.2.1"), having(gateway("a/gw", 1, listener("x", 80, protoHTTP, "")), "192.0.2.1"),
+		}},
+		want: []string{"ListenerConflict TCP/80: Gateway b/gw and Gateway a/gw, undetermined"}, level: Warning,
 	},
 	"one Gateway against itself": {
 		in: snapshot.Snapshot{Gateways: []*gatewayv1.Gateway{
 			gateway("edge/gw", 0, listener("x", 80, protoTCP, ""), listener("y", 80, protoHTTP, "a.example.com")),
 		}},
-		want: []string{"ListenerConflict TCP/80: Gateway edge/gw, undetermined", "ListenerConflict a.example.com: Gateway edge/gw, undetermined"},
+		want: []string{"ListenerConflict TCP/80: Gateway edge/gw, undetermined", "ListenerConflict a.example.com at TCP/80: Gateway edge/gw, undetermined"},
 	},
 	"a ListenerSet that may not attach": {
 		in: func() snapshot.Snapshot {

@@ -7,6 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // AddressesOf are those that the status of a load balancer lists: addresses, or names that a cloud has given. What another controller has
@@ -47,4 +51,16 @@ func Address(text string) string {
 		return ip.Unmap().String()
 	}
 	return strings.ToLower(text)
+}
+
+// ListenerPoint is the point of a listener as it is told: its port of the network, and before it the host name that it is for, if any.
+func ListenerPoint(at claim.Coordinate) string {
+	port := stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}
+	if port.Protocol != v1beta1.UDP {
+		port.Protocol = v1beta1.TCP
+	}
+	if host := at.ListenerHost(); host != "" && host != claim.AllHosts {
+		return host + " at " + port.String()
+	}
+	return port.String()
 }
