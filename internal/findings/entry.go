@@ -165,12 +165,18 @@ func withoutEntry(s *snapshot.Snapshot, p *snapshot.Proxy, has map[stream.PortKe
 	return found
 }
 
-// twice are the ports that several proxies have at the same place: the nodes, or one Service.
+// isOnNodes says whether an entry is open on the nodes, at its own port.
+func isOnNodes(e *entry) bool {
+	port, is := e.of.OnNode(e.at.Protocol, e.at.Port)
+	return is && port == e.at.Port
+}
+
+// twice are the ports that several proxies have at the same place: a node on which they may both be, or one Service.
 func twice(shared map[stream.PortKey][]*entry) (found []Finding) {
 	for at, all := range shared {
 		places := map[string][]*entry{}
 		for _, e := range all {
-			if port, is := e.of.OnNode(at.Protocol, at.Port); is && port == at.Port {
+			if isOnNodes(e) && slices.ContainsFunc(all, func(o *entry) bool { return o.in != e.in && isOnNodes(o) && o.of.MayShareNode(e.of) }) {
 				places["the nodes"] = append(places["the nodes"], e)
 			}
 			for _, svc := range e.of.Services {

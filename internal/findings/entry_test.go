@@ -29,6 +29,23 @@ func named(number int32, target string) corev1.ServicePort {
 	return p
 }
 
+var pool = map[string]string{"pool": "edge"}
+
+// placed is a proxy that is on some nodes, and has one port there itself.
+func placed(w snapshot.Workload, nodes map[string]string, own int32) snapshot.Workload {
+	w.NodeSelector, w.Own = nodes, sets.New(own)
+	return w
+}
+
+// onOneNode are proxies with a ConfigMap each, of their name, that has the same port.
+func onOneNode(proxies ...snapshot.Workload) snapshot.Snapshot {
+	s := snapshot.Snapshot{Workloads: proxies, Services: []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))}}
+	for i := range proxies {
+		s.ConfigMaps = append(s.ConfigMaps, configMap("edge/"+proxies[i].Name, map[string]string{"5432": "shop/db:5432"}))
+	}
+	return s
+}
+
 var entryRows = map[string]row{
 	"entries that are right": {
 		in: snapshot.Snapshot{
@@ -47,14 +64,20 @@ var entryRows = map[string]row{
 		},
 		want: []string{"PortTwice TCP/8181: ConfigMap edge/tcp, Deployment edge/nginx"},
 	},
-	"two proxies on the nodes": {
-		in: snapshot.Snapshot{
-			Workloads: []snapshot.Workload{proxy("a", "a", true), proxy("b", "b", true)},
-			ConfigMaps: []*corev1.ConfigMap{
-				configMap("edge/a", map[string]string{"5432": "shop/db:5432"}), configMap("edge/b", map[string]string{"5432": "shop/db:5432"}),
-			},
-			Services: []*corev1.Service{service("shop/db", 0, tcp(5432, 5432))},
+	"two proxies on the nodes, and others that can't be there": {
+		in: onOneNode(proxy("a", "a", true), placed(proxy("b", "b", true), nil, 8080), proxy("c", "c", true), placed(proxy("d", "d", true), pool, 9090)),
+		want: []string{
+			"PortTwice TCP/5432: ConfigMap edge/a, ConfigMap edge/b and ConfigMap edge/c, undetermined",
 		},
+	},
+	"two proxies on the nodes that both need the same port of their own": {
+		in: onOneNode(proxy("a", "a", true), proxy("b", "b", true)),
+	},
+	"two proxies on nodes of their own": {
+		in: onOneNode(proxy("a", "a", true), placed(proxy("b", "b", true), pool, 8080)),
+	},
+	"two proxies of one pool": {
+		in:   onOneNode(placed(proxy("a", "a", true), pool, 80), placed(proxy("b", "b", true), pool, 8080)),
 		want: []string{"PortTwice TCP/5432: ConfigMap edge/a and ConfigMap edge/b, undetermined"},
 	},
 	"two proxies on the nodes that read one ConfigMap": {

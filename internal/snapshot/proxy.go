@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -39,6 +40,30 @@ type Proxy struct {
 	named map[string]int32
 	// hostPorts are the ports of the nodes by which those of its pods are reached.
 	hostPorts map[stream.PortKey]int32
+	// nodeSelector and nodeAffinity say on which nodes it is.
+	nodeSelector map[string]string
+	nodeAffinity *corev1.NodeAffinity
+}
+
+// MayShareNode says whether two proxies may be on one node: they choose the same nodes, and have no port of the nodes in common beside
+// those of their streams.
+func (p *Proxy) MayShareNode(other *Proxy) bool {
+	return maps.Equal(p.nodeSelector, other.nodeSelector) && equality.Semantic.DeepEqual(p.nodeAffinity, other.nodeAffinity) &&
+		!p.reserves().HasAny(other.reserves().UnsortedList()...)
+}
+
+// reserves are the ports of the nodes that nobody else can have where a proxy is: its own, and those for which it waits to be scheduled.
+func (p *Proxy) reserves() sets.Set[stream.PortKey] {
+	ports := sets.New[stream.PortKey]()
+	for port := range p.Own {
+		if number, is := p.OnNode(v1beta1.TCP, port); is {
+			ports.Insert(stream.PortKey{Protocol: v1beta1.TCP, Port: number})
+		}
+	}
+	for port, number := range p.hostPorts {
+		ports.Insert(stream.PortKey{Protocol: port.Protocol, Port: number})
+	}
+	return ports
 }
 
 // OnNode is the port of the nodes by which a port of the proxy is reached there, if it is.
@@ -173,7 +198,7 @@ func (s *Snapshot) Proxies() []*Proxy {
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
-		Own: w.Own, named: w.Named, hostPorts: w.HostPorts,
+		Own: w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {
 		p.Services = []*corev1.Service{svc}

@@ -8,8 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 func key(text string) types.NamespacedName { return parseKey(text) }
@@ -165,6 +167,40 @@ func TestEntry(t *testing.T) {
 			if entry, err := p.Entry(value); (err == nil) != reads[i] || err == nil && entry.Port != "5432" {
 				t.Errorf("%s, nginx %v: got %+v, %v", value, p.IsNginx, entry, err)
 			}
+		}
+	}
+}
+
+// TestMayShareNode holds that proxies which want the same port of a node, or other nodes, are on none together.
+func TestMayShareNode(t *testing.T) {
+	onNodes := func(selector map[string]string, own ...int32) *Proxy {
+		return &Proxy{OnNodes: true, Own: sets.New(own...), nodeSelector: selector}
+	}
+	hostPort := func(ports ...int32) *Proxy {
+		p := &Proxy{Own: sets.New[int32](8080), hostPorts: map[stream.PortKey]int32{}}
+		for _, port := range ports {
+			p.hostPorts[stream.PortKey{Protocol: v1beta1.TCP, Port: 8000 + port}] = port
+		}
+		return p
+	}
+	bound := onNodes(nil, 8081)
+	bound.nodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}
+	for name, row := range map[string]struct {
+		a, b *Proxy
+		want bool
+	}{
+		"other ports":             {onNodes(nil, 80, 443), onNodes(nil, 8080, 8443), true},
+		"one port that is same":   {onNodes(nil, 80, 443), onNodes(nil, 8080, 443), false},
+		"other nodes":             {onNodes(map[string]string{"pool": "a"}, 80), onNodes(map[string]string{"pool": "b"}, 8080), false},
+		"the same nodes":          {onNodes(map[string]string{"pool": "a"}, 80), onNodes(map[string]string{"pool": "a"}, 8080), true},
+		"nodes by affinity":       {onNodes(nil, 80), bound, false},
+		"a host port":             {onNodes(nil, 80), hostPort(80), false},
+		"another host port":       {onNodes(nil, 8080), hostPort(80), true},
+		"the same host port":      {hostPort(80, 5432), hostPort(81, 5432), false},
+		"host ports of their own": {hostPort(80), hostPort(81), true},
+	} {
+		if row.a.MayShareNode(row.b) != row.want || row.b.MayShareNode(row.a) != row.want {
+			t.Errorf("%s: want %v", name, row.want)
 		}
 	}
 }

@@ -24,6 +24,9 @@ type Workload struct {
 	Publishes  types.NamespacedName
 	// IsNginx says that it is ingress-nginx, and OnNodes that it listens on the nodes.
 	IsNginx, OnNodes bool
+	// NodeSelector and NodeAffinity say on which nodes its pods are.
+	NodeSelector map[string]string
+	NodeAffinity *corev1.NodeAffinity
 	// Own are the ports at which it listens itself, and Named those that its containers have names for.
 	Own   sets.Set[int32]
 	Named map[string]int32
@@ -67,6 +70,10 @@ func workload(w Workload, pod *corev1.PodTemplateSpec) (Workload, bool) {
 			continue
 		}
 		w.ConfigMaps, w.Publishes, w.Labels, w.OnNodes = reads, parseKey(flags["publish-service"]), pod.Labels, pod.Spec.HostNetwork
+		w.NodeSelector = pod.Spec.NodeSelector
+		if pod.Spec.Affinity != nil {
+			w.NodeAffinity = pod.Spec.Affinity.NodeAffinity
+		}
 		_, has := flags["/nginx-ingress-controller"]
 		w.IsNginx = has || strings.HasPrefix(flags["controller-class"], NginxController) || strings.Contains(c.Image, "ingress-nginx")
 		w.Own, w.Named, w.HostPorts = ownPorts(flags), map[string]int32{}, map[stream.PortKey]int32{}

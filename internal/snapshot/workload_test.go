@@ -54,7 +54,8 @@ func TestWorkloads(t *testing.T) {
 func TestDaemonSetOnNodes(t *testing.T) {
 	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "proxy"}}
 	d.Spec.Template.Spec = corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Args: []string{"--tcp-services-configmap=a/b"}}}}
-	if w, ok := OfDaemonSet(d); !ok || !w.OnNodes || w.Kind != "DaemonSet" {
+	d.Spec.Template.Spec.NodeSelector = map[string]string{"pool": "edge"}
+	if w, ok := OfDaemonSet(d); !ok || !w.OnNodes || w.Kind != "DaemonSet" || w.NodeSelector["pool"] != "edge" {
 		t.Errorf("got %+v", w)
 	}
 }
