@@ -115,6 +115,18 @@ var entryRows = map[string]row{
 		},
 		want: []string{"EntryClosed TCP/5432: ConfigMap edge/tcp and Service edge/front", "PortWithoutEntry TCP/5432: Service edge/front"},
 	},
+	"an entry that another Service than the published one has open": {
+		in: func() snapshot.Snapshot {
+			w, streams := proxy("nginx", "tcp", false), service("edge/streams", 0, tcp(5432, 5432))
+			w.Labels = map[string]string{"app": "nginx"}
+			streams.Spec.Type, streams.Spec.Selector = corev1.ServiceTypeLoadBalancer, w.Labels
+			return snapshot.Snapshot{
+				Workloads:  []snapshot.Workload{w},
+				ConfigMaps: []*corev1.ConfigMap{configMap("edge/tcp", map[string]string{"5432": "shop/db:5432"})},
+				Services:   []*corev1.Service{service("edge/front", 0, named(80, "http")), streams, service("shop/db", 0, tcp(5432, 5432))},
+			}
+		}(),
+	},
 	"a port of a protocol that the proxy has no ConfigMap for": {
 		in: snapshot.Snapshot{
 			Workloads: []snapshot.Workload{proxy("nginx", "tcp", false)},

@@ -193,8 +193,8 @@ func (s *Snapshot) Proxies() []*Proxy {
 	return proxies
 }
 
-// ofWorkload is the proxy that a workload is. It is reached by the Service that it publishes, else by those that select its pods and that
-// are open to the outside.
+// ofWorkload is the proxy that a workload is. It is reached by the Service that it publishes, and by those that select its pods and that are
+// open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
@@ -202,10 +202,9 @@ func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, 
 	}
 	if svc := services[w.Publishes]; svc != nil {
 		p.Services = []*corev1.Service{svc}
-		return p
 	}
 	for _, svc := range byNamespace[w.Namespace] {
-		if isOpen(svc) && len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels)) {
+		if !slices.Contains(p.Services, svc) && isOpen(svc) && len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels)) {
 			p.Services = append(p.Services, svc)
 		}
 	}

@@ -42,6 +42,8 @@ func class(name, configMap, service string) *v1beta1.StreamIngressClass {
 func TestProxies(t *testing.T) {
 	labels := map[string]string{"app": "nginx"}
 	nginx := map[string]string{"app.kubernetes.io/name": "ingress-nginx"}
+	closed := front("edge/closed", nil, labels)
+	closed.Spec.Type = corev1.ServiceTypeClusterIP
 	for name, row := range map[string]struct {
 		in                    Snapshot
 		proxy, class, reached string
@@ -52,6 +54,17 @@ func TestProxies(t *testing.T) {
 				Services:  []*corev1.Service{front("edge/front", nil, nil), front("edge/other", nil, labels)},
 			},
 			proxy: "Deployment edge/x", reached: "front",
+		},
+		"a workload that publishes a Service, and that another one selects": {
+			in: Snapshot{
+				Workloads: []Workload{{
+					Kind: "Deployment", Namespace: "edge", Name: "x", ConfigMaps: reads("edge/tcp"), Publishes: key("edge/front"), Labels: labels,
+				}},
+				Services: []*corev1.Service{
+					front("edge/tcp", nil, labels), front("edge/front", nil, labels), closed, front("edge/other", nil, map[string]string{"app": "other"}),
+				},
+			},
+			proxy: "Deployment edge/x", reached: "fronttcp",
 		},
 		"a workload that a Service selects": {
 			in: Snapshot{
