@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -116,8 +117,11 @@ func (p *Proxy) Entry(value string) (stream.Entry, error) {
 // ownNames are those that the ports of HAProxy's pods have which are for no streams.
 var ownNames = []string{"http", "https", "quic", "stat", "stats", "prometheus", "metrics", "admin", "webhook"}
 
+// ofStream are the names that the chart of ingress-nginx gives the ports of streams, such as 5432-tcp.
+var ofStream = regexp.MustCompile(`^(.+-)?[0-9]+-(tcp|udp)$`)
+
 // IsOwn says whether the port of a Service, for which there is no entry, is one at which the proxy serves something else than streams, as
-// far as is known. Of proxies other than ingress-nginx, that is any for which their pods have a name.
+// far as is known: any for which its pods have a name, other than one that the chart of ingress-nginx gives streams.
 func (p *Proxy) IsOwn(port *corev1.ServicePort) bool {
 	target := port.TargetPort.StrVal
 	if !p.IsNginx {
@@ -126,6 +130,11 @@ func (p *Proxy) IsOwn(port *corev1.ServicePort) bool {
 	}
 	if _, known := p.named[target]; target != "" && !known {
 		return slices.Contains([]string{"http", "https", "metrics", "webhook"}, target)
+	}
+	for name, number := range p.named {
+		if number == p.Listens(port) && !ofStream.MatchString(name) {
+			return true
+		}
 	}
 	return p.Own.Has(p.Listens(port))
 }

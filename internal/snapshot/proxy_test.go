@@ -119,7 +119,7 @@ func TestProxies(t *testing.T) {
 }
 
 func TestListens(t *testing.T) {
-	p := &Proxy{IsNginx: true, named: map[string]int32{"sql": 5432, "http": 80}}
+	p := &Proxy{IsNginx: true, named: map[string]int32{"5432-tcp": 5432, "edge-53-udp": 53, "http": 80, "tohttps": 2443}}
 	p.Own = ownPorts(nil)
 	for name, row := range map[string]struct {
 		target intstr.IntOrString
@@ -127,7 +127,9 @@ func TestListens(t *testing.T) {
 		isOwn  bool
 	}{
 		"none": {intstr.IntOrString{}, 1000, false}, "a number": {intstr.FromInt32(8181), 8181, true},
-		"a name": {intstr.FromString("sql"), 5432, false}, "one of its own": {intstr.FromString("http"), 80, true},
+		"a name of a stream": {intstr.FromString("5432-tcp"), 5432, false}, "one with a prefix": {intstr.FromString("edge-53-udp"), 53, false},
+		"a name": {intstr.FromString("tohttps"), 2443, true}, "the number of a name": {intstr.FromInt32(2443), 2443, true},
+		"the number of a stream": {intstr.FromInt32(5432), 5432, false}, "one of its own": {intstr.FromString("http"), 80, true},
 		"an unknown name": {intstr.FromString("x"), 1000, false}, "a usual name": {intstr.FromString("https"), 1000, true},
 	} {
 		port := &corev1.ServicePort{Port: 1000, TargetPort: row.target}
