@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -134,10 +135,10 @@ func bindPorts(flags map[string]string) sets.Set[int32] {
 	return own
 }
 
-// parseKey reads namespace/name, zero for anything else.
+// parseKey reads namespace/name, zero for anything else and for what no object can be called.
 func parseKey(text string) types.NamespacedName {
 	namespace, name, found := strings.Cut(text, "/")
-	if !found || namespace == "" {
+	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return types.NamespacedName{}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}
