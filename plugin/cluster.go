@@ -75,7 +75,7 @@ func (a *apiServer) client(version schema.GroupVersion) (rest.Interface, error) 
 		config.APIPath = "/api"
 	}
 	config.NegotiatedSerializer = a.codecs.WithoutConversion()
-	if version == corev1.SchemeGroupVersion || isBuiltIn(version.Group) {
+	if isBuiltIn(version.Group) {
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	}
 	c, err := rest.RESTClientFor(config)
@@ -87,7 +87,7 @@ func (a *apiServer) client(version schema.GroupVersion) (rest.Interface, error) 
 
 // isBuiltIn says whether the API server itself has a group, and so speaks protobuf about it.
 func isBuiltIn(group string) bool {
-	return group == "apps" || group == "networking.k8s.io" || group == "discovery.k8s.io"
+	return group == corev1.GroupName || group == "apps" || group == "networking.k8s.io" || group == "discovery.k8s.io"
 }
 
 // Each reads page by page.

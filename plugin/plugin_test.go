@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -24,6 +26,18 @@ func TestExitStatus(t *testing.T) {
 		}
 		return forbid(plural)
 	}}
+	lost := &url.Error{Op: "Get", URL: "https://192.0.2.1", Err: errors.New("connection lost")}
+	failing := func(plural string, err error) *fake {
+		c := twice()
+		c.refuses = func(asked, _ string) error {
+			if asked == plural || plural == "all" {
+				return err
+			}
+			return nil
+		}
+		return c
+	}
+	webhook, down503 := apierrors.NewInternalError(errors.New("conversion webhook failed")), apierrors.NewServiceUnavailable("down")
 	naming := &corev1.Service{ObjectMeta: named("team", "s"), Spec: corev1.ServiceSpec{ExternalIPs: []string{"192.0.2.9"}}}
 	noted := &fake{objects: map[string][]runtime.Object{"services": {naming}}}
 	for name, row := range map[string]struct {
@@ -36,6 +50,12 @@ func TestExitStatus(t *testing.T) {
 		"something found":           {twice(), "audit", ExitFindings, "1 finding: 1 error"},
 		"a note":                    {noted, "audit", ExitFine, "1 finding: 1 note"},
 		"no connection":             {down, "audit", ExitUnread, "connection refused"},
+		"a kind that fails":         {failing("httproutes", webhook), "who shop.example.com", ExitFine, "could not read httproutes: Internal error"},
+		"a kind that is converted":  {failing("hostpolicies", webhook), "audit", ExitFindings, "could not read hostpolicies: Internal error"},
+		"ConfigMaps that fail":      {failing("configmaps", down503), "audit", ExitFindings, "configmaps named udp-services: down"},
+		"all that fails":            {failing("all", down503), "audit", ExitUnread, "reading namespaces: down"},
+		"a connection that is lost": {failing("hostpolicies", lost), "audit", ExitUnread, "connection lost"},
+		"nobody that is known":      {failing("gateways", apierrors.NewUnauthorized("who are you?")), "audit", ExitUnread, "who are you?"},
 		"no rights":                 {closed, "audit", ExitUnread, "nothing could be read"},
 		"rights that are of no use": {useless, "audit", ExitUnread, "nothing could be read"},
 		"no rights for doors":       {closed, "doors", ExitUnread, "nothing could be read"},

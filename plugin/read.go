@@ -1,10 +1,12 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -20,7 +22,7 @@ import (
 
 // Unread is something that could not be read.
 type Unread struct {
-	// What is a kind, or a ConfigMap, and Why the reason: forbidden, not installed, or read of one namespace alone.
+	// What is a kind, or a ConfigMap, and Why the reason: forbidden, not installed, read of one namespace alone, or what the API server says.
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
@@ -43,10 +45,31 @@ type reader struct {
 
 	unread []Unread
 	isRead bool // something that findings are about
+	// failed is the first of what failed for another reason than that it is forbidden, nil for none.
+	failed error
 }
 
 // carriers are the kinds that findings are about, beside ConfigMaps. Who can read others alone has seen nothing.
 var carriers = []string{"Service", "Ingress", "Gateway"}
+
+// isOver says whether an error ends all reading: there is no connection, or nobody knows the user there. Others are about what was asked
+// for, such as a kind of which the webhook that converts it is down.
+func isOver(err error) bool {
+	var lost *url.Error
+	isEnded := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return isEnded || errors.As(err, &lost) || apierrors.IsUnauthorized(err)
+}
+
+// fail notes what could not be read for another reason than that it is forbidden. It returns an error where that ends all reading.
+func (r *reader) fail(what string, err error) error {
+	failed := fmt.Errorf("reading %s: %w", what, err)
+	if isOver(err) {
+		return failed
+	}
+	r.failed = cmp.Or(r.failed, failed)
+	r.note(Unread{what, clean(err.Error())})
+	return nil
+}
 
 // errNothing says that there is nothing that may be read.
 var errNothing = errors.New("nothing could be read that could be wrong: " +
@@ -82,7 +105,7 @@ func (r *reader) read(ctx context.Context, forDoors bool) (*snapshot.Snapshot, e
 		return nil, err
 	}
 	if !r.isRead {
-		return nil, errNothing
+		return nil, cmp.Or(r.failed, errNothing)
 	}
 	return s, nil
 }
@@ -108,9 +131,11 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 		r.unread = append(r.unread, Unread{k.plural, forbidden})
 	case apierrors.IsNotFound(err):
 		r.unread = append(r.unread, Unread{k.plural, notInstalled})
-		s.MarkRead(k.name, namespace) // there are none
+		if !isBuiltIn(k.version.Group) { // else older clusters have them in another version
+			s.MarkRead(k.name, namespace) // there are none
+		}
 	default:
-		return fmt.Errorf("reading %s: %w", k.plural, err)
+		return r.fail(k.plural, err)
 	}
 	return nil
 }
@@ -166,7 +191,10 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 			s.MarkUnread(key)
 			r.unread = append(r.unread, Unread{"ConfigMap " + key.String(), forbidden})
 		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading ConfigMap %s: %w", key, err)
+			s.MarkUnread(key)
+			if err := r.fail("ConfigMap "+key.String(), err); err != nil {
+				return err
+			}
 		}
 	}
 	for _, cm := range found {
@@ -200,11 +228,14 @@ func (r *reader) readUsual(ctx context.Context, k *kind, s *snapshot.Snapshot) e
 		switch {
 		case err == nil:
 			r.isRead = true
-		case !apierrors.IsForbidden(err):
-			return fmt.Errorf("reading %s: %w", k.plural, err)
-		default:
+		case apierrors.IsForbidden(err):
 			isRead = false
 			r.unread = append(r.unread, Unread{k.plural + " named " + name, forbidden})
+		default:
+			isRead = false
+			if err := r.fail(k.plural+" named "+name, err); err != nil {
+				return err
+			}
 		}
 	}
 	if isRead {

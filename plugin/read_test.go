@@ -2,15 +2,21 @@ package plugin
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/findings"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
 func TestSaysWhatItCouldNotRead(t *testing.T) {
@@ -110,5 +116,47 @@ func TestReadsConfigMapsThatAreNamed(t *testing.T) {
 	c.objects["configmaps"] = nil
 	if got := run(t, c, "kubectl-portcullis", "audit"); !strings.Contains(got.err, "ConfigMap edge/by-argument") {
 		t.Errorf("it is not said which ConfigMap was not read: %s", got.err)
+	}
+}
+
+// TestConfigMapThatFails holds that no finding is made of a ConfigMap that is named and could not be read.
+func TestConfigMapThatFails(t *testing.T) {
+	c := proxied(corev1.ServicePort{Port: 5432})
+	c.refuses = func(plural, _ string) error {
+		if plural == "configmap" {
+			return apierrors.NewServiceUnavailable("down")
+		}
+		return nil
+	}
+	if got := run(t, c, "kubectl-portcullis", "audit"); got.status != ExitFine || !strings.Contains(got.err, "could not read ConfigMap edge/tcp: down") {
+		t.Errorf("got %d: %s%s", got.status, got.out, got.err)
+	}
+}
+
+// proxied is a cluster with a proxy, and its Service with some ports.
+func proxied(ports ...corev1.ServicePort) *fake {
+	proxy := &appsv1.Deployment{ObjectMeta: named("edge", "proxy")}
+	proxy.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{
+		"/nginx-ingress-controller", "--tcp-services-configmap=edge/tcp", "--publish-service=edge/proxy",
+	}}}
+	return &fake{objects: map[string][]runtime.Object{
+		"deployments": {proxy}, "services": {&corev1.Service{ObjectMeta: named("edge", "proxy"), Spec: corev1.ServiceSpec{Ports: ports}}},
+	}}
+}
+
+// TestOlderClusters holds that of the API server's own kinds, none is said not to be there that is served in another version.
+func TestOlderClusters(t *testing.T) {
+	for _, row := range []struct {
+		version schema.GroupVersion
+		want    bool
+	}{
+		{discoveryv1.SchemeGroupVersion, false}, {corev1.SchemeGroupVersion, false}, {v1beta1.GroupVersion, true},
+	} {
+		c := &fake{refuses: func(plural, _ string) error { return missing(plural) }}
+		r := &reader{cluster: c, progress: newProgress(io.Discard, clock.RealClock{})}
+		s, k := &snapshot.Snapshot{}, &kind{name: "X", plural: "xs", version: row.version}
+		if err := r.readKind(t.Context(), k, s); err != nil || len(r.unread) != 1 || s.Knows("X", "") != row.want {
+			t.Errorf("%s: known %v, unread %v, %v", row.version, s.Knows("X", ""), r.unread, err)
+		}
 	}
 }
