@@ -1,17 +1,14 @@
 package doors
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -107,65 +104,4 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 		d.Addresses, d.On = []string{snapshot.Address(address)}, snapshot.Address(address)
 	}
 	l.add(d, at, svc, key)
-}
-
-// addIngresses adds hosts and paths, and what serves all hosts.
-func (l *list) addIngresses() {
-	classes := l.ClassesOf()
-	for _, ing := range l.Ingresses {
-		var addresses []string
-		for i := range ing.Status.LoadBalancer.Ingress {
-			in := &ing.Status.LoadBalancer.Ingress[i]
-			addresses = append(addresses, snapshot.Address(cmp.Or(in.IP, in.Hostname)))
-		}
-		d := Door{
-			Way: ByIngress, On: snapshot.ClassName(classes.Of(ing)), Addresses: addresses, named: true,
-			Holder: claim.IngressHolder(ing.Namespace, ing.Name).String(), Namespace: ing.Namespace,
-		}
-		backends := backendsOf(ing)
-		i := 0
-		for host, path := range exposure.Served(ing) {
-			d.LeadsTo, d.host, d.path, d.kind = backends[i].text, host, path.Value, below
-			d.Point = cmp.Or(host, "*") + path.Value
-			if path.Type == networkingv1.PathTypeExact {
-				d.kind = exactly
-			}
-			l.add(d, claim.HTTP(host, path.Value), ing, backends[i].key)
-			i++
-		}
-		if to := ing.Spec.DefaultBackend; to != nil && len(ing.Spec.Rules) == 0 {
-			b := backendOf(ing, to)
-			d.LeadsTo, d.path, d.Point = b.text, "/", "*/"
-			l.add(d, claim.Coordinate{}, ing, b.key)
-		}
-	}
-}
-
-// backend is where a path leads.
-type backend struct {
-	key  types.NamespacedName
-	text string
-}
-
-// backendOf is one of an Ingress, zero for what is no Service.
-func backendOf(ing *networkingv1.Ingress, b *networkingv1.IngressBackend) backend {
-	if b == nil || b.Service == nil {
-		return backend{}
-	}
-	key := types.NamespacedName{Namespace: ing.Namespace, Name: b.Service.Name}
-	return backend{key, key.String() + ":" + cmp.Or(b.Service.Port.Name, fmt.Sprint(b.Service.Port.Number))}
-}
-
-// backendsOf are those of the paths of an Ingress, in the order of exposure.Served.
-func backendsOf(ing *networkingv1.Ingress) (backends []backend) {
-	for i := range ing.Spec.Rules {
-		if ing.Spec.Rules[i].HTTP == nil {
-			backends = append(backends, backendOf(ing, ing.Spec.DefaultBackend))
-			continue
-		}
-		for j := range ing.Spec.Rules[i].HTTP.Paths {
-			backends = append(backends, backendOf(ing, &ing.Spec.Rules[i].HTTP.Paths[j].Backend))
-		}
-	}
-	return backends
 }

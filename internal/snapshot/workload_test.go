@@ -25,12 +25,12 @@ func TestWorkloads(t *testing.T) {
 			},
 			tcp: "edge/tcp", udp: "other/udp", front: "edge/front", isNginx: true, own: 8443, not: 443,
 		},
-		"HAProxy":         {args: []string{"--configmap-tcp-services=edge/tcp"}, tcp: "edge/tcp", own: 80, not: 8443},
-		"a ConfigMap that can't be":         {args: []string{"--tcp-services-configmap=a/b/c"}},
+		"HAProxy":                          {args: []string{"--configmap-tcp-services=edge/tcp"}, tcp: "edge/tcp", own: 80, not: 8443},
+		"a ConfigMap that can't be":        {args: []string{"--tcp-services-configmap=a/b/c"}},
 		"one of another folder":            {args: []string{"--tcp-services-configmap=a/.."}},
 		"one with a sign":                  {args: []string{"--tcp-services-configmap=a/x%"}},
 		"one of a namespace that can't be": {args: []string{"--tcp-services-configmap=a.b/x"}},
-		"another program": {args: []string{"--verbose"}},
+		"another program":                  {args: []string{"--verbose"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "proxy"}}
