@@ -27,7 +27,7 @@ func (t *tool) whoCommand() *cobra.Command {
 		Long: `Say who has a port, an address, or a host and path, since when, who has asked for it in vain, and how to get it.
 
 POINT is a port (tcp/5432, udp/53, 5432), an address or a port there (192.0.2.7, 192.0.2.7:443), a host, or a path there
-(shop.example.com/api), or the address of a Pod.`,
+(shop.example.com/api), or the address of a Pod or of a Service inside the cluster.`,
 		Example: `  # Who has a port
   kubectl portcullis who tcp/5432
 
@@ -56,7 +56,7 @@ func (w *who) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := doors.Find(doors.All(s), point)
+	found := append(doors.Find(doors.All(s), point), doors.Inside(s, point)...)
 	between := conflictsOf(point, found, findings.All(s))
 	if point.IP.IsValid() { // after the doors: these answer outside
 		found = append(found, r.pods(cmd.Context(), s, point, len(found) > 0)...)

@@ -31,6 +31,8 @@ func Advice(p Point, found []Door, s *snapshot.Snapshot) string {
 		return fmt.Sprintf("%s: the port is free once %s has no such listener; or attach a route to it", by, d.Holder)
 	case d.Way == ByRoute:
 		return fmt.Sprintf("%s: the listener is free once %s does not name it any more; or attach your route to another one", by, d.Holder)
+	case d.Way == ByClusterIP:
+		return fmt.Sprintf("%s: the address is one of the cluster's own, and %s has it until it is deleted", by, d.Holder)
 	case d.Way == ByNodePort:
 		return fmt.Sprintf("%s, or leave nodePort out of your own Service, and be given another: "+
 			"this one is free once %s has it no longer", by, d.Holder)
@@ -46,6 +48,8 @@ func named(p Point, d *Door, doubt string) string {
 		hosts = d.host
 	}
 	switch {
+	case p.Host != "" && d.host != p.Host && p.isPort(d):
+		return fmt.Sprintf("%s: %s answers at the address, for %s", by, d.Holder, hosts)
 	case d.Way == ByListener && p.Host == "":
 		return fmt.Sprintf("%s: the port is free once %s has no such listener; or attach a route to it", by, d.Holder)
 	case d.Way == ByListener:
@@ -60,7 +64,7 @@ func named(p Point, d *Door, doubt string) string {
 func doubt(p Point, s *snapshot.Snapshot) string {
 	kinds := []string{"ConfigMap", "Service", "Gateway", "ListenerSet", "TCPRoute", "UDPRoute"}
 	if p.Host != "" {
-		kinds = []string{"Ingress", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute"}
+		kinds = []string{"Ingress", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "Service"} // whose address may be a name
 	}
 	if len(s.Gateways) > 0 { // whose listeners may choose namespaces by their labels
 		kinds = append(kinds, "Namespace")

@@ -27,6 +27,7 @@ const (
 	ByLoadBalancer Way = "LoadBalancer"
 	ByNodePort     Way = "NodePort"
 	ByExternalIP   Way = "ExternalIP"
+	ByClusterIP    Way = "ClusterIP"
 	ByIngress      Way = "Ingress"
 	ByListener     Way = "Listener"
 	ByRoute        Way = "Route"

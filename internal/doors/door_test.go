@@ -103,13 +103,18 @@ func TestAdvice(t *testing.T) {
 		"tcp/5432": "once StreamIngress shop/postgres is deleted", "192.0.2.1:5432": "once StreamIngress shop/postgres is deleted",
 		"192.0.2.9:53": "once Service shop/external has it no longer", "tcp/30000": "leave nodePort out",
 		"shop.example.com/api": "choose another host or path", "tcp/1": "create a StreamIngress with spec.listen: 1",
-		"www.example.org": "ingress/http: host=www.example.org", "192.0.2.77": "nobody that could be read",
+		"web.example.net": "Ingress shop/web answers at the address, for shop.example.com", "lb.example.net": "once Service shop/named has it no longer", "www.example.org": "ingress/http: host=www.example.org", "192.0.2.77": "nobody that could be read",
 	} {
 		p, err := ParsePoint(asked)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := cluster()
+		byName := s.Services[0].DeepCopy()
+		byName.Namespace, byName.Name = "shop", "named"
+		byName.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "LB.example.net"}}
+		s.Services = append(s.Services, byName)
+		s.Ingresses[0].Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{Hostname: "web.example.net"}}
 		found := Find(All(s), p)
 		if asked == "192.0.2.1:5432" || asked == "tcp/5432" {
 			found = Of(found, "shop")
@@ -146,6 +151,32 @@ func TestAClaimIsOneHolders(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: want -, got +:\n%s", holder, diff)
+		}
+	}
+}
+
+// TestInside holds that a cluster IP is some Service's, though no door of it is open.
+func TestInside(t *testing.T) {
+	s := cluster()
+	s.Services[0].Spec.ClusterIP, s.Services[0].Spec.ClusterIPs = "10.96.0.20", []string{"10.96.0.20", "2001:db8:0::20"}
+	s.Services[1].Spec.ClusterIP, s.Services[1].Spec.ClusterIPs = "None", []string{"None"}
+	for asked, want := range map[string]string{
+		"10.96.0.20": "TCP/5432 Service edge/front", "10.96.0.20:5432": "TCP/5432 Service edge/front", "[2001:db8::20]:5432": "TCP/5432 Service edge/front",
+		"10.96.0.20:80": "", "10.96.0.21": "", "tcp/5432": "", "shop.example.com": "",
+	} {
+		p, err := ParsePoint(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, d := range Inside(s, p) {
+			got += d.Point + " " + d.Holder
+			if d.Way != ByClusterIP || d.Ready == nil || !strings.Contains(Advice(p, []Door{d}, s), "Service edge/front has it until it is deleted") {
+				t.Errorf("%s: got %+v", asked, d)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", asked, got, want)
 		}
 	}
 }

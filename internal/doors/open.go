@@ -105,3 +105,32 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 	}
 	l.add(d, at, svc, key)
 }
+
+// Inside are the ports at an address that is asked about which Services have inside the cluster. They are no open doors.
+func Inside(s *snapshot.Snapshot, p Point) []Door {
+	l := &list{Snapshot: s}
+	for _, svc := range s.Services {
+		key := snapshot.Key(svc)
+		for i := range svc.Spec.Ports {
+			port := claimPort{snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
+			d := Door{
+				Point: port.String(), Way: ByClusterIP, On: "cluster", Addresses: clusterIPs(svc), Holder: "Service " + key.String(),
+				Namespace: svc.Namespace, LeadsTo: key.String(), port: port,
+			}
+			if p.IP.IsValid() && p.isPort(&d) {
+				l.add(d, claim.Coordinate{}, svc, key)
+			}
+		}
+	}
+	return l.doors
+}
+
+// clusterIPs are the addresses of a Service inside the cluster.
+func clusterIPs(svc *corev1.Service) (addresses []string) {
+	for _, ip := range append([]string{svc.Spec.ClusterIP}, svc.Spec.ClusterIPs...) {
+		if addr, err := netip.ParseAddr(ip); err == nil && !slices.Contains(addresses, addr.String()) {
+			addresses = append(addresses, addr.String())
+		}
+	}
+	return addresses
+}

@@ -125,10 +125,10 @@ func (p Point) compare(a, b *Door) int {
 		cmp.Compare(b.answers(p.Path), a.answers(p.Path)))
 }
 
-// isPort says whether a door is the port, or at the address, that is asked about.
+// isPort says whether a door is the port, or at the address, that is asked about. An address may be a name that a cloud has given.
 func (p Point) isPort(d *Door) bool {
 	if p.Host != "" {
-		return false
+		return p.Path == "" && slices.Contains(d.Addresses, p.Host)
 	}
 	if p.IP.IsValid() && !slices.Contains(d.Addresses, p.IP.String()) && !d.nodes[p.IP.String()] {
 		return false

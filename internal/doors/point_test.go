@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 	}
 	all := []Door{
 		port(v1beta1.TCP, 5432, "192.0.2.1"), port(v1beta1.UDP, 5432), port(v1beta1.TCP, 443, "192.0.2.1", "192.0.2.2"),
-		path("root", "shop.example.com", "/", false), path("api", "shop.example.com", "/api", false),
+		port(v1beta1.UDP, 53, "lb.example.net"), path("root", "shop.example.com", "/", false), path("api", "shop.example.com", "/api", false),
 		path("exact", "shop.example.com", "/api", true), path("wild", "*.example.com", "/", false),
 		path("deep", "*.example.com", "/deep/er", false), {Holder: "listener", Way: ByListener, On: "Gateway", named: true, host: "*.example.com"},
 		{Holder: "all", Way: ByRoute, On: "Gateway", named: true, path: "/all"},
@@ -52,6 +52,7 @@ func TestFind(t *testing.T) {
 		"shop.example.com/apiary": {"root", "listener"}, "shop.example.com/deep/er": {"root", "listener"},
 		"blog.example.com/": {"wild", "listener"}, "blog.example.com/deep/er/": {"deep", "listener"},
 		"a.b.example.com/": {"listener"}, "example.com/": nil,
+		"lb.example.net": {"port", "all", "fits"}, "lb.example.net/x": nil,
 		"shop.example.org/all": {"all", "fits"}, "shop.example.org/abl": {"fits"},
 	} {
 		p, err := ParsePoint(asked)
