@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,8 +89,9 @@ func conflictsOf(point doors.Point, found []doors.Door, all []findings.Finding) 
 	wins, loses := map[string]bool{}, map[string]bool{}
 	for i := range all {
 		f := &all[i]
-		has := func(o findings.Object) bool { return at[f.Point][o.String()] }
-		if f.Wins == "" || !slices.ContainsFunc(f.Objects, has) {
+		has := func(o findings.Object) bool { return at[f.Point][o.String()] || at[f.Scope+", "+f.Point][o.String()] }
+		isElsewhere := f.Rule == findings.ExternalIPTaken && f.Level == findings.Note && point.Port != 0 // they do not meet at a port
+		if f.Wins == "" || isElsewhere || !slices.ContainsFunc(f.Objects, has) {
 			continue
 		}
 		between = append(between, *f)
@@ -121,11 +121,14 @@ func holdersAt(found []doors.Door) map[string]map[string]bool {
 	at := map[string]map[string]bool{}
 	for i := range found {
 		d := &found[i]
-		for _, p := range []string{d.Point, strings.Join(d.Addresses, ",") + " " + d.Point} {
+		for _, p := range d.Points() {
 			if at[p] == nil {
 				at[p] = map[string]bool{}
 			}
 			at[p][d.Holder] = true
+			if d.Way == doors.ByEntry { // the ConfigMap, whoever it is for
+				at[p][d.On] = true
+			}
 		}
 	}
 	return at

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/doors"
 )
@@ -141,5 +144,82 @@ func TestWhoHasAskedInOneNamespace(t *testing.T) {
 	got := run(t, c, "kubectl-portcullis", "who", "shop.example.com")
 	if strings.Count(got.out, "asked in vain") != len(conflicts) || strings.Count(got.err, "events") != 1 {
 		t.Errorf("got:\n%s%s", got.out, got.err)
+	}
+}
+
+// conflicting is a cluster with conflicts whose points are not written as those of the doors.
+func conflicting() *fake {
+	at := func(obj runtime.Object, path string) runtime.Object {
+		ing := obj.(*networkingv1.Ingress)
+		ing.Spec.Rules[0].HTTP = &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: path}}}
+		return ing
+	}
+	gateway := &gatewayv1.Gateway{ObjectMeta: named("team", "gw")}
+	all := &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}
+	gateway.Spec.AllowedListeners = &gatewayv1.AllowedListeners{Namespaces: all}
+	web := gatewayv1.Listener{Name: "web", Port: 80, Protocol: gatewayv1.HTTPProtocolType, Hostname: ptr.To(gatewayv1.Hostname("a.example.com"))}
+	gateway.Spec.Listeners = []gatewayv1.Listener{
+		web, {Name: "sql", Port: 5432, Protocol: gatewayv1.TCPProtocolType}, {Name: "sql-2", Port: 5433, Protocol: gatewayv1.TCPProtocolType},
+		{Name: "tls", Port: 443, Protocol: gatewayv1.TLSProtocolType},
+	}
+	set := &gatewayv1.ListenerSet{ObjectMeta: named("team", "set")}
+	set.Spec.ParentRef.Name, set.Spec.Listeners = "gw", []gatewayv1.ListenerEntry{gatewayv1.ListenerEntry(web)}
+	on := func(sections ...gatewayv1.SectionName) (spec gatewayv1.CommonRouteSpec) {
+		for i := range sections {
+			spec.ParentRefs = append(spec.ParentRefs, gatewayv1.ParentReference{Name: "gw", SectionName: &sections[i]})
+		}
+		return spec
+	}
+	tls := func(name string, hosts ...gatewayv1.Hostname) runtime.Object {
+		return &gatewayv1.TLSRoute{ObjectMeta: named("team", name), Spec: gatewayv1.TLSRouteSpec{CommonRouteSpec: on("tls"), Hostnames: hosts}}
+	}
+	balancer := &corev1.Service{ObjectMeta: named("team", "lb"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8000}}, ClusterIPs: []string{"10.96.0.20"},
+	}}
+	balancer.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.net"}}
+	taking := &corev1.Service{ObjectMeta: named("team", "taking"), Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 8000}}, ExternalIPs: []string{"192.0.2.1", "192.0.2.9"},
+	}}
+	beside := taking.DeepCopy()
+	beside.Name, beside.Spec.Ports[0].Port, beside.Spec.ExternalIPs = "beside", 8001, []string{"192.0.2.1"}
+	return &fake{objects: map[string][]runtime.Object{
+		"ingresses": {at(ingress("team", "a", "www.example.com"), "/a"), at(ingress("other", "b", "www.example.com"), "/b")},
+		"gateways":  {gateway}, "listenersets": {set}, "services": {balancer, taking, beside},
+		"tcproutes": {
+			&gatewayv1.TCPRoute{ObjectMeta: named("team", "a"), Spec: gatewayv1.TCPRouteSpec{CommonRouteSpec: on("sql")}},
+			&gatewayv1.TCPRoute{ObjectMeta: named("team", "b"), Spec: gatewayv1.TCPRouteSpec{CommonRouteSpec: on("sql", "sql-2")}},
+		},
+		"tlsroutes": {tls("all"), tls("any"), tls("one", "one.example.com"), tls("same", "one.example.com")},
+	}}
+}
+
+// TestConflictsOfDoors holds that who tells of the conflicts about a point, however they write it, and of no others.
+func TestConflictsOfDoors(t *testing.T) {
+	c := conflicting()
+	const whole = "RouteNeverServes * on listener tls"
+	for asked, want := range map[string]string{
+		"www.example.com": "HostInNamespaces www.example.com," + whole, "www.example.com/a": "HostInNamespaces www.example.com," + whole,
+		"tcp/5432": "RouteNeverServes listener sql", "tcp/5433": "",
+		"two.example.com": whole, "one.example.com": whole + ",RouteNeverServes one.example.com on listener tls",
+		"tcp/8000": "ExternalIPTaken 192.0.2.1", "192.0.2.1:8001": "", "192.0.2.9": "",
+		"192.0.2.1":     "ExternalIPTaken 192.0.2.1,ExternalIPTaken 192.0.2.1",
+		"a.example.com": "ListenerConflict a.example.com at TCP/80," + whole, "tcp/80": "ListenerConflict a.example.com at TCP/80",
+	} {
+		report := Who{}
+		if err := json.Unmarshal([]byte(run(t, c, "kubectl-portcullis", "who", asked, "-o", "json").out), &report); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range report.Conflicts {
+			got = append(got, string(report.Conflicts[i].Rule)+" "+report.Conflicts[i].Point)
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%s: got %s, want %s", asked, got, want)
+		}
+	}
+	for asked, says := range map[string]string{"10.96.0.20": "ClusterIP", "lb.example.net": "LoadBalancer"} {
+		if got := run(t, c, "kubectl-portcullis", "who", asked); !strings.Contains(got.out, says) || !strings.Contains(got.out, "Service team/lb") {
+			t.Errorf("%s: got\n%s", asked, got.out)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,22 @@ type Door struct {
 	named      bool
 	host, path string
 	kind       pathKind
+}
+
+// Points are what a door is, as findings write what they are about: its point, that at an address, an address, a host, or, behind what
+// has it, a listener.
+func (d *Door) Points() []string {
+	points := []string{d.Point}
+	for _, address := range d.Addresses {
+		points = append(points, address, address+" "+d.Point)
+	}
+	if d.host != "" {
+		points = append(points, d.host)
+	}
+	if on, listener, has := strings.Cut(d.On, ", "); has && d.Way == ByRoute {
+		points = append(points, d.On, on+", "+cmp.Or(d.host, claim.AllHosts)+" on "+listener)
+	}
+	return points
 }
 
 // pathKind says for which paths a path answers: those below it, only itself, or those that a pattern fits.
