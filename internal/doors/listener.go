@@ -50,8 +50,9 @@ func (l *list) addOpener(o guard.Opener, g *gatewayv1.Gateway, by metav1.Object)
 				port.protocol = v1beta1.TCP
 			}
 			d := Door{
-				Point: snapshot.ListenerPoint(at), Way: ByListener, On: "Gateway " + o.Of.String(), Addresses: slices.Clone(stream.GatewayAddresses(g)),
-				Holder: o.String(), Namespace: o.Namespace, port: port, named: at.ListenerHost() != "",
+				Point: snapshot.ListenerPoint(at), Way: ByListener, On: "Gateway " + o.Of.String(),
+				Addresses: slices.Clone(stream.GatewayAddresses(g)), Holder: o.String(), Namespace: o.Namespace,
+				port: port, named: at.ListenerHost() != "",
 			}
 			if host := at.ListenerHost(); host != "" && host != claim.AllHosts {
 				d.host = host

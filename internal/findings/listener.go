@@ -150,7 +150,8 @@ func within(o guard.Opener, obj metav1.Object) (found []Finding) {
 	for _, p := range guard.Within(o) {
 		point := fmt.Sprint(p.Err.BadValue)
 		for _, l := range o.Listeners {
-			if at := l.Points(o.Of); len(at) == 1 && strings.HasPrefix(p.Err.Field, field.NewPath("spec", "listeners").Index(l.Index).String()+".") {
+			path := field.NewPath("spec", "listeners").Index(l.Index).String() + "."
+			if at := l.Points(o.Of); len(at) == 1 && strings.HasPrefix(p.Err.Field, path) {
 				point = snapshot.ListenerPoint(at[0])
 			}
 		}

@@ -143,7 +143,8 @@ func hostInNamespaces(s *snapshot.Snapshot, c snapshot.Classes, key at, objects 
 
 // allows says whether a policy lets the namespaces of all objects use its names, or may, as their labels are not known.
 func allows(s *snapshot.Snapshot, policy *hostname.Policy, objects []Object) bool {
-	return !s.Knows("Namespace", "") || !slices.ContainsFunc(objects, func(o Object) bool { return !policy.Allows(s.NamespaceLabels(o.Namespace)) })
+	isRefused := func(o Object) bool { return !policy.Allows(s.NamespaceLabels(o.Namespace)) }
+	return !s.Knows("Namespace", "") || !slices.ContainsFunc(objects, isRefused)
 }
 
 // oneEach is the oldest Ingress of each namespace.

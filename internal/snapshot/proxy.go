@@ -118,7 +118,7 @@ func (p *Proxy) Entry(value string) (stream.Entry, error) {
 var ownNames = []string{"http", "https", "quic", "stat", "stats", "prometheus", "metrics", "admin", "webhook"}
 
 // ofStream are the names that the chart of ingress-nginx gives the ports of streams, such as 5432-tcp.
-var ofStream = regexp.MustCompile(`^(.+-)?[0-9]+-(tcp|udp)$`)
+var ofStream = regexp.MustCompile(`^(.+-)?\d+-(tcp|udp)$`)
 
 // IsOwn says whether the port of a Service, for which there is no entry, is one at which the proxy serves something else than streams, as
 // far as is known: any for which its pods have a name, other than one that the chart of ingress-nginx gives streams.
@@ -202,8 +202,8 @@ func (s *Snapshot) Proxies() []*Proxy {
 	return proxies
 }
 
-// ofWorkload is the proxy that a workload is. It is reached by the Service that it publishes, and by those that select its pods and that are
-// open to the outside.
+// ofWorkload is the proxy that a workload is. It is reached by the Service that it publishes, and by those that select its pods and that
+// are open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
@@ -213,7 +213,8 @@ func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, 
 		p.Services = []*corev1.Service{svc}
 	}
 	for _, svc := range byNamespace[w.Namespace] {
-		if !slices.Contains(p.Services, svc) && isOpen(svc) && len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels)) {
+		selects := len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels))
+		if selects && isOpen(svc) && !slices.Contains(p.Services, svc) {
 			p.Services = append(p.Services, svc)
 		}
 	}
