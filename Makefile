@@ -62,6 +62,10 @@ build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
 	@echo "Building bin/portcullis $(VERSION) (a few minutes the first time) ..."
 	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/portcullis ./cmd/portcullis
 
+.PHONY: plugin
+plugin: ## Build bin/kubectl-portcullis, which says who has which door of a cluster, and which conflicts there are.
+	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/kubectl-portcullis ./cmd/kubectl-portcullis
+
 ##@ Develop
 
 .PHONY: generate

@@ -17,20 +17,38 @@ const MostEntries = 1024
 // served are the hosts and paths that an Ingress lists, as the ledger writes them, in the order of the list.
 func served(ing *networkingv1.Ingress) iter.Seq2[string, string] {
 	return func(yield func(host, path string) bool) {
-		for _, r := range ing.Spec.Rules {
-			if r.HTTP == nil {
-				if !yield(r.Host, "/") {
-					return
-				}
-				continue
+		for host, path := range Served(ing) {
+			if !yield(host, path.Value) {
+				return
 			}
-			for i := range r.HTTP.Paths {
-				if !yield(r.Host, pathOf(&r.HTTP.Paths[i]).point()) {
+		}
+	}
+}
+
+// Served are the hosts and paths that an Ingress lists, as the ledger writes them, each with the type of its path, in the order of the
+// list. A rule for all hosts has an empty one. The Ingress is not packed.
+func Served(ing *networkingv1.Ingress) iter.Seq2[string, Path] {
+	return func(yield func(host string, path Path) bool) {
+		for i := range ing.Spec.Rules {
+			r := &ing.Spec.Rules[i]
+			if r.HTTP == nil && !yield(r.Host, Path{Type: networkingv1.PathTypePrefix, Value: "/"}) {
+				return
+			}
+			for j := range pathsOf(r) {
+				p := pathOf(&r.HTTP.Paths[j])
+				if !yield(r.Host, Path{Type: p.Type, Value: p.point()}) {
 					return
 				}
 			}
 		}
 	}
+}
+
+func pathsOf(r *networkingv1.IngressRule) []networkingv1.HTTPIngressPath {
+	if r.HTTP == nil {
+		return nil
+	}
+	return r.HTTP.Paths
 }
 
 func pathOf(listed *networkingv1.HTTPIngressPath) Path {

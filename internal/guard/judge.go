@@ -65,6 +65,13 @@ func Conflict(f Facts, r *Request, at claim.Coordinate, held *v1beta1.EdgeClaim,
 	return refusal.Problems{conflict(f, r, points[i], held, graceLeft)}
 }
 
+// Within finds listeners of one object that conflict with each other on its own Gateway.
+func Within(o Opener) refusal.Problems {
+	r := &Request{Opener: o}
+	all := r.all()
+	return within(r, all, all)
+}
+
 // within finds listeners of one object that conflict with each other: then none of them is served, or one at most.
 func within(r *Request, all, points []asked) (problems refusal.Problems) {
 	has := make(map[claim.Coordinate]int, len(all))  // how often each point

@@ -314,3 +314,14 @@ func TestRefusalsTakeNoLongerWhereManyListen(t *testing.T) {
 		t.Errorf("asked %d times who listens", f.asked)
 	}
 }
+
+func TestWithin(t *testing.T) {
+	o := Opener{Of: types.NamespacedName{Namespace: "edge", Name: "gw"}, Listeners: []Listener{http(80, "a"), tcp(81)}}
+	if problems := Within(o); len(problems) > 0 {
+		t.Errorf("got %v", problems.ErrorList())
+	}
+	o.Listeners = append(o.Listeners, tcp(80))
+	if problems := Within(o); len(problems) != 2 || problems[0].Err.BadValue != "a" || problems[1].Err.BadValue != "TCP/80" {
+		t.Errorf("got %v", problems.ErrorList())
+	}
+}

@@ -180,6 +180,21 @@ func (r Route) hostsAt(l gatewayv1.Listener) iter.Seq2[string, int] {
 	}
 }
 
+// HostsAt are the names for which a listener serves a route that says some itself, or none for all: an empty one where neither says any,
+// and none where they have none in common.
+func HostsAt(l gatewayv1.Listener, hosts []gatewayv1.Hostname) (at []string) {
+	listens := string(ptr.Deref(l.Hostname, ""))
+	if len(hosts) == 0 {
+		return []string{listens}
+	}
+	for _, host := range hosts {
+		if both := intersect(listens, string(host)); both != "" && !slices.Contains(at, both) {
+			at = append(at, both)
+		}
+	}
+	return at
+}
+
 // protocol is that of the network by which a route is reached.
 func (r Route) protocol() v1beta1.Protocol {
 	if r.Kind == UDPRoute {

@@ -92,6 +92,7 @@ var parts = []struct {
 	{"metallb", (*bench).besideMetalLB},
 	{"portspace", (*bench).portSpace},
 	{"costs", (*bench).costs},
+	{"plugin", (*bench).plugin},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {

@@ -10,7 +10,7 @@ import (
 // tests of the names that it gives.
 func TestTheWalkLeadsSomewhere(t *testing.T) {
 	const document = "docs/architecture.md"
-	tests := set(testName.FindAllStringSubmatch(code(t, true, "cmd", "internal", "reconcilers", "test", "webhooks"), -1))
+	tests := set(testName.FindAllStringSubmatch(code(t, true, "cmd", "internal", "plugin", "reconcilers", "test", "webhooks"), -1))
 	rows := tables(t, read(t, document))
 	if len(rows) == 0 {
 		t.Errorf("%s has no walk", document)

@@ -78,7 +78,7 @@ func TestRefusalsAreQuoted(t *testing.T) {
 
 // TestThreatsAreTested holds that there is a test of each name that the threat model gives, and one for each threat.
 func TestThreatsAreTested(t *testing.T) {
-	there := set(testName.FindAllStringSubmatch(code(t, true, "cmd", "internal", "reconcilers", "test", "webhooks"), -1))
+	there := set(testName.FindAllStringSubmatch(code(t, true, "cmd", "internal", "plugin", "reconcilers", "test", "webhooks"), -1))
 	for _, row := range tables(t, section(t, read(t, "docs/security.md"), "## Threat model")) {
 		named := spans(row[len(row)-1])
 		if len(named) == 0 {

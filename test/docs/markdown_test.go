@@ -14,7 +14,7 @@ import (
 )
 
 // pages are the texts that people write.
-var pages = []string{"README.md", "docs/guard.md", "docs/operations.md", "docs/security.md", "docs/troubleshooting.md"}
+var pages = []string{"README.md", "docs/guard.md", "docs/operations.md", "docs/plugin.md", "docs/security.md", "docs/troubleshooting.md"}
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -26,15 +26,17 @@ var layers = map[string][]string{
 	"certs":       {"api", "internal"},
 	"webhooks":    {"api", "internal", "certs"},
 	"reconcilers": {"api", "internal", "certs"},
-	"cmd":         {"api", "internal", "certs", "webhooks", "reconcilers"},
-	"test":        {"api", "internal", "certs", "webhooks", "reconcilers", "cmd"},
+	"plugin":      {"api", "internal"},
+	"cmd":         {"api", "internal", "certs", "webhooks", "reconcilers", "plugin"},
+	"test":        {"api", "internal", "certs", "webhooks", "reconcilers", "plugin", "cmd"},
 }
 
 // pure are the packages whose code must not know a cluster, and modules what they must not reach by any path.
 var (
 	pure = []string{
 		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer",
-		"internal/allocator", "internal/guard", "internal/hostname", "internal/podtoip",
+		"internal/allocator", "internal/guard", "internal/hostname", "internal/podtoip", "internal/snapshot", "internal/findings",
+		"internal/doors",
 	}
 	modules = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )

@@ -1,0 +1,23 @@
+// kubectl-portcullis is a plugin of kubectl: which conflicts a cluster has, and who has which door.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"jeffthecoder.xyz/portcullis/plugin"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := plugin.Run(ctx, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, version)
+	stop()
+	os.Exit(status)
+}

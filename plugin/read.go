@@ -1,0 +1,272 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+// Unread is something that could not be read.
+type Unread struct {
+	// What is a kind, or a ConfigMap, and Why the reason: forbidden, not installed, read of one namespace alone, or what the API server says.
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// String is one line.
+func (u Unread) String() string { return fmt.Sprintf("could not read %s: %s", u.What, u.Why) }
+
+const (
+	forbidden    = "forbidden"
+	notInstalled = "not installed"
+)
+
+// reader reads a cluster, once.
+type reader struct {
+	cluster
+	// namespace is the only one that is read if limited, and otherwise what is read where not all may be.
+	namespace string
+	limited   bool
+	progress  *progress
+
+	unread []Unread
+	isRead bool // something that findings are about
+	// failed is the first of what failed for another reason than that it is forbidden, nil for none.
+	failed error
+}
+
+// carriers are the kinds that findings are about, beside ConfigMaps. Who can read others alone has seen nothing.
+var carriers = []string{"Service", "Ingress", "Gateway"}
+
+// isOver says whether an error ends all reading: there is no connection, or nobody knows the user there. Others are about what was asked
+// for, such as a kind of which the webhook that converts it is down.
+func isOver(err error) bool {
+	var lost *url.Error
+	isEnded := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return isEnded || errors.As(err, &lost) || apierrors.IsUnauthorized(err)
+}
+
+// fail notes what could not be read for another reason than that it is forbidden. It returns an error where that ends all reading.
+func (r *reader) fail(what string, err error) error {
+	failed := fmt.Errorf("reading %s: %w", what, err)
+	if isOver(err) {
+		return failed
+	}
+	r.failed = cmp.Or(r.failed, failed)
+	r.note(Unread{what, clean(err.Error())})
+	return nil
+}
+
+// errNothing says that there is nothing that may be read.
+var errNothing = errors.New("nothing could be read that could be wrong: " +
+	"ask for the right to list Services and Ingresses, of a namespace (-n) at least")
+
+// newReader is a reader that tells of its progress.
+func (t *tool) newReader(limited bool) (*reader, error) {
+	namespace, _, err := t.namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.open(t)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{cluster: c, namespace: namespace, limited: limited, progress: newProgress(t.ErrOut, clock.RealClock{})}, nil
+}
+
+// read reads all that findings are made of, and doors if asked to. The error says that the cluster can't be read at all.
+func (r *reader) read(ctx context.Context, forDoors bool) (*snapshot.Snapshot, error) {
+	defer r.progress.end()
+	s := &snapshot.Snapshot{NodePorts: snapshot.DefaultNodePorts}
+	all := kinds()
+	for i := range all {
+		if all[i].forDoors && !forDoors {
+			continue
+		}
+		if err := r.readKind(ctx, &all[i], s); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.readConfigMaps(ctx, s); err != nil {
+		return nil, err
+	}
+	if !r.isRead {
+		return nil, cmp.Or(r.failed, errNothing)
+	}
+	return s, nil
+}
+
+// readKind reads a kind: of all namespaces, else of the one that the user is in.
+func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) error {
+	namespace := ""
+	if r.limited && !k.isCluster {
+		namespace = r.namespace
+	}
+	err := r.eachServed(ctx, k, namespace, s)
+	if apierrors.IsForbidden(err) && namespace == "" && !k.isCluster {
+		namespace = r.namespace
+		if err = r.eachServed(ctx, k, namespace, s); err == nil {
+			r.unread = append(r.unread, r.partly(k.plural))
+		}
+	}
+	switch {
+	case err == nil:
+		r.isRead = r.isRead || slices.Contains(carriers, k.name)
+		s.MarkRead(k.name, namespace)
+	case apierrors.IsForbidden(err):
+		r.unread = append(r.unread, Unread{k.plural, forbidden})
+	case apierrors.IsNotFound(err):
+		r.unread = append(r.unread, Unread{k.plural, notInstalled})
+		if !isBuiltIn(k.version.Group) { // else older clusters have them in another version
+			s.MarkRead(k.name, namespace) // there are none
+		}
+	default:
+		return r.fail(k.plural, err)
+	}
+	return nil
+}
+
+// partly says that something was read of one namespace alone.
+func (r *reader) partly(what string) Unread {
+	return Unread{what, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
+}
+
+// eachServed reads a kind in the newest version in which it is served.
+func (r *reader) eachServed(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
+	err := r.each(ctx, k, namespace, s)
+	for _, version := range k.older {
+		if !apierrors.IsNotFound(err) {
+			break
+		}
+		older := *k
+		older.version = version
+		err = r.each(ctx, &older, namespace, s)
+	}
+	return err
+}
+
+func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
+	r.progress.begin(k.plural)
+	return r.Each(ctx, k, namespace, "", func(obj runtime.Object) {
+		if o, is := obj.(metav1.Object); is {
+			slim(o)
+		}
+		k.add(s, obj)
+		r.progress.count()
+	})
+}
+
+// readConfigMaps reads the ConfigMaps of streams: those that somebody names, and those that have the usual names.
+func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error {
+	found := map[types.NamespacedName]*corev1.ConfigMap{}
+	configMaps := kindOf[*corev1.ConfigMap, corev1.ConfigMapList]("ConfigMap", "configmaps", corev1.SchemeGroupVersion,
+		func(_ *snapshot.Snapshot, o *corev1.ConfigMap) { found[snapshot.Key(o)] = o })
+	if err := r.readUsual(ctx, &configMaps, s); err != nil {
+		return err
+	}
+	for _, key := range s.Streams() {
+		if found[key] != nil {
+			continue
+		}
+		cm, err := r.ConfigMap(ctx, key)
+		switch {
+		case err == nil:
+			found[key] = cm
+			r.isRead = true
+		case apierrors.IsForbidden(err):
+			s.MarkUnread(key)
+			r.unread = append(r.unread, Unread{"ConfigMap " + key.String(), forbidden})
+		case !apierrors.IsNotFound(err):
+			s.MarkUnread(key)
+			if err := r.fail("ConfigMap "+key.String(), err); err != nil {
+				return err
+			}
+		}
+	}
+	for _, cm := range found {
+		slim(cm)
+		s.ConfigMaps = append(s.ConfigMaps, cm)
+	}
+	slices.SortFunc(s.ConfigMaps, func(a, b *corev1.ConfigMap) int {
+		return strings.Compare(snapshot.Key(a).String(), snapshot.Key(b).String())
+	})
+	return nil
+}
+
+// readUsual reads the ConfigMaps of the usual names, of the namespace of the user where not all may be read.
+func (r *reader) readUsual(ctx context.Context, k *kind, s *snapshot.Snapshot) error {
+	in, isRead := "", true
+	if r.limited {
+		in = r.namespace
+	}
+	for _, name := range []string{"tcp-services", "udp-services"} {
+		r.progress.begin(k.plural)
+		read := func(namespace string) error {
+			return r.Each(ctx, k, namespace, "metadata.name="+name, func(obj runtime.Object) { k.add(s, obj) })
+		}
+		err := read(in)
+		if apierrors.IsForbidden(err) && in == "" {
+			if err = read(r.namespace); err == nil {
+				in = r.namespace
+				r.unread = append(r.unread, r.partly(k.plural))
+			}
+		}
+		switch {
+		case err == nil:
+			r.isRead = true
+		case apierrors.IsForbidden(err):
+			isRead = false
+			r.unread = append(r.unread, Unread{k.plural + " named " + name, forbidden})
+		default:
+			isRead = false
+			if err := r.fail(k.plural+" named "+name, err); err != nil {
+				return err
+			}
+		}
+	}
+	if isRead {
+		s.MarkRead(k.name, in)
+	}
+	return nil
+}
+
+// tell says what could not be read, what has one reason in one line.
+func tell(w io.Writer, unread []Unread) {
+	var order []string
+	by := map[string][]string{}
+	for _, u := range unread {
+		if by[u.Why] == nil {
+			order = append(order, u.Why)
+		}
+		by[u.Why] = append(by[u.Why], u.What)
+	}
+	for _, why := range order {
+		what := strings.Join(by[why], ", ")
+		if why == notInstalled {
+			line(w, "%s: %s", why, what)
+			continue
+		}
+		line(w, "%s", Unread{what, why})
+	}
+}
+
+// namespaces are the names of those that may be listed.
+func namespaces(ctx context.Context, c cluster) (names []string) {
+	k := kinds()[0]
+	_ = c.Each(ctx, &k, "", "", func(obj runtime.Object) { names = append(names, obj.(metav1.Object).GetName()) })
+	return names
+}
