@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -73,24 +74,40 @@ func (v hostGuard[T]) decide(ctx context.Context, kind guard.Kind, before, obj c
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	if v.view.Hosts.Policies().IsEmpty() {
-		return d, nil
-	}
-	if err := v.view.Gateways.Read(ctx); err != nil {
-		return d, err
-	}
-	if before == nil {
+	ing, isIngress := obj.(*networkingv1.Ingress)
+	if before == nil && (kind == guard.Ingress || !v.view.Hosts.Policies().IsEmpty()) {
 		if err := isNew(ctx, v.view, obj, v.resource); err != nil {
 			return d, err
 		}
 	}
+	asks, withdraw := v.actions[kind] == guard.Warn || isDryRun(ctx), func(context.Context) error { return nil }
+	if !v.view.Hosts.Policies().IsEmpty() {
+		if d.problems, withdraw, err = v.decideHosts(ctx, kind, before, obj, asks); err != nil || len(d.problems) > 0 {
+			return d, err
+		}
+	}
+	if kind != guard.Ingress || !isIngress {
+		return d, nil
+	}
+	was, _ := before.(*networkingv1.Ingress)
+	if d.problems, err = (pathDesk{v.view, v.ledger}).decide(ctx, was, ing, asks); len(d.problems) > 0 {
+		err = errors.Join(err, withdraw(ctx))
+	}
+	return d, err
+}
+
+// decideHosts judges the host names of an object by the policies.
+func (v hostGuard[T]) decideHosts(
+	ctx context.Context, kind guard.Kind, before, obj client.Object, asks bool,
+) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
+	if err := v.view.Gateways.Read(ctx); err != nil {
+		return nil, nil, err
+	}
 	request, err := v.request(ctx, kind, before, obj)
 	if err != nil {
-		return d, err
+		return nil, nil, err
 	}
-	desk := hostDesk{v.view, v.ledger, v.events}
-	d.problems, _, err = desk.decide(ctx, request, before, v.actions[kind] == guard.Warn || isDryRun(ctx))
-	return d, err
+	return hostDesk{v.view, v.ledger, v.events}.decide(ctx, request, before, asks)
 }
 
 // request is what an object asks for of names of a kind.

@@ -115,7 +115,7 @@ func (r *Ingresses) Get(ctx context.Context, key types.NamespacedName) (*network
 	return read[networkingv1.Ingress](ctx, r.objects, key)
 }
 
-// Foreign finds an Ingress of another name than a Service's own that serves a point, nil when there is none; of several
+// Foreign finds an Ingress of another name than a Service's own, or, without a name, of another namespace, that serves a point, nil when there is none; of several
 // the one that was created first. It believes the cache only that there is none: one that it finds is looked at live, as a no has
 // to be true.
 func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
@@ -133,7 +133,7 @@ func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.
 		return nil, err
 	}
 	for _, key := range append(keys, unseen...) {
-		if key == own {
+		if key == own || own.Name == "" && key.Namespace == own.Namespace {
 			continue
 		}
 		ing := &networkingv1.Ingress{}

@@ -1,0 +1,153 @@
+package exposure
+
+import (
+	"fmt"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// PathRequest is what an Ingress that somebody writes asks for of hosts and paths.
+type PathRequest struct {
+	Ingress *networkingv1.Ingress
+	// Before is the Ingress as it is stored, nil for a new one. What it serves it keeps.
+	Before *networkingv1.Ingress
+	// IsOwned says of a host that it is one namespace's with all its paths, by a HostPolicy; nothing is to be said of them then.
+	IsOwned func(host string) bool
+}
+
+// PathVerdict is what the rules say of such a request.
+type PathVerdict struct {
+	Problems refusal.Problems
+	// Points are those that the Ingress has to have. Of one that lists more paths than the ledger keeps, there are none.
+	Points []claim.Coordinate
+	// Beside are the claims of others in the namespace on points that the Ingress serves as well: it counts on them.
+	Beside []claim.Entry
+}
+
+// mostPathProblems is how many paths a refusal is about.
+const mostPathProblems = 8
+
+// JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
+// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. most is how many paths of an Ingress the
+// ledger has, 0 for MostEntries; of one that lists more than MostEntries nothing is said.
+func JudgePaths(facts Facts, r PathRequest, most int, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
+	if listsMore(r.Ingress, MostEntries) {
+		return v
+	}
+	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
+	entered := !listsMore(r.Ingress, most)
+	for _, at := range PointsOf(r.Ingress) {
+		if r.Before != nil && Serves(r.Before, at) || r.IsOwned(at.Host()) {
+			continue
+		}
+		held := heldBy(facts, r.Ingress, at)
+		switch {
+		case held == nil && entered:
+			v.Points = append(v.Points, at)
+		case held == nil:
+		case claim.HolderOf(held).Key() == self.Key():
+			if entered && claim.HolderOf(held) == self {
+				v.Points = append(v.Points, at)
+			}
+		case claim.HolderOf(held).Tenant() == r.Ingress.Namespace:
+			v.Beside = append(v.Beside, claim.Entry{By: claim.Claimant{Holder: claim.HolderOf(held)}, At: at})
+		case len(v.Problems) < mostPathProblems:
+			v.Problems = append(v.Problems, PathConflict(facts, r, at, held, graceLeft(held))...)
+		}
+	}
+	if len(v.Problems) == 0 && len(v.Points) > 0 && r.Ingress.DeletionTimestamp != nil {
+		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, v.Points[0]))}
+	}
+	return v
+}
+
+// heldBy is the claim on a point, or the one that an Ingress of another namespace would have that serves it, nil for none.
+func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta1.EdgeClaim {
+	self := claim.IngressHolder(ing.Namespace, ing.Name)
+	if held := facts.Claim(at.Name()); held != nil {
+		return held
+	}
+	if held := ofAnyClass(facts, at, self); held != nil {
+		return held
+	}
+	other := facts.ForeignIngress(at, types.NamespacedName{Namespace: ing.Namespace})
+	if other == nil {
+		return nil
+	}
+	held := claim.New(at, claim.Claimant{Holder: claim.IngressHolder(other.Namespace, other.Name), UID: other.UID})
+	held.CreationTimestamp = other.CreationTimestamp
+	return held
+}
+
+// PathConflict tells an Ingress that a point is held: by whom and since when.
+func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	has, err := claim.Of(held)
+	if err != nil {
+		has = at
+	}
+	leaving := isLeaving(facts, claim.HolderOf(held), has)
+	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
+		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft))))
+}
+
+// pathOfPoint is where an Ingress lists a point.
+func pathOfPoint(ing *networkingv1.Ingress, at claim.Coordinate) *field.Path {
+	rules := field.NewPath("spec", "rules")
+	for i := range ing.Spec.Rules {
+		rule := &ing.Spec.Rules[i]
+		if rule.Host != at.Host() {
+			continue
+		}
+		if rule.HTTP == nil {
+			return rules.Index(i).Child("host")
+		}
+		for j := range rule.HTTP.Paths {
+			if pathOf(&rule.HTTP.Paths[j]).point() == at.Path() {
+				return rules.Index(i).Child("http", "paths").Index(j).Child("path")
+			}
+		}
+	}
+	return rules
+}
+
+// PathLoss is a path that an Ingress serves though another namespace has it.
+type PathLoss struct {
+	At claim.Coordinate
+	// Where the Ingress lists it, and Held the claim on it.
+	Where *field.Path
+	Held  *v1beta1.EdgeClaim
+}
+
+// String says who has what the Ingress serves.
+func (l PathLoss) String() string {
+	return fmt.Sprintf("%s: %s%s is %s", l.Where, l.At.Point(), ofClass(l.At), refusal.Held(l.Held, false, 0))
+}
+
+// Key says whether two losses are the same to who is told of them.
+func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
+
+// PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said of
+// hosts that are one namespace's as such, nor of an Ingress that lists more than MostEntries paths.
+func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string) bool) (lost []PathLoss) {
+	if listsMore(ing, MostEntries) {
+		return nil
+	}
+	for _, at := range PointsOf(ing) {
+		held := facts.Claim(at.Name())
+		if held == nil || claim.HolderOf(held).Tenant() == ing.Namespace || isOwned(at.Host()) ||
+			isLeaving(facts, claim.HolderOf(held), at) {
+			continue
+		}
+		if lost = append(lost, PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held}); len(lost) == mostPathProblems {
+			break
+		}
+	}
+	return lost
+}

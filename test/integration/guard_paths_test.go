@@ -1,0 +1,100 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// TestGuardPaths leads a life of hosts and paths that namespaces share, by Ingresses that people write and by annotated Services.
+func TestGuardPaths(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), "--audit-interval=1s"}})
+	w.create(namespace("shop"), namespace("blog"), ingressClass("internal", false))
+	const host, field = "shared.paths.test", "spec.rules[0].http.paths[0].path"
+
+	t.Log("a path is the namespace's that serves it first; another one on the host is anybody's")
+	web := ingressOn("shop/web", "/login", host)
+	w.create(web)
+	w.pathHeldBy(host, "/login", "Ingress shop/web")
+	held := []string{"path /login on host " + host + " is held", "Ingress shop/web"}
+	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/login", host)), field, held...)
+	w.create(ingressOn("blog/own", "/blog", host), ofClass(ingressOn("blog/inside", "/login", host), "internal"))
+	w.refusedFor(w.toCreate(asking("blog/late", "host="+host+", path=/login")), "metadata.annotations[ingress/http]", held...)
+	own := &networkingv1.Ingress{}
+	own.Namespace, own.Name = "blog", "own"
+	w.refusedFor(toEdit(w, own, func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].HTTP.Paths[0].Path = "/login" }), field, held...)
+	large := manyPaths("blog/large", 100, host)
+	large.Spec.Rules[0].HTTP.Paths[7].Path = "/login"
+	w.refusedFor(w.toCreate(large), "spec.rules[0].http.paths[7].path", held...)
+
+	t.Log("Services have theirs, too")
+	w.create(asking("shop/api", "host="+host+", path=/api"))
+	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/api", host)), field, "Service shop/api")
+
+	t.Log("in its own namespace nothing is refused, and it stays the namespace's when the first is gone")
+	w.create(ingressOn("shop/canary", "/login", host), ingressOn("shop/api-by-hand", "/api", host))
+	w.delete(web)
+	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/login", host)), field, "path /login on host "+host+" is held")
+	w.pathHeldBy(host, "/login", "Ingress shop/canary")
+
+	t.Log("what gets past is told")
+	restore := w.withoutWebhooks()
+	past := ingressOn("blog/past", "/login", host)
+	w.create(past)
+	restore()
+	w.told("Ingress", "past", v1beta1.ReasonHostConflict, host+"/login is held by Ingress shop/canary", "choose another host or path")
+	w.delete(past)
+
+	t.Log("where a policy gives the name to one namespace, that alone counts")
+	w.create(hostPolicy("own", []string{"*.own.test"}, ownsNames))
+	w.policiesCount("the policy", unreadable("blog/early"))
+	w.create(ingressOn("shop/mine", "/", "www.own.test"), ingressOn("shop/mine-too", "/", "www.own.test"))
+	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/other", "www.own.test")), "spec.rules[0].host", "held by Namespace shop")
+}
+
+// TestNoDoublePath has Ingresses and annotated Services of several namespaces race for one path, by creates and by edits, over two replicas.
+func TestNoDoublePath(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
+	w.create(ingressClass("internal", false))
+	users := w.creators("paths", rivals)
+	w.race(*guardRaces, func(round int) kindRace {
+		host := fmt.Sprintf("r%d.paths.test", round)
+		at := claim.HTTP(host, "/login").ServedBy("internal")
+		race := kindRace{points: []claim.Coordinate{at}}
+		for i, c := range users {
+			name := fmt.Sprintf("%s/round-%d", c.namespace, round)
+			one := &rival{holder: claim.IngressHolder(c.namespace, strings.TrimPrefix(name, c.namespace+"/"))}
+			var obj client.Object
+			switch (i + round) % 3 {
+			case 0:
+				obj, one.kind = ofClass(ingressOn(name, "/login", host), "internal"), "Ingress"
+			case 1:
+				obj, one.kind = asking(name, "class=internal, path=/login, host="+host), "annotated Service"
+				one.holder = claim.ServiceHolder(one.holder.Namespace, one.holder.Name)
+			default: // by an edit
+				obj, one.kind = ofClass(ingressOn(name, "/login", "free.test"), "internal"), "edited Ingress"
+				ing := obj.(*networkingv1.Ingress)
+				ing.Spec.Rules[0].HTTP.Paths[0].Path = "/" + c.namespace
+				w.create(obj.DeepCopyObject().(client.Object))
+				one.try = editing(c.Client, ing, func(ing *networkingv1.Ingress) {
+					ing.Spec.Rules[0].Host, ing.Spec.Rules[0].HTTP.Paths[0].Path = host, "/login"
+				})
+			}
+			if one.try == nil {
+				one.try = creating(c.Client, func() client.Object { return obj.DeepCopyObject().(client.Object) })
+			}
+			one.undo = func() { w.takesBack(obj.DeepCopyObject().(client.Object)) }
+			race.rivals = append(race.rivals, one)
+		}
+		return race
+	}, "Ingress", "annotated Service", "edited Ingress")
+	w.noneLeft(claim.Coordinate.IsHTTP)
+	w.decidedBoth("Ingress", "Service")
+}
