@@ -29,7 +29,7 @@ func (p pathDesk) decide(ctx context.Context, before, ing *networkingv1.Ingress,
 		return p.view.Hosts.Policies().Owner(host) != nil
 	}}
 	verdict, err := kube.Decide(ctx, p.view, func(f *kube.Facts) exposure.PathVerdict {
-		return exposure.JudgePaths(f, request, p.view.Ingresses.MaxHTTPPoints, p.ledger.GraceLeft)
+		return exposure.JudgePaths(f, request, p.ledger.GraceLeft)
 	})
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLe
 	if err != nil {
 		has = at
 	}
-	leaving := isLeaving(facts, claim.HolderOf(held), has)
+	leaving := isLeaving(facts, held, has)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
 		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
 		at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))
@@ -87,11 +87,16 @@ func otherPath(path string) string {
 	return path + "-other"
 }
 
-// isLeaving says whether a Service that holds a point is gone, or requests another. One that is being deleted stays as
-// long as its Ingress does.
-func isLeaving(facts Facts, holder claim.Holder, at claim.Coordinate) bool {
+// isLeaving says whether a Service that holds a point is gone, or requests another; or whether an Ingress is gone that was promised it, or
+// serves another. A Service that is being deleted stays as long as its Ingress does.
+func isLeaving(facts Facts, held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
+	holder := claim.HolderOf(held)
 	if !holder.IsService() {
-		return false
+		if held.Spec.Renewed == nil { // made for what was served, as a cache may not show it
+			return false
+		}
+		ing := facts.Ingress(holder.Key())
+		return ing == nil || !Serves(ing, at)
 	}
 	svc := facts.Service(holder.Key())
 	if svc == nil {

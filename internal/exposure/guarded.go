@@ -2,6 +2,7 @@ package exposure
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -25,47 +26,80 @@ type PathRequest struct {
 // PathVerdict is what the rules say of such a request.
 type PathVerdict struct {
 	Problems refusal.Problems
-	// Points are those that the Ingress has to have. Of one that lists more paths than the ledger keeps, there are none.
+	// Points are those that the Ingress has to have.
 	Points []claim.Coordinate
 	// Beside are the claims of others in the namespace on points that the Ingress serves as well: it counts on them.
 	Beside []claim.Entry
 }
 
-// mostPathProblems is how many paths a refusal is about.
-const mostPathProblems = 8
+const (
+	// MostPaths is how many hosts and paths an Ingress may ask for at a time: each is a claim, and who writes it waits for all of them.
+	MostPaths = 256
+	// mostPathProblems is how many paths a refusal is about.
+	mostPathProblems = 8
+)
 
 // JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
-// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. most is how many paths of an Ingress the
-// ledger has, 0 for MostEntries; of one that lists more than MostEntries nothing is said.
-func JudgePaths(facts Facts, r PathRequest, most int, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
-	if listsMore(r.Ingress, MostEntries) {
+// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. graceLeft says how long a claim is kept
+// if its holder is gone.
+func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
+	wanted := r.anew()
+	if len(wanted) == 0 {
+		return v
+	}
+	where := pathOfPoint(r.Ingress, wanted[0])
+	switch {
+	case r.Ingress.DeletionTimestamp != nil:
+		v.Problems = refusal.Problems{refusal.BeingDeleted(where)}
+		return v
+	case len(wanted) > MostPaths:
+		v.Problems = refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
+			Type: field.ErrorTypeTooMany, Field: field.NewPath("spec", "rules").String(), BadValue: len(wanted),
+			Detail: fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not serve yet: "+
+				"spread them over several, or add them one part after the other", MostPaths),
+		})
 		return v
 	}
 	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
-	entered := !listsMore(r.Ingress, most)
-	for _, at := range PointsOf(r.Ingress) {
-		if r.Before != nil && Serves(r.Before, at) || r.IsOwned(at.Host()) {
-			continue
-		}
+	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
 		switch {
-		case held == nil && entered:
+		case held == nil || claim.HolderOf(held) == self:
 			v.Points = append(v.Points, at)
-		case held == nil:
-		case claim.HolderOf(held).Key() == self.Key():
-			if entered && claim.HolderOf(held) == self {
-				v.Points = append(v.Points, at)
-			}
+		case claim.HolderOf(held).Key() == self.Key() && isRequested(facts, r.Ingress): // which is made for the Service that has it
 		case claim.HolderOf(held).Tenant() == r.Ingress.Namespace:
-			v.Beside = append(v.Beside, claim.Entry{By: claim.Claimant{Holder: claim.HolderOf(held)}, At: at})
+			v.Beside = append(v.Beside, besideOf(held, at))
 		case len(v.Problems) < mostPathProblems:
 			v.Problems = append(v.Problems, PathConflict(facts, r, at, held, graceLeft(held))...)
 		}
 	}
-	if len(v.Problems) == 0 && len(v.Points) > 0 && r.Ingress.DeletionTimestamp != nil {
-		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, v.Points[0]))}
-	}
 	return v
+}
+
+// anew are the points that an Ingress comes to serve, but for those on hosts that are one namespace's as such.
+func (r PathRequest) anew() []claim.Coordinate {
+	var served []claim.Coordinate
+	if r.Before != nil {
+		served = PointsOf(r.Before)
+	}
+	return slices.DeleteFunc(PointsOf(r.Ingress), func(at claim.Coordinate) bool {
+		_, had := slices.BinarySearchFunc(served, at, claim.Compare)
+		return had || r.IsOwned(at.Host())
+	})
+}
+
+// isRequested says whether an Ingress serves just what the annotation of the Service of its name asks for.
+func isRequested(facts Facts, ing *networkingv1.Ingress) bool {
+	key := types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name}
+	return IsRequested(ing, facts.Service(key), facts.Defaults(key))
+}
+
+// besideOf is a claim on a point, which may name no class, as an entry for its holder.
+func besideOf(held *v1beta1.EdgeClaim, at claim.Coordinate) claim.Entry {
+	if has, err := claim.Of(held); err == nil {
+		at = has
+	}
+	return claim.Entry{By: claim.Claimant{Holder: claim.HolderOf(held)}, At: at}
 }
 
 // heldBy is the claim on a point, or the one that an Ingress of another namespace would have that serves it, nil for none.
@@ -92,7 +126,7 @@ func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1
 	if err != nil {
 		has = at
 	}
-	leaving := isLeaving(facts, claim.HolderOf(held), has)
+	leaving := isLeaving(facts, held, has)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
 		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft))))
 }
@@ -142,7 +176,7 @@ func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string)
 	for _, at := range PointsOf(ing) {
 		held := facts.Claim(at.Name())
 		if held == nil || claim.HolderOf(held).Tenant() == ing.Namespace || isOwned(at.Host()) ||
-			isLeaving(facts, claim.HolderOf(held), at) {
+			isLeaving(facts, held, at) {
 			continue
 		}
 		if lost = append(lost, PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held}); len(lost) == mostPathProblems {

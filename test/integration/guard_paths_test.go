@@ -33,6 +33,15 @@ func TestGuardPaths(t *testing.T) {
 	large := manyPaths("blog/large", 100, host)
 	large.Spec.Rules[0].HTTP.Paths[7].Path = "/login"
 	w.refusedFor(w.toCreate(large), "spec.rules[0].http.paths[7].path", held...)
+	w.refusedFor(w.toCreate(manyPaths("blog/large", 300, "many.paths.test")), "spec.rules", "at most 256 hosts and paths at a time")
+
+	t.Log("one of many paths has claims on all of them until every replica sees that it serves them, and then on its host")
+	large = manyPaths("blog/large", 100, "large.paths.test")
+	w.create(large)
+	w.pathHeldBy("large.paths.test", "/7", "Ingress blog/large")
+	w.pathHeldBy("large.paths.test", "/7", "")
+	w.refusedFor(w.toCreate(ingressOn("shop/thief", "/7", "large.paths.test")), field, "path /7 on host large.paths.test is held by Ingress blog/large")
+	w.create(ingressOn("shop/beside", "/beside", "large.paths.test"))
 
 	t.Log("Services have theirs, too")
 	w.create(asking("shop/api", "host="+host+", path=/api"))
@@ -45,8 +54,8 @@ func TestGuardPaths(t *testing.T) {
 	w.pathHeldBy(host, "/login", "Ingress shop/canary")
 
 	t.Log("what gets past is told")
-	restore := w.withoutWebhooks()
 	past := ingressOn("blog/past", "/login", host)
+	restore := w.withoutConfiguration("portcullis-guard", ingressOn("blog/probe", "/login", host), held[0])
 	w.create(past)
 	restore()
 	w.told("Ingress", "past", v1beta1.ReasonHostConflict, host+"/login is held by Ingress shop/canary", "choose another host or path")
@@ -72,12 +81,19 @@ func TestNoDoublePath(t *testing.T) {
 			name := fmt.Sprintf("%s/round-%d", c.namespace, round)
 			one := &rival{holder: claim.IngressHolder(c.namespace, strings.TrimPrefix(name, c.namespace+"/"))}
 			var obj client.Object
-			switch (i + round) % 3 {
+			switch (i + round) % 4 {
 			case 0:
 				obj, one.kind = ofClass(ingressOn(name, "/login", host), "internal"), "Ingress"
 			case 1:
 				obj, one.kind = asking(name, "class=internal, path=/login, host="+host), "annotated Service"
 				one.holder = claim.ServiceHolder(one.holder.Namespace, one.holder.Name)
+			case 2:
+				large := ofClass(manyPaths(name, 70, host), "internal")
+				for j := range large.Spec.Rules[0].HTTP.Paths {
+					large.Spec.Rules[0].HTTP.Paths[j].Path = fmt.Sprintf("/%s/%d", c.namespace, j)
+				}
+				large.Spec.Rules[0].HTTP.Paths[40].Path = "/login"
+				obj, one.kind = large, "large Ingress"
 			default: // by an edit
 				obj, one.kind = ofClass(ingressOn(name, "/login", "free.test"), "internal"), "edited Ingress"
 				ing := obj.(*networkingv1.Ingress)
@@ -94,7 +110,7 @@ func TestNoDoublePath(t *testing.T) {
 			race.rivals = append(race.rivals, one)
 		}
 		return race
-	}, "Ingress", "annotated Service", "edited Ingress")
+	}, "Ingress", "annotated Service", "large Ingress", "edited Ingress")
 	w.noneLeft(claim.Coordinate.IsHTTP)
 	w.decidedBoth("Ingress", "Service")
 }
