@@ -167,8 +167,8 @@ func (l PathLoss) String() string {
 // Key says whether two losses are the same to who is told of them.
 func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
 
-// PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said of
-// hosts that are one namespace's as such, nor of an Ingress that lists more than MostEntries paths.
+// PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said
+// of hosts that are one namespace's as such, nor of an Ingress that lists more than MostEntries paths.
 func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string) bool) (lost []PathLoss) {
 	if listsMore(ing, MostEntries) {
 		return nil
