@@ -48,7 +48,8 @@ func (p pathDesk) decide(ctx context.Context, before, ing *networkingv1.Ingress,
 func (p pathDesk) claim(
 	ctx context.Context, r exposure.PathRequest, v exposure.PathVerdict, asks bool,
 ) (problems refusal.Problems, err error) {
-	by := claim.Claimant{Holder: claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name), UID: r.Ingress.UID, Generation: r.Ingress.Generation}
+	ing := r.Ingress
+	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
 	if r.Before != nil && r.Before.Generation == by.Generation { // by an annotation, which no generation counts
 		by.Generation++
 	}

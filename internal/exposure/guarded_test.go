@@ -94,7 +94,7 @@ func TestJudgePaths(t *testing.T) {
 				points = append(points, p.Path())
 			}
 			for _, e := range v.Beside {
-				beside = append(beside, e.By.Holder.String())
+				beside = append(beside, e.By.String())
 			}
 			if got := strings.Join(points, " "); got != tc.points && len(v.Problems) == 0 {
 				t.Errorf("points %q, want %q", got, tc.points)

@@ -115,9 +115,9 @@ func (r *Ingresses) Get(ctx context.Context, key types.NamespacedName) (*network
 	return read[networkingv1.Ingress](ctx, r.objects, key)
 }
 
-// Foreign finds an Ingress of another name than a Service's own, or, without a name, of another namespace, that serves a point, nil when there is none; of several
-// the one that was created first. It believes the cache only that there is none: one that it finds is looked at live, as a no has
-// to be true.
+// Foreign finds an Ingress that serves a point, of another name than a Service's own, or, where that says no name, of another namespace; nil
+// when there is none, and of several the one that was created first. It believes the cache only that there is none: one that it finds is
+// looked at live, as a no has to be true.
 func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
 	serving, err := r.At(ctx, at)
 	if err != nil {
