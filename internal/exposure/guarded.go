@@ -26,14 +26,13 @@ type PathRequest struct {
 // PathVerdict is what the rules say of such a request.
 type PathVerdict struct {
 	Problems refusal.Problems
-	// Points are those that the Ingress has to have.
+	// Points are those that the Ingress has to have, by a claim of its own or by one that it has beside its holder.
 	Points []claim.Coordinate
-	// Beside are the claims of others in the namespace on points that the Ingress serves as well: it counts on them.
-	Beside []claim.Entry
 }
 
 const (
-	// MostPaths is how many hosts and paths an Ingress may ask for at a time: each is a claim, and who writes it waits for all of them.
+	// MostPaths is how many of the hosts and paths that an Ingress comes to serve are claimed when it is written: who writes it waits for
+	// all of them. Of more than that, the others are looked for, and claimed by nobody until they are stored.
 	MostPaths = 256
 	// mostPathProblems is how many paths a refusal is about.
 	mostPathProblems = 8
@@ -44,35 +43,32 @@ const (
 // if its holder is gone.
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
-	if len(wanted) == 0 {
-		return v
-	}
-	where := pathOfPoint(r.Ingress, wanted[0])
 	switch {
-	case r.Ingress.DeletionTimestamp != nil:
-		v.Problems = refusal.Problems{refusal.BeingDeleted(where)}
+	case len(wanted) == 0:
 		return v
-	case len(wanted) > MostPaths:
+	case r.Ingress.DeletionTimestamp != nil:
+		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, wanted[0]))}
+		return v
+	case len(wanted) > MostEntries:
 		v.Problems = refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
 			Type: field.ErrorTypeTooMany, Field: field.NewPath("spec", "rules").String(), BadValue: len(wanted),
 			Detail: fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not serve yet: "+
-				"spread them over several, or add them one part after the other", MostPaths),
+				"spread them over several, or add them one part after the other", MostEntries),
 		})
 		return v
 	}
-	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
 	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
-		switch {
-		case held == nil || claim.HolderOf(held) == self:
+		if held == nil || claim.HolderOf(held).Tenant() == r.Ingress.Namespace {
 			v.Points = append(v.Points, at)
-		case claim.HolderOf(held).Key() == self.Key() && isRequested(facts, r.Ingress): // which is made for the Service that has it
-		case claim.HolderOf(held).Tenant() == r.Ingress.Namespace:
-			v.Beside = append(v.Beside, besideOf(held, at))
-		case len(v.Problems) < mostPathProblems:
-			v.Problems = append(v.Problems, PathConflict(facts, r, at, held, graceLeft(held))...)
+			continue
+		}
+		v.Problems = append(v.Problems, PathConflict(facts, r, at, held, graceLeft(held))...)
+		if len(v.Problems) == mostPathProblems { // each is looked at live
+			break
 		}
 	}
+	v.Points = v.Points[:min(len(v.Points), MostPaths)]
 	return v
 }
 
@@ -88,47 +84,37 @@ func (r PathRequest) anew() []claim.Coordinate {
 	})
 }
 
-// isRequested says whether an Ingress serves just what the annotation of the Service of its name asks for.
-func isRequested(facts Facts, ing *networkingv1.Ingress) bool {
-	key := types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name}
-	return IsRequested(ing, facts.Service(key), facts.Defaults(key))
-}
-
-// besideOf is a claim on a point, which may name no class, as an entry for its holder.
-func besideOf(held *v1beta1.EdgeClaim, at claim.Coordinate) claim.Entry {
-	if has, err := claim.Of(held); err == nil {
-		at = has
+// Beside is what becomes of a claim that somebody else has on a point which an Ingress asks for: one of its namespace is for both. So
+// Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. Who has made the Ingress
+// for the Service that has the claim looks after that itself.
+func (r PathRequest) Beside(held *v1beta1.EdgeClaim) claim.Beside {
+	holder := claim.HolderOf(held)
+	switch {
+	case holder.Tenant() != r.Ingress.Namespace:
+		return claim.Apart
+	case holder.IsService() && holder.Name == r.Ingress.Name && held.Spec.Holder.UID != "" && MadeFor(r.Ingress) == held.Spec.Holder.UID:
+		return claim.Kept
+	default:
+		return claim.Relied
 	}
-	return claim.Entry{By: claim.Claimant{Holder: claim.HolderOf(held)}, At: at}
 }
 
-// heldBy is the claim on a point, or the one that an Ingress of another namespace would have that serves it, nil for none.
+// heldBy is the claim on a point, or the one that the first other Ingress would have that serves it, nil for none.
 func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta1.EdgeClaim {
-	self := claim.IngressHolder(ing.Namespace, ing.Name)
 	if held := facts.Claim(at.Name()); held != nil {
 		return held
 	}
-	if held := ofAnyClass(facts, at, self); held != nil {
+	if held := ofAnyClass(facts, at, claim.IngressHolder(ing.Namespace, ing.Name)); held != nil {
 		return held
 	}
-	other := facts.ForeignIngress(at, types.NamespacedName{Namespace: ing.Namespace})
-	if other == nil {
-		return nil
-	}
-	held := claim.New(at, claim.Claimant{Holder: claim.IngressHolder(other.Namespace, other.Name), UID: other.UID})
-	held.CreationTimestamp = other.CreationTimestamp
-	return held
+	return servedBeside(facts, types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name}, at)
 }
 
-// PathConflict tells an Ingress that a point is held: by whom and since when.
+// PathConflict tells an Ingress that a point is held: by whom and since when. graceLeft is how long the ledger keeps the claim if its
+// holder is gone.
 func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
-	has, err := claim.Of(held)
-	if err != nil {
-		has = at
-	}
-	leaving := isLeaving(facts, held, has)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
-		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft))))
+		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), whose(facts, at, held, graceLeft))))
 }
 
 // pathOfPoint is where an Ingress lists a point.

@@ -54,22 +54,26 @@ func TestJudgePaths(t *testing.T) {
 	internal.Spec.IngressClassName = new("internal")
 	const path = "spec.rules[0].http.paths[0].path"
 	for name, tc := range map[string]struct {
-		facts                        fakeFacts
-		ingress, before              *networkingv1.Ingress
-		owned                        bool
-		points, beside, refused, why string
+		facts                fakeFacts
+		ingress, before      *networkingv1.Ingress
+		owned, graceIsOver   bool
+		points, refused, why string
 	}{
 		"nobody has it":                     {points: "/login"},
 		"it has it itself":                  {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web"))}, points: "/login"},
-		"a canary beside another one":       {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "main"))}, beside: "Ingress shop/main"},
-		"beside a Service of the namespace": {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "main"))}, beside: "Service shop/main"},
-		"beside a Service of its name":      {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "web"))}, beside: "Service shop/web"},
+		"a canary beside another one":       {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "main"))}, points: "/login"},
+		"beside a Service of the namespace": {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "main"))}, points: "/login"},
+		"beside a Service of its name":      {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "web"))}, points: "/login"},
 		"another namespace has it":          {facts: fakeFacts{claim: theirs}, refused: path, why: "path /login on host " + host + " of class public is held by Ingress blog/web"},
 		"another namespace was promised it": {facts: fakeFacts{claim: promised}, refused: path, why: "held for Ingress blog/web, which is not stored"},
 		"another namespace serves it":       {facts: fakeFacts{foreign: foreign}, refused: path, why: "held by Ingress blog/web since 2026-01-01T12:00:00Z"},
-		"it has served it":                  {facts: fakeFacts{claim: theirs}, before: onPaths("web", host, "/login")},
-		"it comes to another class":         {facts: fakeFacts{claim: theirs}, before: internal, refused: path, why: "held by Ingress blog/web"},
-		"a slash more than it has served":   {facts: fakeFacts{claim: theirs}, before: onPaths("web", host, "/login/")},
+		"it is the next in its namespace":   {facts: fakeFacts{foreign: onPaths("old", host, "/login")}, points: "/login"},
+		"another namespace was promised it, and serves it by another": {facts: fakeFacts{claim: promised, foreign: foreign}, refused: path,
+			why: "held by Ingress blog/web since 2026-01-01T12:00:00Z"},
+		"another namespace was promised it long ago": {facts: fakeFacts{claim: promised}, graceIsOver: true, refused: path, why: "held by Ingress blog/web"},
+		"it has served it":                           {facts: fakeFacts{claim: theirs}, before: onPaths("web", host, "/login")},
+		"it comes to another class":                  {facts: fakeFacts{claim: theirs}, before: internal, refused: path, why: "held by Ingress blog/web"},
+		"a slash more than it has served":            {facts: fakeFacts{claim: theirs}, before: onPaths("web", host, "/login/")},
 		"its second path": {facts: fakeFacts{claim: theirs}, ingress: onPaths("web", host, "/", "/login"), before: onPaths("web", host, "/"),
 			refused: "spec.rules[0].http.paths[1].path", why: "held by Ingress blog/web"},
 		"the name is one namespace's":                    {facts: fakeFacts{claim: theirs}, owned: true},
@@ -77,30 +81,33 @@ func TestJudgePaths(t *testing.T) {
 		"it is being deleted":                            {ingress: leaving, refused: path, why: "is being deleted"},
 		"it is being deleted, as before":                 {ingress: leaving, before: onPaths("web", host, "/login")},
 		"another's from before there were classes":       {facts: fakeFacts{classless: classless}, refused: path, why: "held for Service blog/web"},
-		"its namespace's from before there were classes": {facts: fakeFacts{classless: ours}, beside: "Service shop/old"},
-		"more at a time than can be claimed":             {ingress: onPaths("web", host, someIngressPaths(exposure.MostPaths+1)...), refused: "spec.rules", why: "at most 256"},
-		"many, of which it has most": {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web"))}, ingress: onPaths("web", host, someIngressPaths(exposure.MostPaths+1)...),
-			before: onPaths("web", host, someIngressPaths(exposure.MostPaths)...), points: "/256"},
+		"its namespace's from before there were classes": {facts: fakeFacts{classless: ours}, points: "/login"},
+		"more at a time than are looked at": {
+			ingress: onPaths("web", host, someIngressPaths(exposure.MostEntries+1)...), refused: "spec.rules", why: "at most 1024 hosts and paths at a time",
+		},
+		"many, of which it has most": {
+			facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web"))}, ingress: onPaths("web", host, someIngressPaths(exposure.MostEntries+1)...),
+			before: onPaths("web", host, someIngressPaths(exposure.MostEntries)...), points: "/1024",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := exposure.PathRequest{Ingress: tc.ingress, Before: tc.before, IsOwned: func(string) bool { return tc.owned }}
 			if r.Ingress == nil {
 				r.Ingress = onPaths("web", host, "/login")
 			}
-			v := exposure.JudgePaths(tc.facts, r, func(*v1beta1.EdgeClaim) time.Duration { return time.Minute })
+			v := exposure.JudgePaths(tc.facts, r, func(*v1beta1.EdgeClaim) time.Duration {
+				if tc.graceIsOver {
+					return 0
+				}
+				return time.Minute
+			})
 			isRefused(t, v.Problems, tc.refused, tc.why)
-			var points, beside []string
+			var points []string
 			for _, p := range v.Points {
 				points = append(points, p.Path())
 			}
-			for _, e := range v.Beside {
-				beside = append(beside, e.By.String())
-			}
 			if got := strings.Join(points, " "); got != tc.points && len(v.Problems) == 0 {
 				t.Errorf("points %q, want %q", got, tc.points)
-			}
-			if got := strings.Join(beside, " "); got != tc.beside {
-				t.Errorf("beside %q, want %q", got, tc.beside)
 			}
 		})
 	}
@@ -112,6 +119,41 @@ func isRefused(t *testing.T, problems refusal.Problems, at, text string) {
 	is := slices.ContainsFunc(problems, func(p refusal.Problem) bool { return p.Err.Field == at && strings.Contains(p.Err.Error(), text) })
 	if is != (at != "") || at == "" && len(problems) > 0 {
 		t.Errorf("refused with %v, want %q at %q", problems, text, at)
+	}
+}
+
+// TestManyPathsAreClaimedInPart has an Ingress ask for more than are claimed at a time: of the others, one that is held is refused all the same.
+func TestManyPathsAreClaimedInPart(t *testing.T) {
+	r := exposure.PathRequest{Ingress: onPaths("web", "web.example.com", someIngressPaths(exposure.MostPaths+1)...), IsOwned: func(string) bool { return false }}
+	left := func(*v1beta1.EdgeClaim) time.Duration { return 0 }
+	if v := exposure.JudgePaths(fakeFacts{}, r, left); len(v.Problems) > 0 || len(v.Points) != exposure.MostPaths {
+		t.Errorf("refused with %v, or %d points", v.Problems, len(v.Points))
+	}
+	last := exposure.PointsOf(r.Ingress)[exposure.MostPaths]
+	held := claim.New(last.ServedBy(""), claim.Claimant{Holder: claim.ServiceHolder("blog", "web")})
+	isRefused(t, exposure.JudgePaths(fakeFacts{classless: held}, r, left).Problems, "spec.rules[0].http.paths["+last.Path()[1:]+"].path", "Service blog/web")
+}
+
+func TestBeside(t *testing.T) {
+	at := claim.HTTP("web.example.com", "/")
+	made := onPaths("web", "web.example.com", "/")
+	svc := requesting("web", "")
+	exposure.Mark(made, svc)
+	for name, tc := range map[string]struct {
+		holder claim.Claimant
+		want   claim.Beside
+	}{
+		"another namespace":                 {claim.Claimant{Holder: claim.IngressHolder("blog", "web")}, claim.Apart},
+		"another namespace's Service":       {claim.Claimant{Holder: claim.ServiceHolder("blog", "web"), UID: svc.UID}, claim.Apart},
+		"another Ingress":                   {claim.Claimant{Holder: claim.IngressHolder("shop", "old")}, claim.Relied},
+		"another Service":                   {claim.Claimant{Holder: claim.ServiceHolder("shop", "old"), UID: svc.UID}, claim.Relied},
+		"the Service that it is made for":   {claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: svc.UID}, claim.Kept},
+		"one of that name that was before":  {claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "old"}, claim.Relied},
+		"one that was promised to any life": {claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}, claim.Relied},
+	} {
+		if got := (exposure.PathRequest{Ingress: made}).Beside(claim.New(at, tc.holder)); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }
 

@@ -84,11 +84,11 @@ func TestForeignIngressServesAPoint(t *testing.T) {
 		"one of which only the claim is shown":   {[]client.Object{onHost}, []client.Object{many}, "/4", "web", "many"},
 		"one that is shown as it was before":     {[]client.Object{serving("many", "a.io", 3, 1), onHost}, []client.Object{many}, "/4", "web", "many"},
 		"a claim of one that serves other paths": {[]client.Object{onHost}, []client.Object{many}, "/5", "web", ""},
-		"none in another namespace":              {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/0", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := types.NamespacedName{Namespace: "shop", Name: tc.own}
-			ing, err := exposingOf(t, tc.shown, tc.stored).Ingresses.Foreign(t.Context(), claim.HTTP("a.io", tc.path), own)
+			ingresses := exposingOf(t, tc.shown, tc.stored).Ingresses
+			ing, err := ingresses.Foreign(t.Context(), claim.HTTP("a.io", tc.path), own, ingresses.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,8 +49,13 @@ func TestChartsAreAdmittedPathByPath(t *testing.T) {
 	w.create(namespace("infra"))
 	w.openGateway("infra/edge")
 	w.admitCharts()
-	for host, path := range map[string]string{"shop.charts.test": "/oauth2", "core.harbor.charts.test": "/chartrepo", "gitlab.charts.test": "/admin/sidekiq"} {
-		w.refusedFor(w.toCreate(ingressOn("errors/thief", path, host)), "spec.rules[0].http.paths[0].path", "path "+path+" on host "+host+" is held by Ingress ")
+	for _, thief := range []*networkingv1.Ingress{
+		ofClass(ingressOn("errors/thief", "/oauth2", "shop.charts.test"), "nginx"),
+		ofClass(ingressOn("errors/thief", "/admin/sidekiq", "gitlab.charts.test"), "gitlab-nginx"),
+		ingressOn("errors/thief", "/chartrepo", "core.harbor.charts.test"),
+	} {
+		rule := thief.Spec.Rules[0]
+		w.refusedFor(w.toCreate(thief), "spec.rules[0].http.paths[0].path", "path "+rule.HTTP.Paths[0].Path+" on host "+rule.Host, "is held by Ingress ")
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/controlplane"
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
@@ -33,7 +35,7 @@ func TestGuardPaths(t *testing.T) {
 	large := manyPaths("blog/large", 100, host)
 	large.Spec.Rules[0].HTTP.Paths[7].Path = "/login"
 	w.refusedFor(w.toCreate(large), "spec.rules[0].http.paths[7].path", held...)
-	w.refusedFor(w.toCreate(manyPaths("blog/large", 300, "many.paths.test")), "spec.rules", "at most 256 hosts and paths at a time")
+	w.refusedFor(w.toCreate(manyPaths("blog/large", 1025, "many.paths.test")), "spec.rules", "at most 1024 hosts and paths at a time")
 
 	t.Log("one of many paths has claims on all of them until every replica sees that it serves them, and then on its host")
 	large = manyPaths("blog/large", 100, "large.paths.test")
@@ -53,6 +55,19 @@ func TestGuardPaths(t *testing.T) {
 	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/login", host)), field, "path /login on host "+host+" is held")
 	w.pathHeldBy(host, "/login", "Ingress shop/canary")
 
+	t.Log("one beside two others, at more paths than may be promised at a time")
+	first, second, both := manyPaths("shop/first", 60, "a.many.test"), manyPaths("shop/second", 60, "b.many.test"), manyPaths("shop/both", 60, "a.many.test", "b.many.test")
+	w.create(first, second, both)
+
+	t.Log("nobody comes to a path of a class by changing one thing after the other")
+	w.create(ofClass(ingressOn("shop/inside", "/inside", host), "internal"))
+	sneak := ingressOn("blog/sneak", "/inside", host)
+	sneak.Annotations = map[string]string{v1beta1.AnnotationIngressClass: ""}
+	w.create(sneak)
+	edit(w, sneak, func(ing *networkingv1.Ingress) { ing.Spec.IngressClassName = new("internal") })
+	w.refusedFor(toEdit(w, sneak, func(ing *networkingv1.Ingress) { delete(ing.Annotations, v1beta1.AnnotationIngressClass) }),
+		field, "of class internal is held by Ingress shop/inside")
+
 	t.Log("what gets past is told")
 	past := ingressOn("blog/past", "/login", host)
 	restore := w.withoutConfiguration("portcullis-guard", ingressOn("blog/probe", "/login", host), held[0])
@@ -66,6 +81,36 @@ func TestGuardPaths(t *testing.T) {
 	w.policiesCount("the policy", unreadable("blog/early"))
 	w.create(ingressOn("shop/mine", "/", "www.own.test"), ingressOn("shop/mine-too", "/", "www.own.test"))
 	w.refusedFor(w.toCreate(ingressOn("blog/thief", "/other", "www.own.test")), "spec.rules[0].host", "held by Namespace shop")
+}
+
+// TestPathsThatAreNeverServed has a tenant without quota ask for paths that it never comes to serve.
+func TestPathsThatAreNeverServed(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}, ControlPlane: controlplane.Options{Controllers: true}})
+	must(w, w.StartControllers(t.Context()))
+	w.create(namespace("shop"), namespace("full"), ingressClass("internal", false))
+	const host = "shared.paths.test"
+	never := func(path string) *networkingv1.Ingress {
+		ing := ingressOn("full/never", path, host)
+		ing.Annotations = map[string]string{v1beta1.AnnotationIngressClass: ""}
+		return ing
+	}
+	w.without("full", "count/ingresses.networking.k8s.io", func() error {
+		defer w.delete(never("/")) // before it is in force, it is stored
+		return w.try(never("/probe"))
+	})
+	if err := w.try(never("/free")); !apierrors.IsForbidden(err) {
+		t.Fatalf("not refused by a quota: %v", err)
+	}
+	w.refusedFor(w.toCreate(ingressOn("shop/thief", "/free", host)), "spec.rules[0].http.paths[0].path",
+		"held for Ingress full/never, which is not stored or no longer asks for it; it is free again")
+
+	t.Log("what is for no class keeps nobody from it in a class")
+	w.create(ofClass(ingressOn("shop/free", "/free", host), "internal"))
+	w.create(asking("shop/beside", "class=internal, path=/beside, host="+host))
+
+	t.Log("and when the grace is over nobody from it at all")
+	w.pathHeldBy(host, "/free", "")
+	w.create(ingressOn("shop/late", "/free", host))
 }
 
 // TestNoDoublePath has Ingresses and annotated Services of several namespaces race for one path, by creates and by edits, over two replicas.
