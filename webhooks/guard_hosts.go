@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,46 +53,83 @@ func (v hostGuard[T]) ValidateDelete(context.Context, T) (admission.Warnings, er
 	return nil, nil
 }
 
-// each answers for each kind as which the names of an object are guarded: one may be refused, and another warned of.
+// each answers for each kind as which the names of an object are guarded: one may be refused, and another warned of. What was claimed for
+// those before one that is refused is taken back.
 func (v hostGuard[T]) each(ctx context.Context, before, obj client.Object) (warnings admission.Warnings, err error) {
+	claimed := &claimed{}
 	for _, kind := range []guard.Kind{v.kind, guard.ExternalDNS} {
 		if kind == "" || kind == guard.ExternalDNS && !hostname.IsInDNS(obj) {
 			continue
 		}
 		warned, err := v.answerAs(ctx, kind, v.of, obj.GetName(), func(ctx context.Context) (decision, error) {
-			return v.decide(ctx, kind, before, obj)
+			return v.decide(ctx, kind, before, obj, claimed)
 		})
 		warnings = append(warnings, warned...)
 		if err != nil {
+			claimed.withdraw(ctx)
 			return warnings, err
 		}
 	}
 	return warnings, nil
 }
 
+// claimed is what was claimed for an object that is yet to be judged for something else.
+type claimed []func(context.Context) error
+
+// mostWithdrawing is how long a refusal waits for what is taken back. What is not is free after the grace.
+const mostWithdrawing = time.Second
+
+// withdraw takes it back. That it can't changes no verdict.
+func (c *claimed) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostWithdrawing)
+	defer cancel()
+	for _, withdraw := range *c {
+		if err := withdraw(ctx); err != nil {
+			tell(log.FromContext(ctx), err)
+		}
+	}
+}
+
 // decide judges the names of a kind of a new object (before is nil) or the change of one.
-func (v hostGuard[T]) decide(ctx context.Context, kind guard.Kind, before, obj client.Object) (d decision, err error) {
+func (v hostGuard[T]) decide(
+	ctx context.Context, kind guard.Kind, before, obj client.Object, claimed *claimed,
+) (d decision, err error) {
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
-	if v.view.Hosts.Policies().IsEmpty() {
-		return d, nil
-	}
-	if err := v.view.Gateways.Read(ctx); err != nil {
-		return d, err
-	}
-	if before == nil {
+	named := !v.view.Hosts.Policies().IsEmpty()
+	if before == nil && (kind == guard.Ingress || named) {
 		if err := isNew(ctx, v.view, obj, v.resource); err != nil {
 			return d, err
 		}
 	}
+	asks, withdraw := v.actions[kind] == guard.Warn || isDryRun(ctx), nothing
+	if named {
+		if d.problems, withdraw, err = v.decideHosts(ctx, kind, before, obj, asks); err != nil || len(d.problems) > 0 {
+			return d, err
+		}
+		*claimed = append(*claimed, withdraw)
+	}
+	if ing, ok := obj.(*networkingv1.Ingress); ok && kind == guard.Ingress {
+		was, _ := before.(*networkingv1.Ingress)
+		d.problems, withdraw, err = pathDesk{v.view, v.ledger}.decide(ctx, was, ing, asks)
+		*claimed = append(*claimed, withdraw)
+	}
+	return d, err
+}
+
+// decideHosts judges the host names of an object by the policies.
+func (v hostGuard[T]) decideHosts(
+	ctx context.Context, kind guard.Kind, before, obj client.Object, asks bool,
+) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
+	if err := v.view.Gateways.Read(ctx); err != nil {
+		return nil, nothing, err
+	}
 	request, err := v.request(ctx, kind, before, obj)
 	if err != nil {
-		return d, err
+		return nil, nothing, err
 	}
-	desk := hostDesk{v.view, v.ledger, v.events}
-	d.problems, _, err = desk.decide(ctx, request, before, v.actions[kind] == guard.Warn || isDryRun(ctx))
-	return d, err
+	return hostDesk{v.view, v.ledger, v.events}.decide(ctx, request, before, asks)
 }
 
 // request is what an object asks for of names of a kind.

@@ -71,18 +71,7 @@ func (l *Ledger) ReserveAny(ctx context.Context, by Claimant, at Coordinate) (wi
 func (l *Ledger) ReserveAll(
 	ctx context.Context, by Claimant, points ...Coordinate,
 ) (withdraw func(context.Context) error, err error) {
-	r, err := l.reserve(ctx, by, nil, points)
-	withdraw = func(ctx context.Context) error {
-		made := slices.DeleteFunc(slices.Clone(r.created), func(c *v1beta1.EdgeClaim) bool { return c == nil })
-		if len(made) == len(points) { // of others, claims may bind yet
-			r.drop()
-		}
-		return l.Withdraw(ctx, made...)
-	}
-	if IsHeld(err) {
-		return nil, errors.Join(err, withdraw(ctx))
-	}
-	return withdraw, err
+	return l.ReserveBeside(ctx, by, nil, points...)
 }
 
 // Check says what Reserve would, from what is stored now, and writes nothing.
@@ -142,12 +131,18 @@ func (l *Ledger) ClaimUnless(
 
 // Withdraw deletes claims as they were made a moment ago, except those that somebody has renewed to count on them.
 func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {
-	var errs []error
-	for _, c := range made {
-		if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("taking back %s: %w", c.Name, err))
-		}
+	errs := make([]error, len(made))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i, c := range made {
+		group.Go(func() error {
+			if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				errs[i] = fmt.Errorf("taking back %s: %w", c.Name, err)
+			}
+			return nil
+		})
 	}
+	_ = group.Wait() // each has its own
 	return errors.Join(errs...)
 }
 
@@ -163,13 +158,22 @@ type reservation struct {
 }
 
 func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
+	return l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
+		return l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), mayTake)
+	})
+}
+
+// reserveBy reserves points, each by acquire, which says whether there was no claim before.
+func (l *Ledger) reserveBy(
+	ctx context.Context, by Claimant, points []Coordinate, acquire func(Coordinate) (*v1beta1.EdgeClaim, bool, error),
+) (reservation, error) {
 	drop, err := l.Promises.Open(ctx, by, points...)
 	r := reservation{created: make([]*v1beta1.EdgeClaim, len(points)), drop: drop}
 	if err != nil || len(points) == 0 {
 		return r, err
 	}
 	claim := func(i int) error {
-		c, created, err := l.acquire(ctx, l.cached(points[i].Name()), points[i], by, l.now(), mayTake)
+		c, created, err := acquire(points[i])
 		if created {
 			r.created[i] = c
 		}

@@ -61,7 +61,7 @@ func (c Coordinate) IngressClass() string { return c.ingressClass }
 // holder has the path for another class keeps nobody from it.
 func (l *Ledger) classlessRival(ctx context.Context, at Coordinate, holder Holder) (*v1beta1.EdgeClaim, error) {
 	found, err := l.live(ctx, at.ServedBy("").Name())
-	if err != nil || found == nil || HolderOf(found).Key() == holder.Key() || l.ClassFor == nil {
+	if err != nil || found == nil || !MayBeOfAnyClass(found) || HolderOf(found).Key() == holder.Key() || l.ClassFor == nil {
 		return nil, err // a Service, and the Ingress of its name, make way for each other
 	}
 	class, known, err := l.ClassFor(ctx, HolderOf(found))
@@ -69,6 +69,12 @@ func (l *Ledger) classlessRival(ctx context.Context, at Coordinate, holder Holde
 		return nil, err
 	}
 	return found, nil
+}
+
+// MayBeOfAnyClass says of a claim that names no class whether it may be for any, as those are that earlier versions made. They promised
+// nothing to Ingresses: such a claim is for what has no class.
+func MayBeOfAnyClass(c *v1beta1.EdgeClaim) bool {
+	return c.Spec.Renewed == nil || HolderOf(c).IsService()
 }
 
 // Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.

@@ -85,7 +85,7 @@ func ofAnyClass(facts Facts, at claim.Coordinate, self claim.Holder) *v1beta1.Ed
 		return nil
 	}
 	held := facts.Claim(at.ServedBy("").Name())
-	if held == nil || claim.HolderOf(held) == self {
+	if held == nil || claim.HolderOf(held) == self || !claim.MayBeOfAnyClass(held) {
 		return nil
 	}
 	if class, known := facts.ClassFor(claim.HolderOf(held)); known && class != at.IngressClass() {

@@ -43,7 +43,12 @@ func Conflicts(
 // servedElsewhere finds another Ingress that serves a point on which nobody has a claim, and returns the claim that it would
 // have. The ledger may not have it yet, or have it by its host only.
 func servedElsewhere(facts Facts, svc *corev1.Service, at claim.Coordinate) *v1beta1.EdgeClaim {
-	ing := facts.ForeignIngress(at, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+	return servedBeside(facts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}, at)
+}
+
+// servedBeside is the claim that the first Ingress of another name would have which serves a point, nil for none.
+func servedBeside(facts Facts, own types.NamespacedName, at claim.Coordinate) *v1beta1.EdgeClaim {
+	ing := facts.ForeignIngress(at, own)
 	if ing == nil {
 		return nil
 	}
@@ -62,14 +67,28 @@ func MayTake(svc *corev1.Service) claim.MayTake {
 // Conflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
 // claim if its holder is gone.
 func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
+		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
+		at.Path(), at.Host(), ofClass(at), whose(facts, at, held, graceLeft), at.Host(), otherPath(at.Path()))))
+}
+
+// whose says who holds a point, and since when; of a holder that is leaving, which Ingress of its namespace serves the point beside it, or
+// when it is free again.
+func whose(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) string {
 	has, err := claim.Of(held) // which may be of another class, or of none
 	if err != nil {
 		has = at
 	}
-	leaving := isLeaving(facts, claim.HolderOf(held), has)
-	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
-		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
-		at.Path(), at.Host(), ofClass(at), refusal.Held(held, leaving, graceLeft), at.Host(), otherPath(at.Path()))))
+	holder := claim.HolderOf(held)
+	leaving := isLeaving(facts, held, has)
+	if leaving && !holder.IsService() {
+		next := servedBeside(facts, types.NamespacedName{}, has)
+		if next != nil && claim.HolderOf(next).Tenant() == holder.Tenant() {
+			return refusal.Held(next, false, 0)
+		}
+		leaving = graceLeft > 0
+	}
+	return refusal.Held(held, leaving, graceLeft)
 }
 
 // ofClass is the class of a point in a sentence, as two may be served at one host and path.
@@ -87,11 +106,16 @@ func otherPath(path string) string {
 	return path + "-other"
 }
 
-// isLeaving says whether a Service that holds a point is gone, or requests another. One that is being deleted stays as
-// long as its Ingress does.
-func isLeaving(facts Facts, holder claim.Holder, at claim.Coordinate) bool {
+// isLeaving says whether a Service that holds a point is gone, or requests another; or whether an Ingress is gone that was promised it, or
+// serves another. A Service that is being deleted stays as long as its Ingress does.
+func isLeaving(facts Facts, held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
+	holder := claim.HolderOf(held)
 	if !holder.IsService() {
-		return false
+		if held.Spec.Renewed == nil { // made for what was served, as a cache may not show it
+			return false
+		}
+		ing := facts.Ingress(holder.Key())
+		return ing == nil || !Serves(ing, at)
 	}
 	svc := facts.Service(holder.Key())
 	if svc == nil {

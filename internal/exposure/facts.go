@@ -22,7 +22,7 @@ type Facts interface {
 	Service(key types.NamespacedName) *corev1.Service
 	// Ingress is an Ingress.
 	Ingress(key types.NamespacedName) *networkingv1.Ingress
-	// ForeignIngress is an Ingress of another name than a Service's own that serves a point.
+	// ForeignIngress is the first Ingress of another name than somebody's own that serves a point.
 	ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress
 	// CertManager says whether cert-manager is installed.
 	CertManager() bool

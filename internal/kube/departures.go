@@ -85,7 +85,7 @@ func (d *departures) has(uid types.UID) bool {
 // deleted, a moment ago.
 func (c *Claims) Departed(uid types.UID) bool { return uid != "" && c.departures.has(uid) }
 
-// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses,
+// Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses, Ingresses,
 // the Services that ask for an Ingress or an address, and guarded objects are known.
 func (c *Claims) Seen(ctx context.Context, by claim.Claimant) bool {
 	by.Generation = 0
@@ -112,6 +112,9 @@ func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
 	case by.Group == gatewayv1.GroupName:
 		return c.gateways.isStored(ctx, by)
+	case by.Holder == claim.IngressHolder(by.Namespace, by.Name):
+		ing, err := read[networkingv1.Ingress](ctx, c.objects, by.Key())
+		return err == nil && ing != nil && ing.UID == by.UID && ing.Generation >= by.Generation
 	default:
 		return false
 	}

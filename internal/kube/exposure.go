@@ -115,10 +115,12 @@ func (r *Ingresses) Get(ctx context.Context, key types.NamespacedName) (*network
 	return read[networkingv1.Ingress](ctx, r.objects, key)
 }
 
-// Foreign finds an Ingress of another name than a Service's own that serves a point, nil when there is none; of several
-// the one that was created first. It believes the cache only that there is none: one that it finds is looked at live, as a no has
-// to be true.
-func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error) {
+// Foreign finds an Ingress of another name than somebody's own that serves a point, nil when there is none; of several the one that was
+// created first. It believes the cache only that there is none: one that it finds is looked at live, by now, as a no has to be true.
+func (r *Ingresses) Foreign(
+	ctx context.Context, at claim.Coordinate, own types.NamespacedName,
+	now func(context.Context, types.NamespacedName) (*networkingv1.Ingress, error),
+) (*networkingv1.Ingress, error) {
 	serving, err := r.At(ctx, at)
 	if err != nil {
 		return nil, err
@@ -136,16 +138,20 @@ func (r *Ingresses) Foreign(ctx context.Context, at claim.Coordinate, own types.
 		if key == own {
 			continue
 		}
-		ing := &networkingv1.Ingress{}
-		err := r.objects.tenants.Get(ctx, key, ing)
-		if err == nil && exposure.Serves(ing, at) {
-			return ing, nil
-		}
-		if client.IgnoreNotFound(err) != nil {
+		ing, err := now(ctx, key)
+		if err != nil {
 			return nil, err
+		}
+		if ing != nil && exposure.Serves(ing, at) {
+			return ing, nil
 		}
 	}
 	return nil, nil
+}
+
+// Now reads an Ingress past the cache, nil when there is none.
+func (r *Ingresses) Now(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
+	return readBy[networkingv1.Ingress](ctx, r.objects.tenants, key)
 }
 
 // unseenAt is the Ingress that has the claim on a host, if the cache does not show yet that it serves anything there.

@@ -76,18 +76,19 @@ func TestForeignIngressServesAPoint(t *testing.T) {
 		path, own     string
 		want          string
 	}{
-		"the first of two":                       {[]client.Object{few, many}, []client.Object{few, many}, "/0", "", "many"},
+		"the first of two":                       {[]client.Object{few, many}, []client.Object{few, many}, "/0", "web", "many"},
 		"the other, as one is its own":           {[]client.Object{few, many}, []client.Object{few, many}, "/0", "many", "few"},
-		"a path that only the large one serves":  {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/4", "", "many"},
-		"a path that nobody serves":              {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/5", "", ""},
-		"one that is gone":                       {[]client.Object{few, many, onHost}, []client.Object{few}, "/4", "", ""},
-		"one of which only the claim is shown":   {[]client.Object{onHost}, []client.Object{many}, "/4", "", "many"},
-		"one that is shown as it was before":     {[]client.Object{serving("many", "a.io", 3, 1), onHost}, []client.Object{many}, "/4", "", "many"},
-		"a claim of one that serves other paths": {[]client.Object{onHost}, []client.Object{many}, "/5", "", ""},
+		"a path that only the large one serves":  {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/4", "web", "many"},
+		"a path that nobody serves":              {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/5", "web", ""},
+		"one that is gone":                       {[]client.Object{few, many, onHost}, []client.Object{few}, "/4", "web", ""},
+		"one of which only the claim is shown":   {[]client.Object{onHost}, []client.Object{many}, "/4", "web", "many"},
+		"one that is shown as it was before":     {[]client.Object{serving("many", "a.io", 3, 1), onHost}, []client.Object{many}, "/4", "web", "many"},
+		"a claim of one that serves other paths": {[]client.Object{onHost}, []client.Object{many}, "/5", "web", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := types.NamespacedName{Namespace: "shop", Name: tc.own}
-			ing, err := exposingOf(t, tc.shown, tc.stored).Ingresses.Foreign(t.Context(), claim.HTTP("a.io", tc.path), own)
+			ingresses := exposingOf(t, tc.shown, tc.stored).Ingresses
+			ing, err := ingresses.Foreign(t.Context(), claim.HTTP("a.io", tc.path), own, ingresses.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

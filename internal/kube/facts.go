@@ -35,17 +35,19 @@ type Facts struct {
 	namespaces answers[string, labels.Set]
 	held       answers[claim.Holder, []claim.Coordinate]
 	ingresses  answers[types.NamespacedName, *networkingv1.Ingress]
-	defaults   answers[types.NamespacedName, exposure.Defaults]
-	fronts     answers[struct{}, []types.NamespacedName]
-	onNodes    answers[struct{}, []v1beta1.StreamIngressClass]
-	standing   answers[types.NamespacedName, Standing]
-	routes     answers[claim.Section, onSection]
-	using      answers[string, []hostname.User]
-	naming     answers[netip.Addr, []*corev1.Service]
-	listing    answers[netip.Addr, []*corev1.Service]
-	onNodePort answers[claim.Coordinate, []*corev1.Service]
-	now        answers[types.NamespacedName, *corev1.Service]
-	pools      *addresspool.Book
+	// ingressesNow are past the cache.
+	ingressesNow answers[types.NamespacedName, *networkingv1.Ingress]
+	defaults     answers[types.NamespacedName, exposure.Defaults]
+	fronts       answers[struct{}, []types.NamespacedName]
+	onNodes      answers[struct{}, []v1beta1.StreamIngressClass]
+	standing     answers[types.NamespacedName, Standing]
+	routes       answers[claim.Section, onSection]
+	using        answers[string, []hostname.User]
+	naming       answers[netip.Addr, []*corev1.Service]
+	listing      answers[netip.Addr, []*corev1.Service]
+	onNodePort   answers[claim.Coordinate, []*corev1.Service]
+	now          answers[types.NamespacedName, *corev1.Service]
+	pools        *addresspool.Book
 }
 
 // Reader answers the questions of facts: a View from the cache, LiveReader also past it.

@@ -14,7 +14,11 @@ import (
 // ingressReader answers the questions of the rules for annotated Services.
 type ingressReader interface {
 	Get(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
-	Foreign(ctx context.Context, at claim.Coordinate, own types.NamespacedName) (*networkingv1.Ingress, error)
+	Foreign(
+		ctx context.Context, at claim.Coordinate, own types.NamespacedName,
+		now func(context.Context, types.NamespacedName) (*networkingv1.Ingress, error),
+	) (*networkingv1.Ingress, error)
+	Now(ctx context.Context, key types.NamespacedName) (*networkingv1.Ingress, error)
 	DefaultsOf(ctx context.Context, key types.NamespacedName) (exposure.Defaults, error)
 	ClassFor(ctx context.Context, holder claim.Holder) (class string, known bool, err error)
 	OlderReplicas(ctx context.Context) bool
@@ -53,9 +57,15 @@ func (f *Facts) Ingress(key types.NamespacedName) *networkingv1.Ingress {
 	return f.ingresses.of(f, key, f.ask.ingresses.Get)
 }
 
-// ForeignIngress is an Ingress of another name than a Service's own that serves a point, nil for none.
+// ForeignIngress is the first Ingress of another name than somebody's own that serves a point, nil for none. Each is read once in a
+// decision, as an Ingress may be large and serve all that is asked for.
 func (f *Facts) ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress {
-	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) { return f.ask.ingresses.Foreign(ctx, at, own) })
+	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) {
+		return f.ask.ingresses.Foreign(ctx, at, own, func(_ context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {
+			ing := f.ingressesNow.of(f, key, f.ask.ingresses.Now)
+			return ing, f.err
+		})
+	})
 }
 
 // CertManager says whether cert-manager is installed.

@@ -64,8 +64,18 @@ func (a *exposureAnswers) ClassFor(context.Context, claim.Holder) (string, bool,
 
 func (*exposureAnswers) OlderReplicas(context.Context) bool { return true }
 
-func (a *exposureAnswers) Foreign(context.Context, claim.Coordinate, types.NamespacedName) (*networkingv1.Ingress, error) {
+func (a *exposureAnswers) Foreign(
+	ctx context.Context, _ claim.Coordinate, own types.NamespacedName,
+	now func(context.Context, types.NamespacedName) (*networkingv1.Ingress, error),
+) (*networkingv1.Ingress, error) {
+	if _, err := now(ctx, own); err != nil {
+		return nil, err
+	}
 	return nil, a.ask("ForeignIngress")
+}
+
+func (a *exposureAnswers) Now(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
+	return nil, a.ask("IngressNow")
 }
 
 func (a *exposureAnswers) CertManager(context.Context) (bool, error) {
@@ -107,7 +117,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
 	everything := map[string]int{
 		"Defaults": 0, "ClassFor": 0,
-		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
+		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "IngressNow": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
 	}
 	for name, c := range map[string]struct {
 		answers exposureAnswers

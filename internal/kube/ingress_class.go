@@ -106,7 +106,7 @@ func (r *Ingresses) KeepsFrom(ctx context.Context, at claim.Coordinate, by types
 		return false, nil
 	}
 	held, err := r.objects.Claim(ctx, at.ServedBy("").Name())
-	if err != nil || held == nil || claim.HolderOf(held).Key() == by {
+	if err != nil || held == nil || claim.HolderOf(held).Key() == by || !claim.MayBeOfAnyClass(held) {
 		return false, err
 	}
 	class, known, err := r.ClassFor(ctx, claim.HolderOf(held))

@@ -75,7 +75,13 @@ func (s *holderReading) pathWants(ctx context.Context, at claim.Coordinate) (cla
 			return claim.HolderState{}, nil
 		}
 		entered, err := s.isEntered(ctx, at)
-		return claim.HolderState{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: entered}, err
+		seen := claim.HolderState{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: entered}
+		if !entered && !at.IsHost() && exposure.Serves(s.ingress, at) {
+			// A path of one that has many, promised when it was written: until all replicas see that it is served, the claim alone
+			// keeps others from it. So no version of the Ingress settles it, but the grace.
+			seen.Generation = 0
+		}
+		return seen, err
 	}
 	serves := s.ingress != nil && exposure.Serves(s.ingress, at)
 	if s.service == nil {

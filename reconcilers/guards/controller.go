@@ -30,7 +30,7 @@ func Setup(mgr manager.Manager, a access.Access) error {
 	lost := &losses{}
 	defer registerMetrics(lost)
 	return errors.Join(setupListeners(mgr, a, lost), setupRoutes(mgr, a, lost), setupExternalIPs(mgr, a, lost),
-		setupHosts(mgr, a, lost), setupHostPolicy(mgr, a))
+		setupHosts(mgr, a, lost), setupPaths(mgr, a, lost), setupHostPolicy(mgr, a))
 }
 
 // setupListeners adds the reconciler of Gateways, if listeners are guarded.

@@ -16,22 +16,28 @@ import (
 // configuration's CA back, not the configuration.
 func (w *fixture) withoutWebhooks() (restore func()) {
 	w.t.Helper()
+	return w.withoutConfiguration("portcullis", sti("default/probe", of("there-is-no-such-class")), "there is no StreamIngressClass of this name")
+}
+
+// withoutConfiguration does so for one configuration of webhooks. With it, the probe is refused by a text.
+func (w *fixture) withoutConfiguration(name string, probe client.Object, text string) (restore func()) {
+	w.t.Helper()
+	try := func() error {
+		return w.Client.Create(w.t.Context(), probe.DeepCopyObject().(client.Object), client.DryRunAll)
+	}
 	config := &admissionv1.ValidatingWebhookConfiguration{}
-	config.Name = "portcullis"
+	config.Name = name
 	w.get(config)
 	w.delete(config)
-	probe := sti("default/probe", of("there-is-no-such-class"))
-	w.eventually("the webhooks to be out of the way", func() error {
-		return w.Client.Create(w.t.Context(), probe.DeepCopy(), client.DryRunAll)
-	})
+	w.eventually("the webhooks to be out of the way", try)
 	return func() {
 		w.t.Helper()
 		again := &admissionv1.ValidatingWebhookConfiguration{Webhooks: config.Webhooks}
 		again.Name, again.Labels, again.Annotations = config.Name, config.Labels, config.Annotations
 		w.create(again)
 		w.eventually("the webhooks to be called again", func() error {
-			err := w.Client.Create(w.t.Context(), probe.DeepCopy(), client.DryRunAll)
-			return is(err != nil && strings.Contains(err.Error(), "there is no StreamIngressClass of this name"), true)
+			err := try()
+			return is(err != nil && strings.Contains(err.Error(), text), true)
 		})
 	}
 }

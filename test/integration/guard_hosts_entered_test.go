@@ -37,7 +37,7 @@ func TestGuardEntersHosts(t *testing.T) {
 		w.create(ingressOn(fmt.Sprintf("many/n%d", i), "/", fmt.Sprintf("n%d.few.test", i)))
 	}
 	time.Sleep(time.Second) // so that it is older, by the API server's clock
-	w.create(ingressOn("young/n0", "/", "n0.few.test"))
+	w.create(ingressOn("young/n0", "/young", "n0.few.test"))
 	few := hostPolicy("few", []string{"*.few.test"}, ownsNames, func(p *v1beta1.HostPolicy) { p.Spec.MaxPerNamespace = new(int32(1)) })
 	w.create(few)
 	var first string

@@ -232,7 +232,7 @@ func TestNoDoubleHost(t *testing.T) {
 			case 3:
 				obj, one.kind = asking(name, "host="+wants), "annotated Service"
 			default: // by an edit
-				obj, one.kind = ingressOn(name, "/login", "free.test"), "edited Ingress"
+				obj, one.kind = ingressOn(name, "/login", c.namespace+".free.test"), "edited Ingress"
 				w.create(obj.DeepCopyObject().(client.Object))
 				one.try = editing(c.Client, obj.(*networkingv1.Ingress), func(ing *networkingv1.Ingress) { ing.Spec.Rules[0].Host = wants })
 			}

@@ -1,0 +1,76 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// Beside is what becomes of a claim that another holder has on a point that somebody asks for.
+type Beside int
+
+const (
+	// Apart: only one of the two can have the point, and the other holder has it.
+	Apart Beside = iota
+	// Relied: both have the point by this claim, which stays for as long as the request lives that relies on it, whatever becomes of
+	// its holder.
+	Relied
+	// Kept: both have the point by this claim, which its holder looks after.
+	Kept
+)
+
+// ReserveBeside reserves all of some points, or none, as ReserveAll does. beside says of a claim of another holder what becomes of it, nil
+// that all are apart.
+func (l *Ledger) ReserveBeside(
+	ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate,
+) (withdraw func(context.Context) error, err error) {
+	r, err := l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
+		return l.acquireBeside(ctx, at, by, beside)
+	})
+	withdraw = func(ctx context.Context) error {
+		made := slices.DeleteFunc(slices.Clone(r.created), func(c *v1beta1.EdgeClaim) bool { return c == nil })
+		if len(made) == len(points) { // of others, claims may bind yet
+			r.drop()
+		}
+		return l.Withdraw(ctx, made...)
+	}
+	if IsHeld(err) {
+		return nil, errors.Join(err, withdraw(ctx))
+	}
+	return withdraw, err
+}
+
+// acquireBeside claims a point, or relies on the claim that another holder has.
+func (l *Ledger) acquireBeside(
+	ctx context.Context, at Coordinate, by Claimant, beside func(*v1beta1.EdgeClaim) Beside,
+) (*v1beta1.EdgeClaim, bool, error) {
+	for range attempts {
+		c, created, err := l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), nil)
+		held, isHeld := errors.AsType[*HeldError](err)
+		if !isHeld || beside == nil {
+			return c, created, err
+		}
+		switch beside(held.Claim) {
+		case Apart:
+			return nil, false, err
+		case Kept:
+			return held.Claim, false, nil
+		}
+		next := held.Claim.DeepCopy()
+		next.Spec.Renewed = l.now()
+		l.keepPromises(ctx, held.Claim, next)
+		next.Spec.Holder.UID, next.Spec.Holder.Generation = "", 0 // so that only time settles it
+		if err = l.Store.Update(ctx, next); err == nil {
+			return next, false, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return nil, false, fmt.Errorf("relying on the claim on %s: %w", at, err)
+		}
+	}
+	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}

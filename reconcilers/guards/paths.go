@@ -1,0 +1,110 @@
+package guards
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// setupPaths adds the reconciler of the hosts and paths of Ingresses, if these are guarded.
+func setupPaths(mgr manager.Manager, a access.Access, lost *losses) error {
+	if !a.View.Hosts.Guarded.Guards(guard.Ingress) {
+		return nil
+	}
+	r := &pathReconciler{Access: a, losers: lost.of(guard.Ingress)}
+	return builder.ControllerManagedBy(mgr).Named("guard-paths").
+		For(&networkingv1.Ingress{}).
+		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
+		WatchesRawSource(watch.OnHostPolicies(a.View, r.all)).
+		WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).
+		Complete(watch.Guarded(a.View, a.Kinds, r))
+}
+
+// pathReconciler looks at what an Ingress serves though another namespace has it. What nobody has is entered by the reconcilers of claims.
+type pathReconciler struct {
+	access.Access
+	losers *losers
+}
+
+// Reconcile tells an Ingress which of its paths are another namespace's.
+func (r *pathReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ing, err := r.View.Ingresses.Get(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if ing == nil {
+		r.losers.are(req.NamespacedName, nil)
+		return reconcile.Result{}, nil
+	}
+	lost, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []exposure.PathLoss {
+		return exposure.PathsLost(f, ing, func(host string) bool { return f.HostPolicies().Owner(host) != nil })
+	})
+	if err == nil {
+		r.tell(ing, lost)
+	}
+	return reconcile.Result{}, err
+}
+
+// tell tells it by one event.
+func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
+	now := map[types.UID]told{}
+	if len(lost) > 0 {
+		t := told{points: len(lost), kind: guard.Ingress}
+		for _, loss := range lost {
+			t.text += loss.String() + "; "
+			t.key += loss.Key() + "\n"
+		}
+		now[ing.UID] = t
+	}
+	for _, uid := range r.losers.are(client.ObjectKeyFromObject(ing), now) {
+		about := &networkingv1.Ingress{
+			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: uid},
+		}
+		text := strings.TrimSuffix(now[uid].text, "; ") + "; the proxy serves one of the two there: choose another host or path"
+		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", text)
+	}
+}
+
+// serving are the Ingresses that serve the path of a claim.
+func (r *pathReconciler) serving(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
+	if err != nil || !at.IsHTTP() {
+		return nil
+	}
+	serving, err := r.View.Ingresses.Around(ctx, at)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Ingresses that serve a path", "point", at.Point())
+	}
+	for i := range serving {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&serving[i])})
+	}
+	return requests
+}
+
+// all are those that have lost: policies may give the names of their hosts to one namespace by now.
+func (r *pathReconciler) all(context.Context) (requests []reconcile.Request) {
+	for _, key := range r.losers.places() {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
+}
