@@ -103,7 +103,8 @@ func (v hostGuard[T]) decide(
 			return d, err
 		}
 	}
-	asks, withdraw := v.actions[kind] == guard.Warn || isDryRun(ctx), nothing
+	asks := v.actions[kind] == guard.Warn || isDryRun(ctx)
+	var withdraw func(context.Context) error
 	if named {
 		if d.problems, withdraw, err = v.decideHosts(ctx, kind, before, obj, asks); err != nil || len(d.problems) > 0 {
 			return d, err

@@ -15,12 +15,12 @@ import (
 type Beside int
 
 const (
-	// Apart: only one of the two can have the point, and the other holder has it.
+	// Apart says that only one of the two can have the point, and the other holder has it.
 	Apart Beside = iota
-	// Relied: both have the point by this claim, which stays for as long as the request lives that relies on it, whatever becomes of
+	// Relied says that both have the point by this claim, which stays for as long as the request lives that relies on it, whatever becomes of
 	// its holder.
 	Relied
-	// Kept: both have the point by this claim, which its holder looks after.
+	// Kept says that both have the point by this claim, which its holder looks after.
 	Kept
 )
 

@@ -101,6 +101,11 @@ func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 	if c.departures.has(by.UID) {
 		return true
 	}
+	return c.shows(ctx, by)
+}
+
+// shows says whether the cache shows an object at the claimant's generation, or a later one.
+func (c *Claims) shows(ctx context.Context, by claim.Claimant) bool {
 	switch {
 	case by.IsNamespace():
 		return c.hosts.isStoredFor(ctx, by)
