@@ -31,10 +31,10 @@ func (b *bench) hosts() error {
 	section := report.Section{
 		Title: "Host names",
 		About: fmt.Sprintf("Creates of an Ingress of %d hosts, where %d namespaces' Ingresses have %d hosts: of names that a HostPolicy gives "+
-			"to namespaces, which Portcullis claims, one write for each; of names that namespaces share, of which it claims one path each; told "+
-			"no, since one of the names is another namespace's; and the same create in a namespace where no webhook is called. One client creates "+
-			"them one after the other, and the kinds take turns. There are %d webhook servers, and no replica leads. In process is the decision "+
-			"alone, as Go benchmark.",
+			"to namespaces, which Portcullis claims, one write for each; of names that namespaces share, of which it claims one path each; "+
+			"told no, since one of the names is another namespace's; and the same create in a namespace where no webhook is called. One "+
+			"client creates them one after the other, and the kinds take turns. There are %d webhook servers, and no replica leads. In "+
+			"process is the decision alone, as Go benchmark.",
 			hostsOfOne, crowd, names, replicas),
 	}
 	found, err := b.decisions("-bench=^" + hostsBenchmark + "$")
