@@ -13,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
@@ -48,6 +49,19 @@ func BenchmarkHosts(b *testing.B) {
 				return err
 			})
 		})
+		paths := pathsWorld(b, n)
+		r := exposure.PathRequest{Ingress: fresh, IsOwned: func(host string) bool { return paths.view.Hosts.Policies().Owner(host) != nil }}
+		b.Run(fmt.Sprintf("paths/names=%d", n), func(b *testing.B) {
+			decideAll(b, admissionv1.Create, true, func(ctx context.Context) error {
+				verdict, err := kube.Decide(ctx, paths.view, func(f *kube.Facts) exposure.PathVerdict {
+					return exposure.JudgePaths(f, r, paths.ledger.GraceLeft)
+				})
+				if len(verdict.Problems) > 0 {
+					return verdict.Problems[0].Err
+				}
+				return err
+			})
+		})
 		b.Run(fmt.Sprintf("refusal/names=%d", n), func(b *testing.B) {
 			decideAll(b, admissionv1.Create, false, func(ctx context.Context) error {
 				_, err := v.ValidateCreate(ctx, late)
@@ -73,6 +87,20 @@ func hostsWorld(b *testing.B, n int) *world {
 	w := newWorld(b, objects, claims)
 	w.view.Hosts.Guarded = guard.Actions{guard.Ingress: guard.Deny}
 	return w
+}
+
+// pathsWorld is a world of n Ingresses of a host each, of which no policy speaks.
+func pathsWorld(b *testing.B, n int) *world {
+	b.Helper()
+	var objects []client.Object
+	var claims []*v1beta1.EdgeClaim
+	for i := range n {
+		host := fmt.Sprintf("app-%d.example.org", i)
+		ing := ingressOf(team(i), fmt.Sprintf("app-%d", i), host)
+		objects = append(objects, ing)
+		claims = append(claims, claim.New(claim.HTTP(host, "/"), claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID}))
+	}
+	return newWorld(b, objects, claims)
 }
 
 func ingressOf(namespace, name string, hosts ...string) *networkingv1.Ingress {

@@ -54,8 +54,11 @@ func (p pathDesk) claim(
 ) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
 	ing := r.Ingress
 	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
+	if r.Before != nil && r.Before.Generation == ing.Generation {
+		by.Generation++ // a change of its class by annotation, which no generation tells: only time settles the claims
+	}
 	if asks {
-		err = p.ledger.Check(ctx, by, func(c *v1beta1.EdgeClaim) bool { return r.Beside(c) != claim.Apart }, points...)
+		err = p.ledger.CheckBeside(ctx, by, r.Beside, points...)
 	} else {
 		withdraw, err = p.ledger.ReserveBeside(ctx, by, r.Beside, points...)
 	}

@@ -153,8 +153,10 @@ const sideBySide = 8
 type reservation struct {
 	// created are the claims that were made, by the index of their point; nil for those that were there before.
 	created []*v1beta1.EdgeClaim
-	// drop takes the points off what the namespace has open.
-	drop func()
+	// renewed are the points of claims that were there before, and bind for longer now.
+	renewed []Coordinate
+	// drop takes the points off what the namespace has open, but for some.
+	drop func(bound ...Coordinate)
 }
 
 func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
@@ -195,6 +197,11 @@ func (l *Ledger) reserveBy(
 		})
 	}
 	_ = group.Wait() // each has its own
+	for i, at := range points {
+		if errs[i] == nil && r.created[i] == nil {
+			r.renewed = append(r.renewed, at)
+		}
+	}
 	// The first of those that failed, in the order of the points; that one is held says more than that another could not be claimed.
 	if held := slices.IndexFunc(errs, IsHeld); held >= 0 {
 		return r, errs[held]

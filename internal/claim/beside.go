@@ -1,11 +1,13 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -34,9 +36,7 @@ func (l *Ledger) ReserveBeside(
 	})
 	withdraw = func(ctx context.Context) error {
 		made := slices.DeleteFunc(slices.Clone(r.created), func(c *v1beta1.EdgeClaim) bool { return c == nil })
-		if len(made) == len(points) { // of others, claims may bind yet
-			r.drop()
-		}
+		r.drop(r.renewed...)
 		return l.Withdraw(ctx, made...)
 	}
 	if IsHeld(err) {
@@ -55,10 +55,10 @@ func (l *Ledger) acquireBeside(
 		if !isHeld || beside == nil {
 			return c, created, err
 		}
-		switch beside(held.Claim) {
-		case Apart:
+		switch relied := beside(held.Claim); {
+		case relied == Apart:
 			return nil, false, err
-		case Kept:
+		case relied == Kept, held.Claim.Name != at.Name(): // of an earlier version, which is for all classes as long as nothing is promised
 			return held.Claim, false, nil
 		}
 		next := held.Claim.DeepCopy()
@@ -73,4 +73,22 @@ func (l *Ledger) acquireBeside(
 		}
 	}
 	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}
+
+// CheckBeside says what ReserveBeside would, from what is stored now, and writes nothing.
+func (l *Ledger) CheckBeside(ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate) error {
+	errs := make([]error, len(points))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i, at := range points {
+		group.Go(func() error {
+			errs[i] = l.check(ctx, by, nil, at)
+			if held, isHeld := errors.AsType[*HeldError](errs[i]); isHeld && beside(held.Claim) != Apart {
+				errs[i] = nil
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own
+	return cmp.Or(errs...)
 }

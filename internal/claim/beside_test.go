@@ -1,11 +1,13 @@
 package claim
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -36,6 +38,10 @@ func TestReserveBeside(t *testing.T) {
 			store := NewFake(stored...)
 			ledger := ledgerAt(store, now)
 			beside := func(*v1beta1.EdgeClaim) Beside { return tc.beside }
+			err := ledger.CheckBeside(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 1}, beside, free, tcp(80))
+			if IsHeld(err) != tc.refused || err != nil && !tc.refused {
+				t.Fatalf("asked for only, it is %v", err)
+			}
 			withdraw, err := ledger.ReserveBeside(t.Context(), Claimant{Holder: alice, UID: "a1", Generation: 1}, beside, free, tcp(80))
 			if IsHeld(err) != tc.refused || err != nil && !tc.refused {
 				t.Fatalf("got %v", err)
@@ -59,5 +65,34 @@ func TestReserveBeside(t *testing.T) {
 				t.Errorf("of what was there before is left %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestRefusedRequestsLeaveRoom has a namespace be refused again and again: what was made and taken back does not count, and what it relied
+// on, so that it binds for longer, does.
+func TestRefusedRequestsLeaveRoom(t *testing.T) {
+	store := NewFake(held(tcp(80), bob, "b1", 3, start))
+	ledger := ledgerAt(store, start)
+	ledger.Promises = &Promises{Stored: func(context.Context, Claimant) bool { return false }, Clock: ledger.Clock, Grace: DefaultGrace, Most: 3}
+	beside := func(*v1beta1.EdgeClaim) Beside { return Relied }
+	ask := func(uid types.UID, points ...Coordinate) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it looks once
+		withdraw, err := ledger.ReserveBeside(ctx, Claimant{Holder: alice, UID: uid, Generation: 1}, beside, points...)
+		if err == nil {
+			err = withdraw(t.Context())
+		}
+		return err
+	}
+	for uid, points := range map[types.UID][]Coordinate{"a1": {tcp(80), tcp(81)}, "a2": {tcp(81), tcp(82)}, "a3": {tcp(81), tcp(80)}} {
+		if err := ask(uid, points...); err != nil {
+			t.Errorf("%s: %v", uid, err)
+		}
+	}
+	if err := ask("a4", tcp(81), tcp(82)); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("with two that it relies on, it is told %v", err)
+	}
+	if err := ask("a4", tcp(81)); err != nil {
+		t.Errorf("with two that it relies on, it has no other one: %v", err)
 	}
 }

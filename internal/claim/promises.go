@@ -63,10 +63,10 @@ type impatient struct{}
 func Impatient(ctx context.Context) context.Context { return context.WithValue(ctx, impatient{}, true) }
 
 // Open counts points as promised to a claimant, once there is room for them beside what its namespace has open. It returns
-// what takes them off again, for a request that is refused. An error is one of the API, to try again.
-func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) (drop func(), err error) {
+// what takes them off again, for a request that is refused, but for those that are bound yet. An error is one of the API, to try again.
+func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) (drop func(bound ...Coordinate), err error) {
 	if p == nil || by.Tenant() == "" || len(points) == 0 {
-		return func() {}, nil
+		return func(...Coordinate) {}, nil
 	}
 	u := p.of(by.Tenant())
 	added, open, fits := u.add(ctx, p, by, points)
@@ -80,7 +80,7 @@ func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) 
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
 			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Tenant(), open, p.Most), 1)
 	}
-	return func() { u.drop(by.UID, added) }, nil
+	return func(bound ...Coordinate) { u.drop(by.UID, sets.New(added...).Delete(bound...).UnsortedList()) }, nil
 }
 
 func (p *Promises) of(namespace string) *unsettled {

@@ -18,7 +18,7 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		by     Claimant
 		points int32
-		before func(p *Promises, clock *clocktesting.FakePassiveClock, drop func())
+		before func(p *Promises, clock *clocktesting.FakePassiveClock, drop func(bound ...Coordinate))
 		fits   bool
 	}{
 		"one more":                               {by: someone("c"), points: 1, fits: true},
@@ -32,16 +32,22 @@ func TestPromisesThatAreNotKept(t *testing.T) {
 		"once one of those is stored":            {by: someone("c"), points: 3, before: stores("b"), fits: true},
 		"more than the most, once all is stored": {by: someone("c"), points: 9, before: stores("a", "b"), fits: true},
 		"once one was refused": {by: someone("c"), points: 2, fits: true,
-			before: func(_ *Promises, _ *clocktesting.FakePassiveClock, drop func()) { drop() }},
+			before: func(_ *Promises, _ *clocktesting.FakePassiveClock, drop func(...Coordinate)) { drop() }},
+		"once one was refused that has it by a claim of before": {by: someone("c"), points: 2,
+			before: func(_ *Promises, _ *clocktesting.FakePassiveClock, drop func(...Coordinate)) { drop(some(1)...) }},
 		"a moment before the end of the grace": {by: someone("c"), points: 2,
-			before: func(_ *Promises, c *clocktesting.FakePassiveClock, _ func()) { c.SetTime(start.Add(DefaultGrace - 1)) }},
+			before: func(_ *Promises, c *clocktesting.FakePassiveClock, _ func(...Coordinate)) {
+				c.SetTime(start.Add(DefaultGrace - 1))
+			}},
 		"after the grace": {by: someone("c"), points: 4, fits: true,
-			before: func(_ *Promises, c *clocktesting.FakePassiveClock, _ func()) { c.SetTime(start.Add(DefaultGrace)) }},
+			before: func(_ *Promises, c *clocktesting.FakePassiveClock, _ func(...Coordinate)) {
+				c.SetTime(start.Add(DefaultGrace))
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(start)
 			p := &Promises{Stored: func(context.Context, Claimant) bool { return false }, Clock: clock, Grace: DefaultGrace, Most: 4}
-			var drop func()
+			var drop func(...Coordinate)
 			for by, points := range map[types.UID]int32{"a": 1, "b": 2} {
 				undo, err := p.Open(t.Context(), someone(by), some(points)...)
 				if err != nil {
@@ -75,8 +81,8 @@ func some(n int32) (points []Coordinate) {
 	return points
 }
 
-func stores(uids ...types.UID) func(*Promises, *clocktesting.FakePassiveClock, func()) {
-	return func(p *Promises, _ *clocktesting.FakePassiveClock, _ func()) {
+func stores(uids ...types.UID) func(*Promises, *clocktesting.FakePassiveClock, func(...Coordinate)) {
+	return func(p *Promises, _ *clocktesting.FakePassiveClock, _ func(...Coordinate)) {
 		p.Stored = func(_ context.Context, by Claimant) bool {
 			for _, uid := range uids {
 				if by.UID == uid {

@@ -16,9 +16,9 @@ import (
 // Two IngressClasses are two proxies: a path of one is another point than the same path of the other. Earlier versions of Portcullis
 // claimed a path once for all classes, and their claims name none.
 
-// ClassOf is the IngressClass that serves an Ingress, as the Ingress names it: by the annotation of old, which proxies ask first, or in its
-// spec; empty for none, and for what is no name of a class. See
-// https://kubernetes.io/docs/concepts/services-networking/ingress/#ingress-class.
+// ClassOf is the IngressClass that serves an Ingress, as the Ingress names it: by the annotation of old, which is to be asked first, or in
+// its spec; empty for none, and for what is no name of a class. See
+// https://kubernetes.io/docs/concepts/services-networking/ingress/#ingress-class, and IsOfTwoClasses.
 func ClassOf(ing *networkingv1.Ingress) string {
 	if class, named := ing.Annotations[v1beta1.AnnotationIngressClass]; named {
 		if len(validation.IsDNS1123Subdomain(class)) > 0 {
@@ -30,6 +30,13 @@ func ClassOf(ing *networkingv1.Ingress) string {
 		return ""
 	}
 	return *ing.Spec.IngressClassName
+}
+
+// IsOfTwoClasses says whether an Ingress names one class by the annotation of old, and another in its spec. The API lets nobody create such a
+// one, but lets it become so. Proxies differ in which of the two they go by: ingress-nginx asks the spec first.
+func IsOfTwoClasses(ing *networkingv1.Ingress) bool {
+	class, named := ing.Annotations[v1beta1.AnnotationIngressClass]
+	return named && ing.Spec.IngressClassName != nil && class != *ing.Spec.IngressClassName
 }
 
 // DefaultClass is the class of Ingresses that name none, empty where no class is marked as the default: of several it is the youngest, as

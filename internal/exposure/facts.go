@@ -22,7 +22,8 @@ type Facts interface {
 	Service(key types.NamespacedName) *corev1.Service
 	// Ingress is an Ingress.
 	Ingress(key types.NamespacedName) *networkingv1.Ingress
-	// ForeignIngress is the first Ingress of another name than somebody's own that serves a point.
+	// ForeignIngress is the first Ingress of another name than somebody's own that serves a point. For an own namespace without a name it is
+	// the first of all, and nil where that is of this namespace.
 	ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress
 	// CertManager says whether cert-manager is installed.
 	CertManager() bool

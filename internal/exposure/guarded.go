@@ -44,6 +44,12 @@ const (
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
 	switch {
+	case IsOfTwoClasses(r.Ingress) && (len(wanted) > 0 || r.Before == nil || !IsOfTwoClasses(r.Before)):
+		v.Problems = refusal.One(v1beta1.ReasonInvalidAnnotation, field.Invalid(
+			field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationIngressClass), r.Ingress.Annotations[v1beta1.AnnotationIngressClass],
+			fmt.Sprintf("names another class than spec.ingressClassName, which is %q, and nobody can say which of the two proxies serves the "+
+				"Ingress: take the annotation out", *r.Ingress.Spec.IngressClassName)))
+		return v
 	case len(wanted) == 0:
 		return v
 	case r.Ingress.DeletionTimestamp != nil:
@@ -99,7 +105,8 @@ func (r PathRequest) Beside(held *v1beta1.EdgeClaim) claim.Beside {
 	}
 }
 
-// heldBy is the claim on a point, or the one that the first other Ingress would have that serves it, nil for none.
+// heldBy is the claim on a point, or the one that the first Ingress would have that serves it, nil for none, and where that first one is of
+// the same namespace.
 func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta1.EdgeClaim {
 	if held := facts.Claim(at.Name()); held != nil {
 		return held
@@ -107,7 +114,7 @@ func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta
 	if held := ofAnyClass(facts, at, claim.IngressHolder(ing.Namespace, ing.Name)); held != nil {
 		return held
 	}
-	return servedBeside(facts, types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name}, at)
+	return servedBeside(facts, types.NamespacedName{Namespace: ing.Namespace}, at)
 }
 
 // PathConflict tells an Ingress that a point is held: by whom and since when. graceLeft is how long the ledger keeps the claim if its

@@ -52,22 +52,28 @@ func TestJudgePaths(t *testing.T) {
 	leaving.DeletionTimestamp = new(metav1.Now())
 	internal := onPaths("web", host, "/login")
 	internal.Spec.IngressClassName = new("internal")
-	const path = "spec.rules[0].http.paths[0].path"
+	ofTwo, cleared := onPaths("web", host, "/login"), onPaths("web", host, "/login", "/more")
+	ofTwo.Annotations = map[string]string{v1beta1.AnnotationIngressClass: ""}
+	cleared.Annotations = ofTwo.Annotations
+	const path, class = "spec.rules[0].http.paths[0].path", "metadata.annotations[kubernetes.io/ingress.class]"
 	for name, tc := range map[string]struct {
 		facts                fakeFacts
 		ingress, before      *networkingv1.Ingress
 		owned, graceIsOver   bool
 		points, refused, why string
 	}{
-		"nobody has it":                     {points: "/login"},
-		"it has it itself":                  {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web"))}, points: "/login"},
-		"a canary beside another one":       {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "main"))}, points: "/login"},
-		"beside a Service of the namespace": {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "main"))}, points: "/login"},
-		"beside a Service of its name":      {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "web"))}, points: "/login"},
-		"another namespace has it":          {facts: fakeFacts{claim: theirs}, refused: path, why: "path /login on host " + host + " of class public is held by Ingress blog/web"},
-		"another namespace was promised it": {facts: fakeFacts{claim: promised}, refused: path, why: "held for Ingress blog/web, which is not stored"},
-		"another namespace serves it":       {facts: fakeFacts{foreign: foreign}, refused: path, why: "held by Ingress blog/web since 2026-01-01T12:00:00Z"},
-		"it is the next in its namespace":   {facts: fakeFacts{foreign: onPaths("old", host, "/login")}, points: "/login"},
+		"nobody has it":                           {points: "/login"},
+		"it has it itself":                        {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web"))}, points: "/login"},
+		"a canary beside another one":             {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "main"))}, points: "/login"},
+		"beside a Service of the namespace":       {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "main"))}, points: "/login"},
+		"beside a Service of its name":            {facts: fakeFacts{claim: by(claim.ServiceHolder("shop", "web"))}, points: "/login"},
+		"another namespace has it":                {facts: fakeFacts{claim: theirs}, refused: path, why: "path /login on host " + host + " of class public is held by Ingress blog/web"},
+		"another namespace was promised it":       {facts: fakeFacts{claim: promised}, refused: path, why: "held for Ingress blog/web, which is not stored"},
+		"another namespace serves it":             {facts: fakeFacts{foreign: foreign}, refused: path, why: "held by Ingress blog/web since 2026-01-01T12:00:00Z"},
+		"it comes to be of two classes":           {ingress: ofTwo, before: internal, refused: class, why: "names another class than spec.ingressClassName"},
+		"it is of two classes, and serves more":   {ingress: cleared, before: ofTwo, refused: class, why: "take the annotation out"},
+		"it is of two classes, as it was before":  {ingress: ofTwo, before: ofTwo},
+		"it is of two classes, and was not there": {ingress: ofTwo, refused: class, why: "take the annotation out"},
 		"another namespace was promised it, and serves it by another": {facts: fakeFacts{claim: promised, foreign: foreign}, refused: path,
 			why: "held by Ingress blog/web since 2026-01-01T12:00:00Z"},
 		"another namespace was promised it long ago": {facts: fakeFacts{claim: promised}, graceIsOver: true, refused: path, why: "held by Ingress blog/web"},

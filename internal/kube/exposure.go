@@ -116,7 +116,8 @@ func (r *Ingresses) Get(ctx context.Context, key types.NamespacedName) (*network
 }
 
 // Foreign finds an Ingress of another name than somebody's own that serves a point, nil when there is none; of several the one that was
-// created first. It believes the cache only that there is none: one that it finds is looked at live, by now, as a no has to be true.
+// created first. Without an own name, one of the own namespace keeps all that came later from being found. It believes the cache only that
+// there is none in others: one that it finds there is looked at live, by now, as a no has to be true.
 func (r *Ingresses) Foreign(
 	ctx context.Context, at claim.Coordinate, own types.NamespacedName,
 	now func(context.Context, types.NamespacedName) (*networkingv1.Ingress, error),
@@ -135,6 +136,9 @@ func (r *Ingresses) Foreign(
 		return nil, err
 	}
 	for _, key := range append(keys, unseen...) {
+		if own.Name == "" && key.Namespace == own.Namespace {
+			return nil, nil
+		}
 		if key == own {
 			continue
 		}

@@ -83,6 +83,7 @@ func TestForeignIngressServesAPoint(t *testing.T) {
 		"one that is gone":                       {[]client.Object{few, many, onHost}, []client.Object{few}, "/4", "web", ""},
 		"one of which only the claim is shown":   {[]client.Object{onHost}, []client.Object{many}, "/4", "web", "many"},
 		"one that is shown as it was before":     {[]client.Object{serving("many", "a.io", 3, 1), onHost}, []client.Object{many}, "/4", "web", "many"},
+		"the first, in its own namespace":        {[]client.Object{few, many, onHost}, []client.Object{few, many}, "/0", "", ""},
 		"a claim of one that serves other paths": {[]client.Object{onHost}, []client.Object{many}, "/5", "web", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

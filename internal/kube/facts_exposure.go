@@ -57,8 +57,8 @@ func (f *Facts) Ingress(key types.NamespacedName) *networkingv1.Ingress {
 	return f.ingresses.of(f, key, f.ask.ingresses.Get)
 }
 
-// ForeignIngress is the first Ingress of another name than somebody's own that serves a point, nil for none. Each is read once in a
-// decision, as an Ingress may be large and serve all that is asked for.
+// ForeignIngress is the first Ingress of another name than somebody's own that serves a point, nil for none; see Ingresses.Foreign. The
+// first that are read in a decision are read once, as an Ingress may be large, and serve all that is asked for.
 func (f *Facts) ForeignIngress(at claim.Coordinate, own types.NamespacedName) *networkingv1.Ingress {
 	return once(f, func(ctx context.Context) (*networkingv1.Ingress, error) {
 		return f.ask.ingresses.Foreign(ctx, at, own, func(_ context.Context, key types.NamespacedName) (*networkingv1.Ingress, error) {

@@ -91,7 +91,7 @@ func (r *pathReconciler) serving(ctx context.Context, obj client.Object) (reques
 	if err != nil || !at.IsHTTP() {
 		return nil
 	}
-	serving, err := r.View.Ingresses.Around(ctx, at)
+	serving, err := r.View.Ingresses.At(ctx, at)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Ingresses that serve a path", "point", at.Point())
 	}

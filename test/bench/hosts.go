@@ -41,7 +41,7 @@ func (b *bench) hosts() error {
 	if err != nil {
 		return err
 	}
-	limits := map[string]float64{"decision": 100, "refusal": 100}
+	limits := map[string]float64{"decision": 100, "refusal": 100, "paths": 100}
 	for _, of := range byName(found) {
 		name := strings.TrimPrefix(of[0].name, "Hosts/")
 		section.Figures = append(section.Figures, decisionFigures("in process, "+name, "names", limits[name], of)...)

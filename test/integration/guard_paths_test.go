@@ -64,8 +64,13 @@ func TestGuardPaths(t *testing.T) {
 	sneak := ingressOn("blog/sneak", "/inside", host)
 	sneak.Annotations = map[string]string{v1beta1.AnnotationIngressClass: ""}
 	w.create(sneak)
-	edit(w, sneak, func(ing *networkingv1.Ingress) { ing.Spec.IngressClassName = new("internal") })
-	w.refusedFor(toEdit(w, sneak, func(ing *networkingv1.Ingress) { delete(ing.Annotations, v1beta1.AnnotationIngressClass) }),
+	w.refusedFor(toEdit(w, sneak, func(ing *networkingv1.Ingress) { ing.Spec.IngressClassName = new("internal") }),
+		"metadata.annotations[kubernetes.io/ingress.class]", "names another class than spec.ingressClassName", "take the annotation out")
+	w.refusedFor(toEdit(w, sneak, func(ing *networkingv1.Ingress) {
+		delete(ing.Annotations, v1beta1.AnnotationIngressClass)
+		ing.Spec.IngressClassName = new("internal")
+	}), field, "of class internal is held by Ingress shop/inside")
+	w.refusedFor(toEdit(w, sneak, func(ing *networkingv1.Ingress) { ing.Annotations[v1beta1.AnnotationIngressClass] = "internal" }),
 		field, "of class internal is held by Ingress shop/inside")
 
 	t.Log("what gets past is told")
@@ -110,7 +115,7 @@ func TestPathsThatAreNeverServed(t *testing.T) {
 
 	t.Log("and when the grace is over nobody from it at all")
 	w.pathHeldBy(host, "/free", "")
-	w.create(ingressOn("shop/late", "/free", host))
+	w.eventually("each replica to know", func() error { return w.try(ingressOn("shop/late", "/free", host)) })
 }
 
 // TestNoDoublePath has Ingresses and annotated Services of several namespaces race for one path, by creates and by edits, over two replicas.
