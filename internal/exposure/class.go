@@ -32,8 +32,8 @@ func ClassOf(ing *networkingv1.Ingress) string {
 	return *ing.Spec.IngressClassName
 }
 
-// IsOfTwoClasses says whether an Ingress names one class by the annotation of old, and another in its spec. The API lets nobody create such a
-// one, but lets it become so. Proxies differ in which of the two they go by: ingress-nginx asks the spec first.
+// IsOfTwoClasses says whether an Ingress names one class by the annotation of old, and another in its spec. The API lets nobody create
+// such a one, but lets one become so. Proxies differ in which of the two they go by: ingress-nginx asks the spec first.
 func IsOfTwoClasses(ing *networkingv1.Ingress) bool {
 	class, named := ing.Annotations[v1beta1.AnnotationIngressClass]
 	return named && ing.Spec.IngressClassName != nil && class != *ing.Spec.IngressClassName
