@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -79,10 +80,7 @@ func TestRefusedRequestsLeaveRoom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // it looks once
 		withdraw, err := ledger.ReserveBeside(ctx, Claimant{Holder: alice, UID: uid, Generation: 1}, beside, points...)
-		if err == nil {
-			err = withdraw(t.Context())
-		}
-		return err
+		return errors.Join(err, withdraw(t.Context()))
 	}
 	for uid, points := range map[types.UID][]Coordinate{"a1": {tcp(80), tcp(81)}, "a2": {tcp(81), tcp(82)}, "a3": {tcp(81), tcp(80)}} {
 		if err := ask(uid, points...); err != nil {
