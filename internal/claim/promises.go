@@ -77,8 +77,9 @@ func (p *Promises) Open(ctx context.Context, by Claimant, points ...Coordinate) 
 		})
 	}
 	if !fits {
-		return func(...Coordinate) {}, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were "+
-			"promised %d ports, addresses or hosts, of %d that they may have at a time; try again", by.Tenant(), open, p.Most), 1)
+		nothing := func(...Coordinate) {}
+		return nothing, apierrors.NewTooManyRequests(fmt.Sprintf("objects of namespace %q that are not stored yet were promised "+
+			"%d ports, addresses or hosts, of %d that they may have at a time; try again", by.Tenant(), open, p.Most), 1)
 	}
 	return func(bound ...Coordinate) { u.drop(by.UID, sets.New(added...).Delete(bound...).UnsortedList()) }, nil
 }
