@@ -82,9 +82,12 @@ func TestRefusedRequestsLeaveRoom(t *testing.T) {
 		withdraw, err := ledger.ReserveBeside(ctx, Claimant{Holder: alice, UID: uid, Generation: 1}, beside, points...)
 		return errors.Join(err, withdraw(t.Context()))
 	}
-	for uid, points := range map[types.UID][]Coordinate{"a1": {tcp(80), tcp(81)}, "a2": {tcp(81), tcp(82)}, "a3": {tcp(81), tcp(80)}} {
-		if err := ask(uid, points...); err != nil {
-			t.Errorf("%s: %v", uid, err)
+	for _, request := range []struct {
+		uid    types.UID
+		points []Coordinate
+	}{{"a1", []Coordinate{tcp(80), tcp(81)}}, {"a2", []Coordinate{tcp(81), tcp(82)}}, {"a3", []Coordinate{tcp(81), tcp(80)}}} {
+		if err := ask(request.uid, request.points...); err != nil {
+			t.Errorf("%s: %v", request.uid, err)
 		}
 	}
 	if err := ask("a4", tcp(81), tcp(82)); !apierrors.IsTooManyRequests(err) {
