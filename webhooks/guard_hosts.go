@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +99,8 @@ func (v hostGuard[T]) decide(
 		return d, err
 	}
 	named := !v.view.Hosts.Policies().IsEmpty()
-	if before == nil && (kind == guard.Ingress || named) {
+	judgesPaths := kind == guard.Ingress && v.kind == guard.Ingress || slices.Contains(guard.Paths(), kind)
+	if before == nil && (judgesPaths || named) {
 		if err := isNew(ctx, v.view, obj, v.resource); err != nil {
 			return d, err
 		}
@@ -111,12 +113,22 @@ func (v hostGuard[T]) decide(
 		}
 		*claimed = append(*claimed, withdraw)
 	}
-	if ing, ok := obj.(*networkingv1.Ingress); ok && kind == guard.Ingress {
-		was, _ := before.(*networkingv1.Ingress)
-		d.problems, withdraw, err = pathDesk{v.view, v.ledger}.decide(ctx, was, ing, asks)
+	if judgesPaths {
+		d.problems, withdraw, err = v.decidePaths(ctx, before, obj, asks)
 		*claimed = append(*claimed, withdraw)
 	}
 	return d, err
+}
+
+// decidePaths judges the paths of an object, where no policy gives the host to one namespace.
+func (v hostGuard[T]) decidePaths(
+	ctx context.Context, before, obj client.Object, asks bool,
+) (refusal.Problems, func(context.Context) error, error) {
+	if ing, is := obj.(*networkingv1.Ingress); is {
+		was, _ := before.(*networkingv1.Ingress)
+		return pathDesk{v.view, v.ledger}.decide(ctx, was, ing, asks)
+	}
+	return routePathDesk{v.view, v.ledger}.decide(ctx, before, obj, asks)
 }
 
 // decideHosts judges the host names of an object by the policies.

@@ -34,8 +34,8 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, a port of the nodes, a port of a Gateway or a host name at one, what a listener has for routes, or a host name as such. It is
-// comparable; the zero value is no point.
+// ports, a port of the nodes, a port of a Gateway or a host name at one, what a listener has for routes, a path that these serve on a Gateway,
+// or a host name as such. It is comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol
@@ -46,7 +46,8 @@ type Coordinate struct {
 	address netip.Addr
 	// node is set for the ports of the nodes.
 	node bool
-	// gateway is the namespace/name of the Gateway, set for what it listens on; there, host is that of a listener.
+	// gateway is the namespace/name of the Gateway, set for what it listens on, where host is that of a listener, and for paths that routes
+	// serve there.
 	gateway string
 	// named says that the host is meant as such, whatever serves it.
 	named bool
@@ -105,6 +106,8 @@ func (c Coordinate) Name() string {
 	switch {
 	case c.IsZero():
 		return ""
+	case c.IsRoutePath():
+		return c.routePathName()
 	case c.IsListener():
 		return c.listenerName()
 	case c.IsRoute():
@@ -122,6 +125,8 @@ func (c Coordinate) Name() string {
 // Scope is the space in which the point is unique, for example stream/public or http/nginx.
 func (c Coordinate) Scope() string {
 	switch {
+	case c.IsRoutePath():
+		return gatewayPaths + c.gateway
 	case c.IsListener():
 		return c.listenerScope()
 	case c.IsRoute():
@@ -145,7 +150,7 @@ func (c Coordinate) Point() string {
 		return c.listenerPoint()
 	case c.IsRoute():
 		return c.routePoint()
-	case c.IsHostname(), c.IsHTTP():
+	case c.IsHostname(), c.IsHTTP(), c.IsRoutePath():
 		return c.host + c.path
 	case c.IsAddress() && c.port == 0:
 		return c.address.String()

@@ -28,10 +28,15 @@ const (
 // HTTP is the coordinate of a path on a host. The host may have a * as its first label. The result is the zero
 // Coordinate unless host is a DNS name in lower case and path begins with a slash and has at most 512 bytes.
 func HTTP(host, path string) Coordinate {
-	if !strings.HasPrefix(path, "/") || len(path) > maxPath || !utf8.ValidString(path) || Host(host).IsZero() {
+	if !IsPath(path) || Host(host).IsZero() {
 		return Coordinate{}
 	}
 	return Coordinate{host: host, path: path}
+}
+
+// IsPath says whether the ledger has room for a path: it begins with a slash and has at most 512 bytes.
+func IsPath(path string) bool {
+	return strings.HasPrefix(path, "/") && len(path) <= maxPath && utf8.ValidString(path)
 }
 
 // Host is the coordinate of a host, for an Ingress with so many paths that it does not have a claim on each. It is a point
@@ -88,6 +93,9 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	if c.Spec.Scope == HostnameScope {
 		return hostnameOf(c)
 	}
+	if strings.HasPrefix(c.Spec.Scope, gatewayPaths) {
+		return routePathOf(c)
+	}
 	if ScopeFamily(c.Spec.Scope) != HTTPScope {
 		return Parse(c.Name)
 	}
@@ -103,7 +111,7 @@ func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
 	return at, nil
 }
 
-// IsHTTP says whether c is a host, or a path on one.
+// IsHTTP says whether c is a host, or a path on one, as Ingresses serve them.
 func (c Coordinate) IsHTTP() bool {
 	return c.host != "" && c.gateway == "" && c.route == "" && !c.named
 }

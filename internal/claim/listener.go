@@ -54,14 +54,14 @@ func HostListener(gateway types.NamespacedName, protocol v1beta1.Protocol, port 
 }
 
 // IsListener says whether c is a port of a Gateway, or a host name at one.
-func (c Coordinate) IsListener() bool { return c.gateway != "" }
+func (c Coordinate) IsListener() bool { return c.gateway != "" && c.path == "" }
 
 // IsHosts says whether c stands for all listeners that share a port of a Gateway by host name.
 func (c Coordinate) IsHosts() bool {
 	return c.gateway != "" && c.host == "" && c.protocol == HTTPListener
 }
 
-// Gateway is the one that a listener is of.
+// Gateway is the one that a listener is of, or on which routes serve a path.
 func (c Coordinate) Gateway() types.NamespacedName {
 	namespace, name, _ := strings.Cut(c.gateway, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
@@ -69,7 +69,7 @@ func (c Coordinate) Gateway() types.NamespacedName {
 
 // ListenerHost is the host name of a listener, AllHosts for one that names none, empty for a whole port.
 func (c Coordinate) ListenerHost() string {
-	if c.gateway == "" {
+	if !c.IsListener() {
 		return ""
 	}
 	return c.host

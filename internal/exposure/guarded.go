@@ -56,11 +56,7 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, wanted[0]))}
 		return v
 	case len(wanted) > MostEntries:
-		v.Problems = refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
-			Type: field.ErrorTypeTooMany, Field: field.NewPath("spec", "rules").String(), BadValue: len(wanted),
-			Detail: fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not serve yet: "+
-				"spread them over several, or add them one part after the other", MostEntries),
-		})
+		v.Problems = TooManyPaths("an Ingress", field.NewPath("spec", "rules"), len(wanted))
 		return v
 	}
 	for _, at := range wanted {
@@ -76,6 +72,15 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	}
 	v.Points = v.Points[:min(len(v.Points), MostPaths)]
 	return v
+}
+
+// TooManyPaths says that something asks for so many hosts and paths at a time.
+func TooManyPaths(what string, at *field.Path, asked int) refusal.Problems {
+	return refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
+		Type: field.ErrorTypeTooMany, Field: at.String(), BadValue: asked,
+		Detail: fmt.Sprintf("%s may ask for at most %d hosts and paths at a time that it does not serve yet: "+
+			"spread them over several, or add them one part after the other", what, MostEntries),
+	})
 }
 
 // anew are the points that an Ingress comes to serve, but for those on hosts that are one namespace's as such.

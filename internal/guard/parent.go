@@ -20,6 +20,8 @@ type ParentKey struct {
 type Parent struct {
 	ParentKey
 	Listeners []gatewayv1.Listener
+	// On is the Gateway itself, or that of a ListenerSet.
+	On types.NamespacedName
 	// Class is the StreamIngressClass for which Portcullis has made a ListenerSet, empty for those of others.
 	Class string
 	// allowed says of namespaces whether a listener lets their routes attach. Thousands of routes of a few may name the parent.
@@ -34,13 +36,16 @@ type allowance struct {
 // ParentOfGateway is a Gateway with its own listeners.
 func ParentOfGateway(g *gatewayv1.Gateway) *Parent {
 	key := ParentKey{Gateway, types.NamespacedName{Namespace: g.Namespace, Name: g.Name}}
-	return &Parent{ParentKey: key, Listeners: g.Spec.Listeners, allowed: map[allowance]bool{}}
+	return &Parent{ParentKey: key, Listeners: g.Spec.Listeners, On: key.NamespacedName, allowed: map[allowance]bool{}}
 }
 
 // ParentOfListenerSet is a ListenerSet, of a class if Portcullis has made it for that.
 func ParentOfListenerSet(set *gatewayv1.ListenerSet, class string) *Parent {
 	key := ParentKey{ListenerSet, types.NamespacedName{Namespace: set.Namespace, Name: set.Name}}
-	p := &Parent{ParentKey: key, Class: class, allowed: map[allowance]bool{}}
+	on := types.NamespacedName{
+		Namespace: string(ptr.Deref(set.Spec.ParentRef.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(set.Spec.ParentRef.Name),
+	}
+	p := &Parent{ParentKey: key, On: on, Class: class, allowed: map[allowance]bool{}}
 	for _, l := range set.Spec.Listeners {
 		p.Listeners = append(p.Listeners, gatewayv1.Listener(l))
 	}

@@ -31,7 +31,7 @@ type Route struct {
 	Kind    Kind
 	Created time.Time
 	Parents []gatewayv1.ParentReference
-	// Hosts are the names that a TLSRoute is for, none for all.
+	// Hosts are the names that a TLSRoute, an HTTPRoute or a GRPCRoute is for, none for all.
 	Hosts []gatewayv1.Hostname
 }
 
@@ -46,9 +46,9 @@ func OfRoute(obj metav1.Object) (r Route, ok bool) {
 	case *gatewayv1.TLSRoute:
 		r.Kind, r.Parents, r.Hosts = TLSRoute, o.Spec.ParentRefs, o.Spec.Hostnames
 	case *gatewayv1.HTTPRoute:
-		r.Kind, r.Parents = HTTPRoute, o.Spec.ParentRefs
+		r.Kind, r.Parents, r.Hosts = HTTPRoute, o.Spec.ParentRefs, o.Spec.Hostnames
 	case *gatewayv1.GRPCRoute:
-		r.Kind, r.Parents = GRPCRoute, o.Spec.ParentRefs
+		r.Kind, r.Parents, r.Hosts = GRPCRoute, o.Spec.ParentRefs, o.Spec.Hostnames
 	default:
 		return r, false
 	}
@@ -165,12 +165,17 @@ func (r Route) Names(l gatewayv1.Listener) (names []string) {
 	return names
 }
 
-// hostsAt are the names for which a TLSRoute is at a listener, and which of its host names each is, -1 where it has none.
+// hostsAt are the names for which a route is at a listener, and which of its host names each is, -1 where it has none: a TLSRoute is then
+// for AllHosts where the listener has none either, others are for no name.
 func (r Route) hostsAt(l gatewayv1.Listener) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		listens := string(ptr.Deref(l.Hostname, ""))
-		if r.Kind == TLSRoute && len(r.Hosts) == 0 {
+		switch {
+		case len(r.Hosts) > 0:
+		case r.Kind == TLSRoute:
 			yield(cmp.Or(listens, claim.AllHosts), -1)
+		case hasPaths(r.Kind) && listens != "":
+			yield(listens, -1)
 		}
 		for i, host := range r.Hosts {
 			if both := intersect(listens, string(host)); both != "" && !yield(both, i) {

@@ -169,6 +169,11 @@ func (c *Claims) OnSection(ctx context.Context, of claim.Section) ([]*v1beta1.Ed
 	return c.in(ctx, claim.RouteScope+"/"+of.String())
 }
 
+// OnGatewayPaths lists the claims on paths that routes serve on a Gateway.
+func (c *Claims) OnGatewayPaths(ctx context.Context, gateway types.NamespacedName) ([]*v1beta1.EdgeClaim, error) {
+	return c.in(ctx, claim.GatewayPathsScope(gateway))
+}
+
 // OnNodePorts lists the claims on ports of the nodes.
 func (c *Claims) OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error) {
 	return c.in(ctx, claim.NodeScope)

@@ -43,6 +43,7 @@ type Facts struct {
 	standing     answers[types.NamespacedName, Standing]
 	routes       answers[claim.Section, onSection]
 	using        answers[string, []hostname.User]
+	pathUsers    answers[string, []hostname.PathUser]
 	naming       answers[netip.Addr, []*corev1.Service]
 	listing      answers[netip.Addr, []*corev1.Service]
 	onNodePort   answers[claim.Coordinate, []*corev1.Service]

@@ -141,6 +141,7 @@ type hostReader interface {
 	Policies() *hostname.Book
 	Using(ctx context.Context, host string) ([]hostname.User, error)
 	UsedIn(ctx context.Context, namespace, host string) (bool, error)
+	PathUsers(ctx context.Context, host string) ([]hostname.PathUser, error)
 	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
@@ -144,11 +145,11 @@ func (h *Hosts) OfSetsIn(ctx context.Context, namespace string) []string {
 	return h.ofSets(ctx, client.InNamespace(namespace))
 }
 
-// ofSets are the host names of some ListenerSets: none where no routes are guarded, or no policy gives names to namespaces, nor while
-// ListenerSets are yet to be read: all is looked at when that changes.
+// ofSets are the host names of some ListenerSets: none where neither paths of routes are guarded nor a policy gives names to namespaces, nor
+// while ListenerSets are yet to be read: all is looked at when that changes.
 func (h *Hosts) ofSets(ctx context.Context, selected client.ListOption) (hosts []string) {
 	var list gatewayv1.ListenerSetList
-	if len(h.routes()) == 0 || !h.Policies().Owns() {
+	if len(h.routes()) == 0 || !h.Policies().Owns() && !h.GuardsPaths() {
 		return nil
 	}
 	if known, err := h.gateways.prepared(ctx); !known || err != nil || h.objects.Reader.List(ctx, &list, selected) != nil {
@@ -177,7 +178,7 @@ func (h *Hosts) UsedIn(ctx context.Context, namespace, host string) (bool, error
 }
 
 func (h *Hosts) using(ctx context.Context, host, namespace string) (users []hostname.User, err error) {
-	err = h.each(ctx, namespace, []string{host, inherits}, func(obj client.Object) error {
+	err = h.each(ctx, h.users(), namespace, []string{host, inherits}, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		if err == nil && user.Uses(host) {
 			users = append(users, user)
@@ -189,7 +190,7 @@ func (h *Hosts) using(ctx context.Context, host, namespace string) (users []host
 
 // Judged are the host names that are judged in objects of a namespace, or of all for "".
 func (h *Hosts) Judged(ctx context.Context, namespace string) (hosts []string, err error) {
-	err = h.each(ctx, namespace, nil, func(obj client.Object) error {
+	err = h.each(ctx, h.users(), namespace, nil, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		for _, n := range user.Names {
 			hosts = append(hosts, n.Host)
@@ -200,10 +201,13 @@ func (h *Hosts) Judged(ctx context.Context, namespace string) (hosts []string, e
 	return slices.Compact(hosts), err
 }
 
-// each calls a function with the objects of a namespace, or of all for "", that indexHost has under any of some keys, or with all of them
-// without keys.
-func (h *Hosts) each(ctx context.Context, namespace string, keys []string, do func(client.Object) error) error {
-	for _, k := range append(slices.Clip(hostKinds), h.routes()...) {
+// users are the kinds of objects that use host names which are judged.
+func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.routes()...) }
+
+// each calls a function with the objects of some kinds in a namespace, or in all for "", that indexHost has under any of some keys, or with
+// all of them without keys.
+func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, keys []string, do func(client.Object) error) error {
+	for _, k := range kinds {
 		if !isCore(k) {
 			known, err := h.prepared(ctx, k.object)
 			if err != nil {
@@ -272,16 +276,18 @@ func (h *Hosts) GuardedRoutes() (objects []client.Object) {
 	return objects
 }
 
-// Stored are the host names that objects of a namespace use as they are stored now, and the versions of these objects.
+// Stored are the host names that objects of a namespace use, and the paths that its routes serve, as they are stored now, and the versions
+// of these objects.
 type Stored struct {
 	Hosts    map[string]bool
+	Paths    map[claim.Coordinate]bool
 	Versions map[types.UID]string
 }
 
-// StoredIn reads past the cache which host names a namespace uses.
+// StoredIn reads past the cache which host names a namespace uses, and which paths its routes serve.
 func (h *Hosts) StoredIn(ctx context.Context, live client.Reader, namespace string) (Stored, error) {
-	stored := Stored{Hosts: map[string]bool{}, Versions: map[types.UID]string{}}
-	for _, k := range append(slices.Clip(hostKinds), h.routes()...) {
+	stored := Stored{Hosts: map[string]bool{}, Paths: map[claim.Coordinate]bool{}, Versions: map[types.UID]string{}}
+	for _, k := range h.users() {
 		for page, err := range PagesOf(ctx, live, k.list, pageOfUsers, client.InNamespace(namespace)) {
 			if meta.IsNoMatchError(err) {
 				break
@@ -299,7 +305,10 @@ func (h *Hosts) StoredIn(ctx context.Context, live client.Reader, namespace stri
 					stored.Hosts[n.Host] = true
 				}
 				stored.Versions[o.GetUID()] = o.GetResourceVersion()
-				return err
+				if err != nil {
+					return err
+				}
+				return h.notePaths(ctx, o, h.ParentsNow(), stored.Paths)
 			})
 			if err != nil {
 				return stored, err

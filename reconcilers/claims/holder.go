@@ -35,7 +35,8 @@ type holderReading struct {
 	olderReplicas bool
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
 	classes []*v1beta1.StreamIngressClass
-	// isLive says that reader is past the cache, and stored is then what a namespace that holds host names uses.
+	// isLive says that reader is past the cache. stored is what a namespace uses that holds host names or paths; by the cache, that is the
+	// paths of its routes alone.
 	isLive bool
 	stored kube.Stored
 	// known are the names of all classes, and gateways those of the ones with a Gateway.
@@ -151,6 +152,8 @@ func (s *holderReading) wants(ctx context.Context, c *v1beta1.EdgeClaim) (claim.
 	switch {
 	case err != nil:
 		return claim.HolderState{Exists: true, Wants: true}, nil //nolint:nilerr // not ours to judge
+	case at.IsRoutePath():
+		return s.routePathWants(c, at), nil
 	case at.IsListener():
 		return s.listenerWants(ctx, at)
 	case at.IsRoute():

@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -35,10 +37,26 @@ func (s *holderReading) hostnameWants(ctx context.Context, c *v1beta1.EdgeClaim,
 	return seen, nil
 }
 
-// readNamespace reads, past the cache, which host names a namespace uses; of the cache each is asked for by itself.
+// routePathWants says whether a route in the namespace that holds a path serves it. Of one that is served no longer, the object for which it
+// was promised may be stored without it.
+func (s *holderReading) routePathWants(c *v1beta1.EdgeClaim, at claim.Coordinate) claim.HolderState {
+	if s.stored.Paths[at] {
+		return claim.HolderState{Exists: true, Wants: true}
+	}
+	if version, there := s.stored.Versions[c.Spec.Holder.UID]; there {
+		return claim.HolderState{Exists: true, UID: c.Spec.Holder.UID, Generation: claim.Version(version)}
+	}
+	return claim.HolderState{}
+}
+
+// readNamespace reads, past the cache, which host names and paths a namespace uses; of the cache each name is asked for by itself.
 func (s *holderReading) readNamespace(ctx context.Context) (err error) {
-	if s.isLive && slices.ContainsFunc(s.held, claim.Coordinate.IsHostname) {
+	paths := slices.ContainsFunc(s.held, claim.Coordinate.IsRoutePath)
+	switch {
+	case s.isLive && (paths || slices.ContainsFunc(s.held, claim.Coordinate.IsHostname)):
 		s.stored, err = s.view.Hosts.StoredIn(ctx, s.reader, s.holder.Name)
+	case paths:
+		s.stored.Paths, err = s.view.Hosts.PathsIn(ctx, s.holder.Name)
 	}
 	return err
 }
@@ -71,10 +89,10 @@ func sameHosts(view *kube.View, before, after client.Object) bool {
 }
 
 // onHostParent looks at the claims on host names of the listeners of a Gateway or a ListenerSet that has them no longer, or lets others
-// attach: routes may have taken them over from there.
+// attach: routes may have taken them over from there. So it does at those on paths that routes serve on the Gateway.
 func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, obj client.Object, q claimQueue) {
-		for _, req := range r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)) {
+		for _, req := range append(r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)), r.pathHoldersOn(ctx, gatewayOf(obj))...) {
 			q.Add(req)
 		}
 	}
@@ -96,6 +114,29 @@ func (r *claimReconciler) holdersOf(ctx context.Context, hosts []string) (reques
 		}
 	}
 	return requests
+}
+
+// gatewayOf is a Gateway itself, or that of a ListenerSet.
+func gatewayOf(obj client.Object) types.NamespacedName {
+	if set, is := obj.(*gatewayv1.ListenerSet); is {
+		return kube.GatewayOf(set)
+	}
+	return client.ObjectKeyFromObject(obj)
+}
+
+// pathHoldersOn are those who hold paths that routes serve on some Gateways.
+func (r *claimReconciler) pathHoldersOn(ctx context.Context, gateways ...types.NamespacedName) []claimRequest {
+	holders := sets.New[claimRequest]()
+	for _, gateway := range gateways {
+		held, err := r.View.Claims.OnGatewayPaths(ctx, gateway)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims on paths of a Gateway", "gateway", gateway)
+		}
+		for _, c := range held {
+			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+		}
+	}
+	return holders.UnsortedList()
 }
 
 // onHostPolicies looks at all host names that are held: the policies may give them to nobody any longer.

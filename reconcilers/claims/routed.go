@@ -150,6 +150,10 @@ func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Objec
 		holders.Insert(claimRequest{Holder: claim.NamespaceHolder(namespace.GetName())})
 		holders.Insert(r.holdersOf(ctx, r.View.Hosts.OfSetsIn(ctx, namespace.GetName()))...)
 	}
+	if r.View.Hosts.GuardsPaths() {
+		holders.Insert(claimRequest{Holder: claim.NamespaceHolder(namespace.GetName())})
+		holders.Insert(r.pathHoldersOn(ctx, r.View.Hosts.GatewaysOfSetsIn(ctx, namespace.GetName())...)...)
+	}
 	for i := range classes {
 		if classes[i].Spec.Gateway == nil {
 			continue

@@ -1,0 +1,49 @@
+package claim
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// gatewayPaths is what the scopes of paths begin with that routes serve on a Gateway, whose namespace and name follow. No IngressClass has
+// a slash in its name.
+const gatewayPaths = HTTPScope + "/gateway/"
+
+// OnGateway is the same path as routes serve it on a Gateway: two Gateways may serve one path, each for other routes. The result is the zero
+// Coordinate unless c is a path that no class serves, and the Gateway has the namespace and the name of an object.
+func (c Coordinate) OnGateway(gateway types.NamespacedName) Coordinate {
+	if !c.IsHTTP() || c.path == "" || c.ingressClass != "" ||
+		len(validation.IsDNS1123Subdomain(gateway.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(gateway.Name)) > 0 {
+		return Coordinate{}
+	}
+	c.gateway = gateway.String()
+	return c
+}
+
+// IsRoutePath says whether c is a path that routes serve on a Gateway.
+func (c Coordinate) IsRoutePath() bool { return c.gateway != "" && c.path != "" }
+
+// GatewayPathsScope is the scope of all paths that routes serve on a Gateway.
+func GatewayPathsScope(gateway types.NamespacedName) string { return gatewayPaths + gateway.String() }
+
+// routePathName is the name of the claim on such a path. No host has a blank, so that it is none of a class.
+func (c Coordinate) routePathName() string {
+	return hashedName(HTTPScope, "gateway "+c.gateway+" "+c.host+c.path, strings.Replace(c.host, "*", "any", 1), "")
+}
+
+// routePathOf is the coordinate of a claim in the scope of a Gateway's paths.
+func routePathOf(c *v1beta1.EdgeClaim) (at Coordinate, err error) {
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(c.Spec.Scope, gatewayPaths), "/")
+	if slash := strings.IndexByte(c.Spec.Point, '/'); slash >= 0 {
+		at = HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:]).OnGateway(types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	if at.IsZero() || at.Name() != c.Name {
+		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q of %q", c.Name, c.Spec.Point, c.Spec.Scope)
+	}
+	return at, nil
+}

@@ -1,0 +1,226 @@
+package guard
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// MostRoutePaths is of how many paths of a route notice is taken: more than the API lets it have.
+const MostRoutePaths = 256
+
+// Paths are the kinds of routes that serve paths.
+func Paths() []Kind { return []Kind{HTTPRoute, GRPCRoute} }
+
+func hasPaths(kind Kind) bool { return slices.Contains(Paths(), kind) }
+
+// RoutePath is a path that a route serves.
+type RoutePath struct {
+	Path string
+	// rule and match say where it stands, match -1 where a rule is for all that comes; child is the field of the match.
+	rule, match int
+	child       string
+}
+
+// PathPoint is a path of a host that a route serves on a Gateway.
+type PathPoint struct {
+	At   claim.Coordinate
+	path RoutePath
+	// host and parent are which of the route's host names and references make it be there; host is -1 where the name is the listener's.
+	host, parent int
+}
+
+// Field is where a route asks for a point.
+func (p PathPoint) Field() *field.Path {
+	switch {
+	case p.path.match >= 0:
+		return field.NewPath("spec", "rules").Index(p.path.rule).Child("matches").Index(p.path.match).Child(p.path.child)
+	case p.host >= 0:
+		return field.NewPath("spec", "hostnames").Index(p.host)
+	default:
+		return field.NewPath("spec", "parentRefs").Index(p.parent)
+	}
+}
+
+// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a regular expression nobody can say
+// which it is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
+func PathsOf(route metav1.Object) []RoutePath {
+	var paths routePaths
+	switch o := route.(type) {
+	case *gatewayv1.HTTPRoute:
+		for i := range o.Spec.Rules {
+			paths.rule(i, len(o.Spec.Rules[i].Matches), "path", func(j int) string { return httpPath(o.Spec.Rules[i].Matches[j].Path) })
+		}
+	case *gatewayv1.GRPCRoute:
+		for i := range o.Spec.Rules {
+			paths.rule(i, len(o.Spec.Rules[i].Matches), "method", func(j int) string { return grpcPath(o.Spec.Rules[i].Matches[j].Method) })
+		}
+	}
+	return paths.list
+}
+
+// routePaths are paths that are being gathered.
+type routePaths struct {
+	list []RoutePath
+	seen map[string]bool
+}
+
+// rule adds those of a rule with some matches, of which one without any is for all that comes.
+func (p *routePaths) rule(i, matches int, child string, path func(match int) string) {
+	if matches == 0 {
+		p.add(RoutePath{Path: "/", rule: i, match: -1})
+	}
+	for j := range matches {
+		p.add(RoutePath{Path: path(j), rule: i, match: j, child: child})
+	}
+}
+
+func (p *routePaths) add(path RoutePath) {
+	if p.seen[path.Path] || len(p.list) == MostRoutePaths || !claim.IsPath(path.Path) {
+		return
+	}
+	if p.seen == nil {
+		p.seen = map[string]bool{}
+	}
+	p.seen[path.Path] = true
+	p.list = append(p.list, path)
+}
+
+// httpPath is the path of a match of an HTTPRoute, empty for none. A slash at the end of a prefix means nothing.
+func httpPath(match *gatewayv1.HTTPPathMatch) string {
+	if match == nil {
+		return "/"
+	}
+	path := ptr.Deref(match.Value, "/")
+	switch ptr.Deref(match.Type, gatewayv1.PathMatchPathPrefix) {
+	case gatewayv1.PathMatchExact:
+		return path
+	case gatewayv1.PathMatchPathPrefix:
+		return cmp.Or(strings.TrimSuffix(path, "/"), "/")
+	default:
+		return ""
+	}
+}
+
+// grpcPath is the path of a match of a GRPCRoute, empty for none: /service/method, or /service.
+func grpcPath(match *gatewayv1.GRPCMethodMatch) string {
+	if match == nil {
+		return "/"
+	}
+	service, method := ptr.Deref(match.Service, ""), ptr.Deref(match.Method, "")
+	switch {
+	case ptr.Deref(match.Type, gatewayv1.GRPCMethodMatchExact) != gatewayv1.GRPCMethodMatchExact || service == "":
+		return ""
+	case method == "":
+		return "/" + service
+	default:
+		return "/" + service + "/" + method
+	}
+}
+
+// IsAt says whether a listener of a parent serves a route. has are the labels of the route's namespace.
+func (r Route) IsAt(p *Parent, has labels.Set) bool {
+	for range r.at(p, has) {
+		return true
+	}
+	return false
+}
+
+// PathPoints are some paths of a route as points: those on a host, or on all of its host names for "", at the listeners of a parent. has
+// are the labels of the route's namespace. A route that is for no host name there has no points.
+func (r Route) PathPoints(p *Parent, has labels.Set, paths []RoutePath, on string) (points []PathPoint) {
+	var seen []string
+	for l, parent := range r.at(p, has) {
+		for host, i := range r.hostsAt(l) {
+			if on != "" && host != on || slices.Contains(seen, host) {
+				continue
+			}
+			seen = append(seen, host)
+			for _, path := range paths {
+				if at := claim.HTTP(host, path.Path).OnGateway(p.On); !at.IsZero() {
+					points = append(points, PathPoint{At: at, path: path, host: i, parent: parent})
+				}
+			}
+		}
+	}
+	return points
+}
+
+// at are the listeners of a parent that serve a route, each with the reference of the route that names it. Those of streams serve none.
+func (r Route) at(p *Parent, has labels.Set) iter.Seq2[gatewayv1.Listener, int] {
+	return func(yield func(gatewayv1.Listener, int) bool) {
+		for i, ref := range r.Parents {
+			if r.ParentOf(ref) != p.ParentKey || p.Class != "" {
+				continue
+			}
+			for _, l := range p.Listeners {
+				if names(ref, l) && p.Allows(l, r, has) && r.sharesHost(l) && !yield(l, i) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sharesHost says whether a route and a listener are for a host name that is the same, or one of them is for all.
+func (r Route) sharesHost(l gatewayv1.Listener) bool {
+	if len(r.Hosts) == 0 {
+		return true
+	}
+	for range r.hostsAt(l) {
+		return true
+	}
+	return false
+}
+
+// SlimHTTPPaths and SlimGRPCPaths are rules that serve the same paths as a route does, and say nothing else. share has equal paths take
+// memory only once.
+func SlimHTTPPaths(o *gatewayv1.HTTPRoute, share func(*string)) []gatewayv1.HTTPRouteRule {
+	paths := PathsOf(o)
+	if len(paths) == 0 {
+		return nil
+	}
+	matches := make([]gatewayv1.HTTPRouteMatch, 0, len(paths))
+	for _, p := range paths {
+		path := p.Path
+		share(&path)
+		matches = append(matches, gatewayv1.HTTPRouteMatch{Path: &gatewayv1.HTTPPathMatch{Type: &exactPath, Value: &path}})
+	}
+	return []gatewayv1.HTTPRouteRule{{Matches: matches}}
+}
+
+// exactPath is the type of all paths in the cache: as such, each is what it is.
+var exactPath = gatewayv1.PathMatchExact
+
+// SlimGRPCPaths does the same for a GRPCRoute.
+func SlimGRPCPaths(o *gatewayv1.GRPCRoute, share func(*string)) []gatewayv1.GRPCRouteRule {
+	paths := PathsOf(o)
+	if len(paths) == 0 {
+		return nil
+	}
+	matches := make([]gatewayv1.GRPCRouteMatch, 0, len(paths))
+	for _, p := range paths {
+		service, method, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "/")
+		if service == "" {
+			matches = append(matches, gatewayv1.GRPCRouteMatch{})
+			continue
+		}
+		match := &gatewayv1.GRPCMethodMatch{Service: &service}
+		share(&service)
+		if method != "" {
+			share(&method)
+			match.Method = &method
+		}
+		matches = append(matches, gatewayv1.GRPCRouteMatch{Method: match})
+	}
+	return []gatewayv1.GRPCRouteRule{{Matches: matches}}
+}

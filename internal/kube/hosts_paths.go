@@ -1,0 +1,209 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+)
+
+// pathKinds are the kinds of routes whose paths are guarded.
+func (h *Hosts) pathKinds() []routeKind {
+	return slices.DeleteFunc(h.routes(), func(k routeKind) bool { return !slices.Contains(guard.Paths(), k.kind) })
+}
+
+// GuardsPaths says whether the paths of routes are guarded.
+func (h *Hosts) GuardsPaths() bool { return h.Guarded.Guards(guard.Paths()...) }
+
+// readParent reads what a route attaches to, nil for what is not there.
+type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
+
+// paths are those that an object, if it is a route of a guarded kind, serves at its parents, on a host, or on all for "", each once. has are
+// the labels of its namespace.
+func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, on string, read readParent) (points []guard.PathPoint, err error) {
+	route, _ := guard.OfRoute(obj)
+	if !slices.Contains(guard.Paths(), route.Kind) || !h.Guarded.Guards(route.Kind) {
+		return nil, nil
+	}
+	paths, seen := guard.PathsOf(obj), map[claim.Coordinate]bool{}
+	for _, key := range route.ParentKeys() {
+		parent, err := read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if parent == nil {
+			continue
+		}
+		for _, p := range route.PathPoints(parent, has, paths, on) {
+			if !seen[p.At] {
+				seen[p.At] = true
+				points = append(points, p)
+			}
+		}
+	}
+	return points, nil
+}
+
+// PathsNow are the paths that some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A
+// parent of which the cache shows no listener for the route is looked for past it, as any may have been made, or changed, a moment ago.
+func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (points [][]guard.PathPoint, err error) {
+	known, looks := map[guard.ParentKey]*guard.Parent{}, 0
+	for _, version := range versions {
+		route, _ := guard.OfRoute(version)
+		of, err := h.paths(ctx, version, has, "", func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+			if parent, read := known[key]; read {
+				return parent, nil
+			}
+			parent, err := h.gateways.Parent(ctx, key)
+			if err == nil && (parent == nil || !route.IsAt(parent, has)) && looks < mostLooks {
+				looks++
+				parent, err = h.gateways.parentNow(ctx, key)
+			}
+			known[key] = parent
+			return parent, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, of)
+	}
+	return points, nil
+}
+
+// PathUsers are the routes that serve paths of a host, with these.
+func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.PathUser, err error) {
+	parents := map[guard.ParentKey]*guard.Parent{} // which thousands of routes may share
+	read := func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		parent, known := parents[key]
+		if known {
+			return parent, nil
+		}
+		parent, err := h.gateways.Parent(ctx, key)
+		parents[key] = parent
+		return parent, err
+	}
+	err = h.each(ctx, h.pathKinds(), "", []string{host, inherits}, func(obj client.Object) error {
+		has, err := h.objects.NamespaceLabels(ctx, obj.GetNamespace())
+		if err != nil {
+			return err
+		}
+		points, err := h.paths(ctx, obj, has, host, read)
+		if err == nil && len(points) > 0 {
+			user, _ := hostname.Of(obj, h.http.Defaults)
+			users = append(users, hostname.PathUser{User: user, Points: points})
+		}
+		return err
+	})
+	return users, err
+}
+
+// PathUsers are the routes that serve paths of a host, with these.
+func (f *Facts) PathUsers(host string) []hostname.PathUser { return f.pathUsers.of(f, host, f.ask.hosts.PathUsers) }
+
+// PathsIn are the paths that the routes of a namespace serve.
+func (h *Hosts) PathsIn(ctx context.Context, namespace string) (map[claim.Coordinate]bool, error) {
+	paths := map[claim.Coordinate]bool{}
+	err := h.each(ctx, h.pathKinds(), namespace, nil, func(obj client.Object) error {
+		return h.notePaths(ctx, obj, h.gateways.Parent, paths)
+	})
+	return paths, err
+}
+
+// notePaths notes the paths that an object serves.
+func (h *Hosts) notePaths(ctx context.Context, obj client.Object, read readParent, noted map[claim.Coordinate]bool) error {
+	has, err := h.objects.NamespaceLabels(ctx, obj.GetNamespace())
+	if err != nil {
+		return err
+	}
+	points, err := h.paths(ctx, obj, has, "", read)
+	for _, p := range points {
+		noted[p.At] = true
+	}
+	return err
+}
+
+// EachPath calls a function with each path that routes serve, and the route, as the cache has them.
+func (h *Hosts) EachPath(ctx context.Context, do func(hostname.User, claim.Coordinate)) error {
+	return h.each(ctx, h.pathKinds(), "", nil, func(obj client.Object) error {
+		paths := map[claim.Coordinate]bool{}
+		err := h.notePaths(ctx, obj, h.gateways.Parent, paths)
+		user, _ := hostname.Of(obj, h.http.Defaults)
+		for at := range paths {
+			do(user, at)
+		}
+		return err
+	})
+}
+
+// OnParent are the host names that routes of guarded kinds say which name a Gateway, or one of its ListenerSets, or a ListenerSet: they may
+// come to be served there, or be served there no longer. While some kind is yet to be read there are none: all is looked at when it has been.
+func (h *Hosts) OnParent(ctx context.Context, parent client.Object) []string {
+	key := guard.ParentKey{Kind: guard.ListenerSet, NamespacedName: client.ObjectKeyFromObject(parent)}
+	if _, is := parent.(*gatewayv1.Gateway); !is {
+		return h.onParents(ctx, []guard.ParentKey{key})
+	}
+	key.Kind = guard.Gateway
+	sets := h.sets(ctx, client.MatchingFields{IndexAttached: client.ObjectKeyFromObject(parent).String()})
+	return h.onParents(ctx, append(keysOf(sets), key))
+}
+
+// OnSetsIn are those of the ListenerSets of a namespace, which Gateways may let attach by its labels.
+func (h *Hosts) OnSetsIn(ctx context.Context, namespace string) []string {
+	return h.onParents(ctx, keysOf(h.sets(ctx, client.InNamespace(namespace))))
+}
+
+// GatewaysOfSetsIn are the Gateways that the ListenerSets of a namespace name.
+func (h *Hosts) GatewaysOfSetsIn(ctx context.Context, namespace string) (gateways []types.NamespacedName) {
+	sets := h.sets(ctx, client.InNamespace(namespace))
+	for i := range sets {
+		gateways = append(gateways, GatewayOf(&sets[i]))
+	}
+	return gateways
+}
+
+// onParents are the host names that routes say which name some parents.
+func (h *Hosts) onParents(ctx context.Context, parents []guard.ParentKey) (hosts []string) {
+	for _, k := range h.pathKinds() {
+		if known, err := h.prepared(ctx, k.object); err != nil || !known {
+			continue
+		}
+		for _, key := range parents {
+			_ = h.eachIn(ctx, k, []client.ListOption{client.MatchingFields{indexParent: indexedParent(key)}}, func(obj client.Object) error {
+				user, _ := hostname.Of(obj, h.http.Defaults)
+				for _, n := range user.Names {
+					hosts = append(hosts, n.Host)
+				}
+				return nil
+			})
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// sets are some ListenerSets.
+func (h *Hosts) sets(ctx context.Context, selected client.ListOption) []gatewayv1.ListenerSet {
+	var list gatewayv1.ListenerSetList
+	if !h.GuardsPaths() {
+		return nil
+	}
+	if known, err := h.gateways.prepared(ctx); !known || err != nil || h.objects.Reader.List(ctx, &list, selected) != nil {
+		return nil
+	}
+	return list.Items
+}
+
+func keysOf(sets []gatewayv1.ListenerSet) (keys []guard.ParentKey) {
+	for i := range sets {
+		keys = append(keys, guard.ParentKey{Kind: guard.ListenerSet, NamespacedName: client.ObjectKeyFromObject(&sets[i])})
+	}
+	return keys
+}
