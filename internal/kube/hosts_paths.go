@@ -23,6 +23,16 @@ func (h *Hosts) pathKinds() []routeKind {
 // GuardsPaths says whether the paths of routes are guarded.
 func (h *Hosts) GuardsPaths() bool { return h.Guarded.Guards(guard.Paths()...) }
 
+// HasPaths says whether an object is a route whose paths are guarded.
+func (h *Hosts) HasPaths(obj client.Object) bool {
+	route, _ := guard.OfRoute(obj)
+	return h.judgesPathsOf(route.Kind)
+}
+
+func (h *Hosts) judgesPathsOf(kind guard.Kind) bool {
+	return slices.Contains(guard.Paths(), kind) && h.Guarded.Guards(kind)
+}
+
 // readParent reads what a route attaches to, nil for what is not there.
 type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
 
@@ -30,7 +40,7 @@ type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
 // the labels of its namespace.
 func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, on string, read readParent) (points []guard.PathPoint, err error) {
 	route, _ := guard.OfRoute(obj)
-	if !slices.Contains(guard.Paths(), route.Kind) || !h.Guarded.Guards(route.Kind) {
+	if !h.judgesPathsOf(route.Kind) {
 		return nil, nil
 	}
 	paths, seen := guard.PathsOf(obj), map[claim.Coordinate]bool{}
@@ -106,7 +116,9 @@ func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.Pa
 }
 
 // PathUsers are the routes that serve paths of a host, with these.
-func (f *Facts) PathUsers(host string) []hostname.PathUser { return f.pathUsers.of(f, host, f.ask.hosts.PathUsers) }
+func (f *Facts) PathUsers(host string) []hostname.PathUser {
+	return f.pathUsers.of(f, host, f.ask.hosts.PathUsers)
+}
 
 // PathsIn are the paths that the routes of a namespace serve.
 func (h *Hosts) PathsIn(ctx context.Context, namespace string) (map[claim.Coordinate]bool, error) {

@@ -190,7 +190,16 @@ func (h *Hosts) using(ctx context.Context, host, namespace string) (users []host
 
 // Judged are the host names that are judged in objects of a namespace, or of all for "".
 func (h *Hosts) Judged(ctx context.Context, namespace string) (hosts []string, err error) {
-	err = h.each(ctx, h.users(), namespace, nil, func(obj client.Object) error {
+	return h.judgedIn(ctx, h.users(), namespace)
+}
+
+// WithPaths are those that are judged in routes whose paths are guarded.
+func (h *Hosts) WithPaths(ctx context.Context, namespace string) (hosts []string, err error) {
+	return h.judgedIn(ctx, h.pathKinds(), namespace)
+}
+
+func (h *Hosts) judgedIn(ctx context.Context, kinds []routeKind, namespace string) (hosts []string, err error) {
+	err = h.each(ctx, kinds, namespace, nil, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		for _, n := range user.Names {
 			hosts = append(hosts, n.Host)

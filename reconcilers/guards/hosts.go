@@ -59,8 +59,8 @@ type hostReconciler struct {
 	losers *losers
 }
 
-// Reconcile enters into the ledger whose a host name is, where a policy gives names to namespaces, and tells those who use one that is
-// another's.
+// Reconcile enters into the ledger whose a host name is, where a policy gives names to namespaces, and whose its paths on Gateways are where
+// none does, and tells those who use one that is another's.
 func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	settled, err := r.settle(ctx, req.Name)
 	again := false
@@ -68,16 +68,31 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		again, err = r.enter(ctx, settled.Enter)
 	}
 	switch {
-	case again, kube.IsUnread(err):
-		return reconcile.Result{RequeueAfter: gather}, nil
 	case err != nil:
-		return reconcile.Result{}, err
+		return unread(err)
+	case again:
+		return reconcile.Result{RequeueAfter: gather}, nil
 	}
-	r.tell(req.NamespacedName, settled.Lost)
+	lost, again, err := r.reconcilePaths(ctx, req.Name)
+	if err != nil {
+		return unread(err)
+	}
+	r.tell(req.NamespacedName, settled.Lost, lost)
+	if again {
+		return reconcile.Result{RequeueAfter: gather}, nil
+	}
 	if settled.Waits {
 		return reconcile.Result{RequeueAfter: confirmEvery}, nil
 	}
 	return reconcile.Result{}, nil
+}
+
+// unread has a look come again a moment later if a kind is yet to be read.
+func unread(err error) (reconcile.Result, error) {
+	if kube.IsUnread(err) {
+		return reconcile.Result{RequeueAfter: gather}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 // settle has the rules look at who uses a host name.
@@ -127,28 +142,30 @@ func (r *hostReconciler) claimWithin(ctx context.Context, e claim.Entry) error {
 	})
 }
 
-// tell tells those who use a host name that is another's, by an event about their object.
-func (r *hostReconciler) tell(host types.NamespacedName, lost []hostname.Loss) {
-	now, who := map[types.UID]told{}, map[types.UID]hostname.User{}
+// tell tells those who use a host name that is another's, or serve a path of it that is, by an event about their object.
+func (r *hostReconciler) tell(host types.NamespacedName, lost []hostname.Loss, paths []hostname.PathLoss) {
+	now, who := toldOfPaths(paths)
 	for _, loss := range lost {
-		now[loss.User.UID], who[loss.User.UID] = told{text: loss.String(), key: loss.Key(), points: 1, kind: loss.Name.Kind}, loss.User
+		now[loss.User.UID], who[loss.User.UID] = told{
+			text: loss.String() + "; what serves the name serves both, or one of the two: use a name that nobody has",
+			key:  loss.Key(), points: 1, kind: loss.Name.Kind,
+		}, loss.User
 	}
 	for _, uid := range r.losers.are(host, now) {
 		user := who[uid]
 		about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: user.Namespace, Name: user.Name, UID: uid}}
 		about.SetGroupVersionKind(schema.GroupVersionKind{Group: user.Group, Version: "v1", Kind: user.Kind})
-		text := now[uid].text + "; what serves the name serves both, or one of the two: use a name that nobody has"
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", text)
+		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", now[uid].text)
 	}
 }
 
 // onUser looks at the host names that an object uses, or has used. A route that says none has those of what it attaches to.
 func (r *hostReconciler) onUser() handler.EventHandler {
 	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
-		if !r.View.Hosts.Policies().Owns() {
-			return
-		}
 		for _, obj := range objs {
+			if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.HasPaths(obj) {
+				continue
+			}
 			user, err := r.View.Hosts.Names(ctx, obj, r.View.Gateways.Parent)
 			if err != nil {
 				log.FromContext(ctx).V(1).Info("could not read the host names of a route", "error", err.Error())
@@ -177,13 +194,14 @@ func (r *hostReconciler) isSame(before, now client.Object) bool {
 }
 
 // onParent looks at the host names of the listeners of a Gateway or a ListenerSet that has changed: routes may take them over from there.
+// So it does at those of the routes themselves, whose paths may be served there from now on.
 func (r *hostReconciler) onParent() handler.EventHandler {
 	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
-		if !r.View.Hosts.Policies().Owns() {
+		if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.GuardsPaths() {
 			return
 		}
 		for _, obj := range objs {
-			for _, host := range r.View.Hosts.Beneath(ctx, obj) {
+			for _, host := range append(r.View.Hosts.Beneath(ctx, obj), r.View.Hosts.OnParent(ctx, obj)...) {
 				q.AddAfter(watch.ForName(host), gather)
 			}
 		}
@@ -199,16 +217,19 @@ func (r *hostReconciler) onParent() handler.EventHandler {
 	}
 }
 
-// onClaim looks at a host name of which the claim is gone, or somebody else's, at those that somebody uses in vain, which may have
+// onClaim looks at a host name of which the claim, or one on a path, is gone, or somebody else's, at those that somebody uses in vain, which may have
 // overlapped with it, and at those of the namespace that had it, which may have one more now.
 func (r *hostReconciler) onClaim() handler.EventHandler {
 	look := func(ctx context.Context, was client.Object, q watch.Queue) {
 		c := was.(*v1beta1.EdgeClaim)
 		at, err := claim.Of(c)
-		if err != nil || !at.IsHostname() {
+		if err != nil || !at.IsHostname() && !at.IsRoutePath() {
 			return
 		}
 		q.AddAfter(watch.ForName(at.Host()), gather)
+		if at.IsRoutePath() {
+			return
+		}
 		if r.View.Hosts.Policies().Limits(at.Host()) {
 			for _, req := range r.judgedIn(ctx, claim.HolderOf(c).Name) {
 				q.AddAfter(req, gather)
@@ -236,7 +257,7 @@ func (r *hostReconciler) everyHost(ctx context.Context) []reconcile.Request {
 // hostsIn asks for a look at the host names of a namespace: policies select it by its labels, and so do listeners and Gateways.
 func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
 	requests := r.judgedIn(ctx, namespace.GetName())
-	for _, host := range r.View.Hosts.OfSetsIn(ctx, namespace.GetName()) {
+	for _, host := range append(r.View.Hosts.OfSetsIn(ctx, namespace.GetName()), r.View.Hosts.OnSetsIn(ctx, namespace.GetName())...) {
 		requests = append(requests, watch.ForName(host))
 	}
 	for _, host := range r.losers.places() { // which it may have lost by being selected
@@ -246,10 +267,11 @@ func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) [
 }
 
 func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) (requests []reconcile.Request) {
+	judged := r.View.Hosts.Judged
 	if !r.View.Hosts.Policies().Owns() && !r.losers.any() {
-		return nil
+		judged = r.View.Hosts.WithPaths
 	}
-	hosts, err := r.View.Hosts.Judged(ctx, namespace)
+	hosts, err := judged(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("could not list all host names", "error", err.Error()) // those yet to be read are looked at then
 	}
