@@ -49,8 +49,9 @@ type Facts struct {
 	// routing are the guarded routes.
 	routing map[claim.Holder]guard.Route
 	hosts   map[claim.Coordinate]bool
-	// names are the host names that the objects of namespaces use, by the namespace as holder.
-	names map[claim.Holder]map[string]bool
+	// names are the host names that the objects of namespaces use, and served the paths that their routes serve, by the namespace as holder.
+	names  map[claim.Holder]map[string]bool
+	served map[claim.Holder]map[claim.Coordinate]bool
 }
 
 // absence is an object that a class names and that is not there. It keeps what it had.
@@ -99,7 +100,7 @@ func NewFacts() *Facts {
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 		classes: map[string]bool{}, gateways: map[string]bool{}, claimed: map[string]bool{},
 		listening: map[claim.Holder]map[listener]bool{}, routing: map[claim.Holder]guard.Route{}, hosts: map[claim.Coordinate]bool{},
-		names: map[claim.Holder]map[string]bool{},
+		names: map[claim.Holder]map[string]bool{}, served: map[claim.Holder]map[claim.Coordinate]bool{},
 	}
 }
 
@@ -331,6 +332,9 @@ func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	}
 	if at.IsHostname() {
 		return f.names[c.holder][at.Host()]
+	}
+	if at.IsRoutePath() {
+		return f.served[c.holder][at]
 	}
 	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {

@@ -75,9 +75,14 @@ func (f *Facts) listensAt(c *entry, at claim.Coordinate) bool {
 // AddRoute adds a route of a guarded kind.
 func (f *Facts) AddRoute(r guard.Route) { f.routing[r.Holder] = r }
 
-// AddNames adds the host names that objects of a namespace use.
-func (f *Facts) AddNames(namespace string, hosts map[string]bool) {
-	f.names[claim.NamespaceHolder(namespace)] = hosts
+// AddNames adds the host names that objects of a namespace use, and the paths that its routes serve on Gateways.
+func (f *Facts) AddNames(namespace string, hosts map[string]bool, paths map[claim.Coordinate]bool) {
+	f.names[claim.NamespaceHolder(namespace)], f.served[claim.NamespaceHolder(namespace)] = hosts, paths
+}
+
+// AddRoutePath adds a path that a route serves on a Gateway, and that is to have a claim, whosever.
+func (f *Facts) AddRoutePath(route Object, at claim.Coordinate) {
+	f.stand(at, place{object: route, where: route.Holder})
 }
 
 // routesAt says whether a claim on what a listener has for routes is of a route that names the listener. Whether that lets it attach is not

@@ -42,6 +42,8 @@ func TestListenersOfOthers(t *testing.T) {
 	key := types.NamespacedName{Namespace: "edge", Name: "public"}
 	whole, udp, hosts := claim.Listener(key, v1beta1.TCP, 80), claim.Listener(key, v1beta1.UDP, 80), claim.Listener(key, claim.HTTPListener, 80)
 	host, all := claim.HostListener(key, claim.HTTPListener, 80, "a.io"), claim.HostListener(key, claim.TLSListener, 80, claim.AllHosts)
+	login := claim.HTTP("a.io", "/login").OnGateway(key)
+	inside := claim.HTTP("a.io", "/login").OnGateway(types.NamespacedName{Namespace: "edge", Name: "inside"})
 	const gone = "which is not there or does not ask for it"
 	type facts []func(*Facts)
 	for name, tc := range map[string]struct {
@@ -74,6 +76,12 @@ func TestListenersOfOthers(t *testing.T) {
 		"a name that the namespace uses":            {facts: facts{held(claim.Hostname("a.io"), claim.NamespaceHolder("shop")), using("shop", "a.io")}},
 		"a name that was promised":                  {facts: facts{promised(claim.Hostname("a.io"), claim.NamespaceHolder("shop"))}},
 		"a name that the namespace does not use":    {facts: facts{held(claim.Hostname("a.io"), claim.NamespaceHolder("shop")), using("shop", "b.io"), using("blog", "a.io")}, want: []string{"hostname a.io is claimed for Namespace shop, " + gone}},
+		"a path that the namespace serves":          {facts: facts{held(login, claim.NamespaceHolder("shop")), pathed("shop", login)}},
+		"a path that it serves on another Gateway": {facts: facts{held(login, claim.NamespaceHolder("shop")), held(inside, claim.NamespaceHolder("blog")), pathed("shop", inside)},
+			want: []string{"http/gateway/edge/inside a.io/login is claimed for Namespace blog, " + gone, "http/gateway/edge/public a.io/login is claimed for Namespace shop, " + gone}},
+		"a path that was promised":          {facts: facts{promised(login, claim.NamespaceHolder("shop"))}},
+		"a path without a claim":            {facts: facts{pathed("shop", login)}, want: []string{"http/gateway/edge/public a.io/login stands in HTTPRoute shop/web and has no claim"}},
+		"a path that another namespace has": {facts: facts{held(login, claim.NamespaceHolder("shop")), pathed("shop", login), pathed("blog", login)}},
 		"a Gateway of the name of a ListenerSet": {facts: facts{held(whole, claim.GatewayHolder("shop", "web")), shopSet(listening("TCP", 80))},
 			want: []string{"gateway/edge/public TCP/80 is claimed for Gateway shop/web, " + gone}},
 	} {
@@ -95,5 +103,13 @@ func TestListenersOfOthers(t *testing.T) {
 
 // using says that a namespace uses a host name.
 func using(namespace, host string) func(*Facts) {
-	return func(f *Facts) { f.AddNames(namespace, map[string]bool{host: true}) }
+	return func(f *Facts) { f.AddNames(namespace, map[string]bool{host: true}, nil) }
+}
+
+// pathed says that a route of a namespace serves a path on a Gateway.
+func pathed(namespace string, at claim.Coordinate) func(*Facts) {
+	return func(f *Facts) {
+		f.AddNames(namespace, nil, map[claim.Coordinate]bool{at: true})
+		f.AddRoutePath(Object{Holder: claim.RouteHolder("HTTPRoute", namespace, "web")}, at)
+	}
 }

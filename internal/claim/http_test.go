@@ -66,6 +66,9 @@ func FuzzOf(f *testing.F) {
 	}
 	f.Add(HTTPScope, Host("example.com").Name(), "example.com/")
 	f.Add(HTTPScope, "", "")
+	onGateway := HTTP("example.com", "/a").OnGateway(infraEdge)
+	f.Add(onGateway.Scope(), onGateway.Name(), onGateway.Point())
+	f.Add("http/gateway/infra", onGateway.Name(), onGateway.Point())
 	f.Add("http/nginx", Host("example.com").ServedBy("nginx").Name(), "example.com")
 	f.Add("http/", Host("example.com").Name(), "example.com")
 	f.Add(HTTPScope, "stream.public.tcp.80", "TCP/80")
@@ -77,6 +80,9 @@ func FuzzOf(f *testing.F) {
 			t.Fatalf("Of(%q, %q, %q) = %#v, %v", scope, name, point, at, err)
 		}
 		if err == nil && (at.Name() != name || at.IsHTTP() && (at.Point() != point || at.ServedBy("") != Host(at.Host()) && at.ServedBy("") != HTTP(at.Host(), at.Path()))) {
+			t.Errorf("Of(%q, %q, %q) = %#v", scope, name, point, at)
+		}
+		if err == nil && at.IsRoutePath() && (at.Scope() != scope || at.Point() != point || at != HTTP(at.Host(), at.Path()).OnGateway(at.Gateway())) {
 			t.Errorf("Of(%q, %q, %q) = %#v", scope, name, point, at)
 		}
 	})

@@ -25,6 +25,16 @@ func (c Coordinate) OnGateway(gateway types.NamespacedName) Coordinate {
 	return c
 }
 
+// Sibling is another path of the same host on the same Gateway. The result is the zero Coordinate unless c is such a path, and path can be
+// one.
+func (c Coordinate) Sibling(path string) Coordinate {
+	if !c.IsRoutePath() || !IsPath(path) {
+		return Coordinate{}
+	}
+	c.path = path
+	return c
+}
+
 // IsRoutePath says whether c is a path that routes serve on a Gateway.
 func (c Coordinate) IsRoutePath() bool { return c.gateway != "" && c.path != "" }
 

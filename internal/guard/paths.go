@@ -145,8 +145,9 @@ func (r Route) PathPoints(p *Parent, has labels.Set, paths []RoutePath, on strin
 				continue
 			}
 			seen = append(seen, host)
+			root := claim.HTTP(host, "/").OnGateway(p.On)
 			for _, path := range paths {
-				if at := claim.HTTP(host, path.Path).OnGateway(p.On); !at.IsZero() {
+				if at := root.Sibling(path.Path); !at.IsZero() {
 					points = append(points, PathPoint{At: at, path: path, host: i, parent: parent})
 				}
 			}

@@ -216,6 +216,9 @@ func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.ro
 // each calls a function with the objects of some kinds in a namespace, or in all for "", that indexHost has under any of some keys, or with
 // all of them without keys.
 func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, keys []string, do func(client.Object) error) error {
+	if slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "*.") }) { // who says it inherits others
+		do = eachOnce(do)
+	}
 	for _, k := range kinds {
 		if !isCore(k) {
 			known, err := h.prepared(ctx, k.object)
@@ -242,6 +245,18 @@ func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, k
 		}
 	}
 	return nil
+}
+
+// eachOnce calls a function with each object once.
+func eachOnce(do func(client.Object) error) func(client.Object) error {
+	seen := map[types.UID]bool{}
+	return func(obj client.Object) error {
+		if seen[obj.GetUID()] {
+			return nil
+		}
+		seen[obj.GetUID()] = true
+		return do(obj)
+	}
 }
 
 // prepared says whether a kind of routes is installed, and makes sure that it is indexed. That it is not is asked again a moment later.

@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
@@ -68,22 +69,36 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	return facts, a.gatherClasses(ctx, facts)
 }
 
-// gatherNames reads which host names some namespaces use.
+// gatherNames reads which host names some namespaces use, and which paths their routes serve.
 func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, namespaces map[string]bool) error {
 	for namespace := range namespaces {
 		stored, err := a.View.Hosts.StoredIn(ctx, a.Live, namespace)
 		if err != nil {
 			return err
 		}
-		facts.AddNames(namespace, stored.Hosts)
+		facts.AddNames(namespace, stored.Hosts, stored.Paths)
 	}
-	return nil
+	return a.gatherPaths(ctx, facts)
+}
+
+// gatherPaths reads which paths routes serve on Gateways: of the cache, as with routes that are on listeners.
+func (a *auditor) gatherPaths(ctx context.Context, facts *audit.Facts) error {
+	policies := a.View.Hosts.Policies()
+	err := a.View.Hosts.EachPath(ctx, func(route hostname.User, at claim.Coordinate) {
+		if policies.Owner(at.Host()) == nil {
+			facts.AddRoutePath(audit.Object{Holder: route.Holder, UID: route.UID}, at)
+		}
+	})
+	if kube.IsUnread(err) {
+		return nil
+	}
+	return err
 }
 
 // heldAll says what has to be read for what is claimed.
 type heldAll struct {
 	byServices heldByServices
-	// guarded says that something on Gateways is, and names are the namespaces that have host names.
+	// guarded says that something on Gateways is, and names are the namespaces that have host names, or paths of routes.
 	guarded bool
 	names   map[string]bool
 }
@@ -100,8 +115,10 @@ func (a *auditor) gatherClaims(ctx context.Context, facts *audit.Facts) (heldAll
 			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
 			held.byServices.note(c)
 			switch claim.ScopeFamily(c.Spec.Scope) {
-			case claim.HostnameScope:
-				held.names[claim.HolderOf(c).Name] = true
+			case claim.HostnameScope, claim.HTTPScope:
+				if holder := claim.HolderOf(c); holder.IsNamespace() {
+					held.names[holder.Name] = true
+				}
 			case claim.GatewayScope, claim.RouteScope:
 				held.guarded = true
 			}

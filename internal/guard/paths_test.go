@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// httpMatch is a match of a path, of no path for "".
+func httpMatch(kind gatewayv1.PathMatchType, path string) gatewayv1.HTTPRouteMatch {
+	m := gatewayv1.HTTPRouteMatch{Path: &gatewayv1.HTTPPathMatch{Value: &path}}
+	if kind != "" {
+		m.Path.Type = &kind
+	}
+	return m
+}
+
+func httpRules(rules ...[]gatewayv1.HTTPRouteMatch) *gatewayv1.HTTPRoute {
+	o := &gatewayv1.HTTPRoute{}
+	for _, matches := range rules {
+		o.Spec.Rules = append(o.Spec.Rules, gatewayv1.HTTPRouteRule{Matches: matches})
+	}
+	return o
+}
+
+func grpcMatch(kind gatewayv1.GRPCMethodMatchType, service, method string) gatewayv1.GRPCRouteMatch {
+	m := &gatewayv1.GRPCMethodMatch{}
+	for text, into := range map[*string]**string{&service: &m.Service, &method: &m.Method} {
+		if *text != "" {
+			*into = text
+		}
+	}
+	if kind != "" {
+		m.Type = &kind
+	}
+	return gatewayv1.GRPCRouteMatch{Method: m}
+}
+
+func grpcRules(rules ...[]gatewayv1.GRPCRouteMatch) *gatewayv1.GRPCRoute {
+	o := &gatewayv1.GRPCRoute{}
+	for _, matches := range rules {
+		o.Spec.Rules = append(o.Spec.Rules, gatewayv1.GRPCRouteRule{Matches: matches})
+	}
+	return o
+}
+
+type (
+	httpMatches = []gatewayv1.HTTPRouteMatch
+	grpcMatches = []gatewayv1.GRPCRouteMatch
+)
+
+// TestPathsOf tells which paths a route serves, whole and as the cache keeps it.
+func TestPathsOf(t *testing.T) {
+	get := httpMatch("", "/a")
+	get.Method = ptr.To(gatewayv1.HTTPMethodGet)
+	const exact, prefix, regex = gatewayv1.PathMatchExact, gatewayv1.PathMatchPathPrefix, gatewayv1.PathMatchRegularExpression
+	many := make(httpMatches, 0, 2*MostRoutePaths)
+	for i := range 2 * MostRoutePaths {
+		many = append(many, httpMatch(exact, "/"+strings.Repeat("x", i)))
+	}
+	for name, tc := range map[string]struct {
+		route metav1.Object
+		want  string
+	}{
+		"no rules":                          {httpRules(), ""},
+		"a rule without matches":            {httpRules(nil), "/ spec.hostnames[0]"},
+		"a match without a path":            {httpRules(httpMatches{{Method: ptr.To(gatewayv1.HTTPMethodGet)}}), "/ spec.rules[0].matches[0].path"},
+		"a path without anything":           {httpRules(httpMatches{{Path: &gatewayv1.HTTPPathMatch{}}}), "/ spec.rules[0].matches[0].path"},
+		"no type":                           {httpRules(httpMatches{httpMatch("", "/a/")}), "/a spec.rules[0].matches[0].path"},
+		"a prefix":                          {httpRules(httpMatches{httpMatch(prefix, "/a")}, httpMatches{httpMatch(prefix, "/")}), "/a spec.rules[0].matches[0].path, / spec.rules[1].matches[0].path"},
+		"a prefix and an exact path":        {httpRules(httpMatches{httpMatch(prefix, "/a/"), httpMatch(exact, "/a")}), "/a spec.rules[0].matches[0].path"},
+		"an exact path with a slash":        {httpRules(httpMatches{httpMatch(prefix, "/a/"), httpMatch(exact, "/a/")}), "/a spec.rules[0].matches[0].path, /a/ spec.rules[0].matches[1].path"},
+		"what differs in something else":    {httpRules(httpMatches{get}, httpMatches{httpMatch("", "/a"), httpMatch("", "/b")}), "/a spec.rules[0].matches[0].path, /b spec.rules[1].matches[1].path"},
+		"a regular expression":              {httpRules(httpMatches{httpMatch(regex, "/a")}), ""},
+		"one and a path":                    {httpRules(httpMatches{httpMatch(regex, "/.*"), httpMatch(exact, "/a")}), "/a spec.rules[0].matches[1].path"},
+		"a path that is too long":           {httpRules(httpMatches{httpMatch(exact, "/"+strings.Repeat("x", 512))}), ""},
+		"what is no path":                   {httpRules(httpMatches{httpMatch(exact, "a")}), ""},
+		"a method of a service":             {grpcRules(grpcMatches{grpcMatch("", "shop.Carts", "Add")}), "/shop.Carts/Add spec.rules[0].matches[0].method"},
+		"a service":                         {grpcRules(grpcMatches{grpcMatch(gatewayv1.GRPCMethodMatchExact, "shop.Carts", "")}), "/shop.Carts spec.rules[0].matches[0].method"},
+		"a method alone":                    {grpcRules(grpcMatches{grpcMatch("", "", "Add")}), ""},
+		"a regular expression of services":  {grpcRules(grpcMatches{grpcMatch(gatewayv1.GRPCMethodMatchRegularExpression, "shop", "Add")}), ""},
+		"a match of headers":                {grpcRules(grpcMatches{{}}), "/ spec.rules[0].matches[0].method"},
+		"all calls":                         {grpcRules(nil, nil), "/ spec.hostnames[0]"},
+		"no rules of calls":                 {grpcRules(), ""},
+		"a route that has no paths":         {&gatewayv1.TLSRoute{}, ""},
+		"more than can be kept in mind":     {httpRules(many), "256"},
+		"a method, and the service of that": {grpcRules(grpcMatches{grpcMatch("", "a", "b"), grpcMatch("", "a", "")}), "/a/b spec.rules[0].matches[0].method, /a spec.rules[0].matches[1].method"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			paths := PathsOf(tc.route)
+			var got []string
+			for _, p := range paths {
+				got = append(got, p.Path+" "+PathPoint{path: p}.Field().String())
+			}
+			if text := strings.Join(got, ", "); text != tc.want && !(tc.want == "256" && len(got) == MostRoutePaths) {
+				t.Errorf("got %s, want %s", text, tc.want)
+			}
+			shared := 0
+			share := func(*string) { shared++ }
+			switch o := tc.route.(type) {
+			case *gatewayv1.HTTPRoute:
+				o.Spec.Rules = SlimHTTPPaths(o, share)
+				o.Spec.Rules = SlimHTTPPaths(o, share)
+			case *gatewayv1.GRPCRoute:
+				o.Spec.Rules = SlimGRPCPaths(o, share)
+				o.Spec.Rules = SlimGRPCPaths(o, share)
+			default:
+				return
+			}
+			if slim := PathsOf(tc.route); !slices.EqualFunc(paths, slim, func(a, b RoutePath) bool { return a.Path == b.Path }) {
+				t.Errorf("of %v the cache keeps %v", paths, slim)
+			}
+			if shared == 0 && len(paths) > 0 && paths[0].Path != "/" {
+				t.Error("its paths are not shared")
+			}
+		})
+	}
+}
+
+// TestPathPoints has routes on the listeners of a Gateway, and of a ListenerSet of it.
+func TestPathPoints(t *testing.T) {
+	all := &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}}
+	door := func(name, host string, port int32, allowed *gatewayv1.AllowedRoutes) gatewayv1.Listener {
+		l := gatewayv1.Listener{Name: gatewayv1.SectionName(name), Port: port, Protocol: gatewayv1.HTTPProtocolType, AllowedRoutes: allowed}
+		if host != "" {
+			l.Hostname = ptr.To(gatewayv1.Hostname(host))
+		}
+		return l
+	}
+	g := doorway()
+	g.Spec.Listeners = []gatewayv1.Listener{
+		door("any", "", 80, all), door("named", "a.test", 81, all), door("wild", "*.test", 82, all), door("own", "own.test", 83, nil),
+		{Name: "tls", Port: 443, Protocol: gatewayv1.TLSProtocolType, AllowedRoutes: all},
+	}
+	set := &gatewayv1.ListenerSet{}
+	set.Namespace, set.Name = "shop", "doors"
+	set.Spec.ParentRef = gatewayv1.ParentGatewayReference{Namespace: ptr.To(gatewayv1.Namespace("edge")), Name: "public"}
+	set.Spec.Listeners = []gatewayv1.ListenerEntry{gatewayv1.ListenerEntry(door("set", "set.test", 84, nil))}
+	onSet := gatewayv1.ParentReference{Kind: ptr.To(gatewayv1.Kind("ListenerSet")), Name: "doors"}
+	for name, tc := range map[string]struct {
+		kind    Kind
+		ref     gatewayv1.ParentReference
+		hosts   []gatewayv1.Hostname
+		on      string
+		want    string
+		isNotAt bool
+	}{
+		"its own names":                   {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "", "x.test/p x.test/q y.test/p y.test/q", false},
+		"one of them":                     {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "y.test", "y.test/p y.test/q", false},
+		"none of them":                    {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test"}, "y.test", "", false},
+		"no names, and none there":        {HTTPRoute, refTo("any"), nil, "", "", false},
+		"no names, and one there":         {GRPCRoute, refTo("named"), nil, "", "a.test/p a.test/q", false},
+		"a wider name":                    {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"*.test"}, "", "a.test/p a.test/q", false},
+		"a narrower name":                 {HTTPRoute, refTo("wild"), []gatewayv1.Hostname{"b.c.test"}, "", "b.c.test/p b.c.test/q", false},
+		"other names":                     {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"b.test"}, "", "", true},
+		"all listeners":                   {HTTPRoute, refTo(""), nil, "", "a.test/p a.test/q *.test/p *.test/q", false},
+		"all listeners, and the same":     {HTTPRoute, refTo(""), []gatewayv1.Hostname{"a.test"}, "", "a.test/p a.test/q", false},
+		"one that does not let it attach": {HTTPRoute, refTo("own"), nil, "", "", true},
+		"one of another protocol":         {HTTPRoute, refTo("tls"), []gatewayv1.Hostname{"a.test"}, "", "", true},
+		"a ListenerSet":                   {HTTPRoute, onSet, nil, "", "set.test/p set.test/q", false},
+	} {
+		r := route(tc.kind, "shop", "web", tc.ref)
+		r.Hosts = tc.hosts
+		paths := PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")}))
+		var got []string
+		isAt := false
+		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
+			for _, point := range r.PathPoints(p, nil, paths, tc.on) {
+				got = append(got, point.At.Point())
+				if point.At.Scope() != claim.GatewayPathsScope(ParentOfGateway(g).NamespacedName) {
+					t.Errorf("%s: it is %s", name, point.At)
+				}
+			}
+			isAt = isAt || r.IsAt(p, nil)
+		}
+		if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || isAt == tc.isNotAt {
+			t.Errorf("%s: at a listener %v, %s", name, isAt, diff)
+		}
+	}
+	own := route(HTTPRoute, "shop", "web", onSet)
+	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, PathsOf(httpRules(nil)), ""); len(points) > 0 {
+		t.Errorf("on the listeners of streams it has %v", points)
+	}
+	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, PathsOf(httpRules(nil)), "")
+	if len(inherited) != 1 || inherited[0].Field().String() != "spec.parentRefs[0]" {
+		t.Errorf("what it takes over all of is %v", inherited)
+	}
+}

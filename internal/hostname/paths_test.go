@@ -1,0 +1,155 @@
+package hostname
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+)
+
+// pathFacts are routes and claims on paths in memory.
+type pathFacts struct {
+	fakeFacts
+	routes []PathUser
+}
+
+func (f *pathFacts) PathUsers(host string) (users []PathUser) {
+	for _, u := range f.routes {
+		on := PathUser{User: u.User}
+		for _, p := range u.Points {
+			if p.At.Host() == host {
+				on.Points = append(on.Points, p)
+			}
+		}
+		if len(on.Points) > 0 {
+			users = append(users, on)
+		}
+	}
+	return users
+}
+
+var edge = types.NamespacedName{Namespace: "infra", Name: "edge"}
+
+// pathPoint is a path of the Gateway, a.test/login for instance.
+func pathPoint(point string) claim.Coordinate {
+	slash := strings.IndexByte(point, '/')
+	return claim.HTTP(point[:slash], point[slash:]).OnGateway(edge)
+}
+
+// serves is a route of a namespace that serves paths.
+func serves(namespace string, hour int, points ...string) PathUser {
+	u := PathUser{User: User{
+		Holder: claim.RouteHolder("HTTPRoute", namespace, "web"), UID: types.UID(namespace), Version: "7", Created: start.Add(time.Duration(hour) * time.Hour),
+	}}
+	for _, point := range points {
+		u.Points = append(u.Points, guard.PathPoint{At: pathPoint(point)})
+	}
+	return u
+}
+
+// heldPath is the claim of a namespace on a path.
+func heldPath(point, namespace string) *v1beta1.EdgeClaim {
+	c := claim.New(pathPoint(point), claim.Claimant{Holder: claim.NamespaceHolder(namespace)})
+	c.CreationTimestamp = metav1.NewTime(start)
+	return c
+}
+
+type heldPaths []*v1beta1.EdgeClaim
+
+// TestJudgePaths asks for paths beside those that others have.
+func TestJudgePaths(t *testing.T) {
+	var many []string
+	for i := range 257 {
+		many = append(many, fmt.Sprintf("a.test/%d", i))
+	}
+	const at, rest = "spec.rules[0].matches[0][]: Duplicate value: ", "; choose another host or path"
+	for name, tc := range map[string]struct {
+		claims heldPaths
+		routes []PathUser
+		asks   PathUser
+		before []string
+		want   string
+		points int
+	}{
+		"a free path":       {asks: serves("shop", 2, "a.test/login", "a.test/"), points: 2},
+		"its namespace's":   {claims: heldPaths{heldPath("a.test/login", "shop")}, routes: []PathUser{serves("shop", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1},
+		"another path":      {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login/help", "b.test/login"), points: 2},
+		"another's":         {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/", "a.test/login"), points: 2, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
+		"another's promise": {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login"), points: 1, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held for Namespace blog, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then` + rest},
+		"another's without a claim": {routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1,
+			want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T13:00:00Z` + rest},
+		"its namespace's without a claim, which is older": {routes: []PathUser{serves("blog", 3, "a.test/login"), serves("shop", 1, "a.test/login")}, asks: serves("shop", 4, "a.test/login"), points: 1},
+		"what stands":                   {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login", "a.test/more"), before: []string{"a.test/login"}, points: 1},
+		"a host of one namespace":       {claims: heldPaths{heldPath("x.own.test/login", "blog")}, asks: serves("shop", 2, "x.own.test/login")},
+		"so many":                       {asks: serves("shop", 2, many[:256]...), points: 256},
+		"too many":                      {asks: serves("shop", 2, many...), want: "spec.rules: Too many: 257: a route may ask for at most 256 hosts and paths at a time that it does not serve yet: spread them over several, or add them one part after the other"},
+		"too many, but for what it has": {asks: serves("shop", 2, many...), before: many[:1], points: 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &pathFacts{fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, tc.routes}
+			r := &PathRequest{PathUser: tc.asks, Before: serves("shop", 2, tc.before...).Points}
+			v := JudgePaths(f, r, noGrace)
+			var got string
+			if len(v.Problems) > 0 {
+				got = v.Problems[0].Err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || len(v.Points) != tc.points || len(v.Problems) > 1 {
+				t.Errorf("%d points, %d problems: %s", len(v.Points), len(v.Problems), diff)
+			}
+			r.Deleting = true
+			if v := JudgePaths(f, r, noGrace); (len(v.Problems) > 0) != (tc.points > 0 || tc.want != "") {
+				t.Errorf("as it is being deleted it is told %v", v.Problems)
+			}
+		})
+	}
+}
+
+// TestSettlePaths has routes stand beside each other.
+func TestSettlePaths(t *testing.T) {
+	for name, tc := range map[string]struct {
+		claims heldPaths
+		routes []PathUser
+		enter  string
+		lost   string
+	}{
+		"nobody":               {},
+		"one":                  {routes: []PathUser{serves("shop", 1, "a.test/", "a.test/login", "b.test/")}, enter: "a.test/ shop, a.test/login shop"},
+		"the oldest":           {routes: []PathUser{serves("shop", 2, "a.test/"), serves("blog", 1, "a.test/")}, enter: "a.test/ blog", lost: "shop: path / on host a.test of Gateway infra/edge is held by Namespace blog"},
+		"of one age, by name":  {routes: []PathUser{serves("shop", 1, "a.test/"), serves("blog", 1, "a.test/")}, enter: "a.test/ blog", lost: "shop: path / on host a.test of Gateway infra/edge is held by Namespace blog"},
+		"who has a claim":      {claims: heldPaths{heldPath("a.test/", "shop")}, routes: []PathUser{serves("shop", 2, "a.test/"), serves("blog", 1, "a.test/", "a.test/b")}, enter: "a.test/b blog", lost: "blog: path / on host a.test of Gateway infra/edge is held by Namespace shop since 2026-11-01T12:00:00Z"},
+		"who is about to go":   {claims: heldPaths{heldPath("a.test/", "shop")}, routes: []PathUser{serves("blog", 1, "a.test/")}},
+		"beside each other":    {routes: []PathUser{serves("shop", 2, "a.test/1"), serves("blog", 1, "a.test/2")}, enter: "a.test/2 blog, a.test/1 shop"},
+		"one's own twice":      {routes: []PathUser{serves("shop", 2, "a.test/"), serves("shop", 1, "a.test/")}, enter: "a.test/ shop"},
+		"a host of one of all": {routes: []PathUser{serves("shop", 2, "a.own.test/")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &pathFacts{fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, tc.routes}
+			host := "a.test"
+			if strings.Contains(name, "a host of one") {
+				host = "a.own.test"
+			}
+			enter, lost := SettlePaths(f, host)
+			var entered, told []string
+			for _, e := range enter {
+				entered = append(entered, e.At.Point()+" "+e.By.Name)
+				if e.By.Generation != 7 || e.By.For.Namespace != e.By.Name || !e.By.IsNamespace() {
+					t.Errorf("it is entered for %+v", e.By)
+				}
+			}
+			for _, l := range lost {
+				told = append(told, l.User.Namespace+": "+l.String())
+			}
+			if diff := cmp.Diff([]string{tc.enter, tc.lost}, []string{strings.Join(entered, ", "), strings.Join(told, ", ")}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/hostname"
+)
+
+// pathRoute is an HTTPRoute that serves paths of hosts.
+func pathRoute(key string, spec gatewayv1.CommonRouteSpec, hosts []gatewayv1.Hostname, paths ...string) *gatewayv1.HTTPRoute {
+	r := &gatewayv1.HTTPRoute{ObjectMeta: annotatedMeta(key), Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: spec, Hostnames: hosts}}
+	for _, path := range paths {
+		r.Spec.Rules = append(r.Spec.Rules, gatewayv1.HTTPRouteRule{
+			Matches: []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: &path}}},
+		})
+	}
+	return r
+}
+
+// TestPathUsers finds routes by the paths that they serve of a host, as far as these are guarded.
+func TestPathUsers(t *testing.T) {
+	all := gatewayv1.NamespacesFromAll
+	allowed := &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}}
+	gateway := public(all,
+		gatewayv1.Listener{Name: "any", Protocol: gatewayv1.HTTPProtocolType, Port: 80, AllowedRoutes: allowed},
+		gatewayv1.Listener{Name: "named", Protocol: gatewayv1.HTTPProtocolType, Port: 81, Hostname: new(gatewayv1.Hostname("named.test")), AllowedRoutes: allowed},
+	)
+	door := entry(gatewayv1.HTTPProtocolType, 90, "set.test")
+	door.Name, door.AllowedRoutes = "door", allowed
+	set := setIn("shop", "doors", time.Hour, door)
+	onSet := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{
+		{Kind: new(gatewayv1.Kind("ListenerSet")), Namespace: new(gatewayv1.Namespace("shop")), Name: "doors"},
+	}}
+	grpc := &gatewayv1.GRPCRoute{ObjectMeta: annotatedMeta("blog/grpc"), Spec: gatewayv1.GRPCRouteSpec{
+		CommonRouteSpec: onGateway("any"), Hostnames: []gatewayv1.Hostname{"a.test"}, Rules: []gatewayv1.GRPCRouteRule{{}},
+	}}
+	objects := []client.Object{
+		gateway, set, namespaceOf("shop", "web"), namespaceOf("blog", "web"), namespaceOf("edge", ""), grpc,
+		pathRoute("shop/web", onGateway("any", "named"), []gatewayv1.Hostname{"a.test", "b.test"}, "/login", "/login/"),
+		pathRoute("blog/wide", onGateway("any", "named"), []gatewayv1.Hostname{"*.test"}, "/wide"),
+		pathRoute("blog/takes", onGateway("named"), nil, "/takes"),
+		pathRoute("blog/set", onSet, []gatewayv1.Hostname{"set.test", "a.test"}, "/set"),
+		pathRoute("blog/nowhere", onGateway("gone"), []gatewayv1.Hostname{"a.test"}, "/nowhere"),
+		pathRoute("blog/nameless", onGateway("any"), nil, "/nameless"),
+		ingressOf("shop/web", "a.test"),
+	}
+	both := guard.Actions{guard.HTTPRoute: guard.Deny, guard.GRPCRoute: guard.Warn}
+	for name, tc := range map[string]struct {
+		guarded guard.Actions
+		want    map[string]string
+	}{
+		"both": {both, map[string]string{
+			"a.test":     "GRPCRoute blog/grpc: /; HTTPRoute shop/web: /login",
+			"b.test":     "HTTPRoute shop/web: /login",
+			"*.test":     "HTTPRoute blog/wide: /wide",
+			"named.test": "HTTPRoute blog/takes: /takes; HTTPRoute blog/wide: /wide",
+			"set.test":   "HTTPRoute blog/set: /set", "x.test": "",
+		}},
+		"HTTPRoutes":    {guard.Actions{guard.HTTPRoute: guard.Deny}, map[string]string{"a.test": "HTTPRoute shop/web: /login"}},
+		"neither":       {guard.Actions{guard.TLSRoute: guard.Deny}, map[string]string{"a.test": "", "*.test": ""}},
+		"nothing else":  {guard.Actions{guard.GRPCRoute: guard.Deny}, map[string]string{"a.test": "GRPCRoute blog/grpc: /", "named.test": ""}},
+		"no Gateway at": {nil, map[string]string{"a.test": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, live := viewOfHosts(t, tc.guarded, objects...), storingHosts(t, objects...)
+			for host, want := range tc.want {
+				users, err := v.Hosts.PathUsers(t.Context(), host)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, u := range users {
+					text := u.String() + ":"
+					for _, p := range u.Points {
+						text += " " + p.At.Path()
+						if p.At.Gateway() != client.ObjectKeyFromObject(gateway) || p.At.Host() != host {
+							t.Errorf("%s is not on %q of the Gateway", p.At, host)
+						}
+					}
+					got = append(got, text)
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(want, strings.Join(got, "; ")); diff != "" {
+					t.Errorf("%q: %s", host, diff)
+				}
+			}
+			seen := map[claim.Coordinate]bool{}
+			if err := v.Hosts.EachPath(t.Context(), func(_ hostname.User, at claim.Coordinate) { seen[at] = true }); err != nil {
+				t.Fatal(err)
+			}
+			in := map[claim.Coordinate]bool{}
+			for _, ns := range []string{"shop", "blog"} {
+				cached, err := v.Hosts.PathsIn(t.Context(), ns)
+				stored, errStored := v.Hosts.StoredIn(t.Context(), live, ns)
+				if err != nil || errStored != nil || !maps.Equal(cached, stored.Paths) {
+					t.Errorf("%s: the cache has %v (%v), the API server %v (%v)", ns, cached, err, stored.Paths, errStored)
+				}
+				maps.Copy(in, cached)
+			}
+			if !maps.Equal(seen, in) {
+				t.Errorf("all are %v, and by namespaces %v", seen, in)
+			}
+		})
+	}
+	v := viewOfHosts(t, both, objects...)
+	for what, tc := range map[string]struct {
+		got  []string
+		want string
+	}{
+		"the Gateway":    {v.Hosts.OnParent(t.Context(), gateway), "*.test a.test b.test set.test"},
+		"the set":        {v.Hosts.OnParent(t.Context(), set), "a.test set.test"},
+		"sets of shop":   {v.Hosts.OnSetsIn(t.Context(), "shop"), "a.test set.test"},
+		"sets of blog":   {v.Hosts.OnSetsIn(t.Context(), "blog"), ""},
+		"other Gateways": {v.Hosts.OnParent(t.Context(), &gatewayv1.Gateway{ObjectMeta: annotatedMeta("edge/other")}), ""},
+	} {
+		if diff := cmp.Diff(tc.want, strings.Join(tc.got, " ")); diff != "" {
+			t.Errorf("on %s: %s", what, diff)
+		}
+	}
+	if got := v.Hosts.GatewaysOfSetsIn(t.Context(), "shop"); !slices.Equal(got, []client.ObjectKey{client.ObjectKeyFromObject(gateway)}) {
+		t.Errorf("the sets of shop are on %v", got)
+	}
+}
+
+// TestPathsNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
+func TestPathsNow(t *testing.T) {
+	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80})
+	both := guard.Actions{guard.HTTPRoute: guard.Deny}
+	v := viewOfHosts(t, both, gateway, namespaceOf("edge", ""))
+	changed := gateway.DeepCopy()
+	changed.Spec.Listeners = append(changed.Spec.Listeners, gatewayv1.Listener{Name: "new", Protocol: gatewayv1.HTTPProtocolType, Port: 81})
+	v.tenants = storingHosts(t, changed)
+	before := pathRoute("edge/web", onGateway("own", "new"), []gatewayv1.Hostname{"a.test"}, "/")
+	for name, tc := range map[string]struct {
+		on   gatewayv1.CommonRouteSpec
+		want int
+	}{
+		"what the cache has": {onGateway("own"), 1}, "what is new": {onGateway("new"), 1}, "what is not there": {onGateway("gone"), 0},
+	} {
+		after := pathRoute("edge/web", tc.on, []gatewayv1.Hostname{"a.test"}, "/")
+		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, after, before)
+		if err != nil || len(points) != 2 || len(points[0]) != tc.want || len(points[1]) != 1 {
+			t.Errorf("%s: %v, %v", name, points, err)
+		}
+	}
+}
