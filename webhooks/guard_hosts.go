@@ -99,7 +99,7 @@ func (v hostGuard[T]) decide(
 		return d, err
 	}
 	named := !v.view.Hosts.Policies().IsEmpty()
-	judgesPaths := kind == guard.Ingress && v.kind == guard.Ingress || slices.Contains(guard.Paths(), kind)
+	judgesPaths := kind == guard.Ingress || slices.Contains(guard.Paths(), kind)
 	if before == nil && (judgesPaths || named) {
 		if err := isNew(ctx, v.view, obj, v.resource); err != nil {
 			return d, err

@@ -34,8 +34,8 @@ import (
 )
 
 // Coordinate is one point of the edge: a port on the proxy of a class, a host or a path on one, an address or one of its
-// ports, a port of the nodes, a port of a Gateway or a host name at one, what a listener has for routes, a path that these serve on a Gateway,
-// or a host name as such. It is comparable; the zero value is no point.
+// ports, a port of the nodes, a port of a Gateway or a host name at one, what a listener has for routes, a path that routes serve on a
+// Gateway, or a host name as such. It is comparable; the zero value is no point.
 type Coordinate struct {
 	class    string
 	protocol v1beta1.Protocol

@@ -14,8 +14,8 @@ import (
 // a slash in its name.
 const gatewayPaths = HTTPScope + "/gateway/"
 
-// OnGateway is the same path as routes serve it on a Gateway: two Gateways may serve one path, each for other routes. The result is the zero
-// Coordinate unless c is a path that no class serves, and the Gateway has the namespace and the name of an object.
+// OnGateway is the same path as routes serve it on a Gateway: two Gateways may serve one path, each for other routes. The result is the
+// zero Coordinate unless c is a path that no class serves, and the Gateway has the namespace and the name of an object.
 func (c Coordinate) OnGateway(gateway types.NamespacedName) Coordinate {
 	if !c.IsHTTP() || c.path == "" || c.ingressClass != "" ||
 		len(validation.IsDNS1123Subdomain(gateway.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(gateway.Name)) > 0 {

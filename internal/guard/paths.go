@@ -51,8 +51,8 @@ func (p PathPoint) Field() *field.Path {
 	}
 }
 
-// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a regular expression nobody can say
-// which it is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
+// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a regular expression nobody can
+// say which it is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
 func PathsOf(route metav1.Object) []RoutePath {
 	var paths routePaths
 	switch o := route.(type) {

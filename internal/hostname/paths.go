@@ -61,8 +61,8 @@ func (r *PathRequest) anew(book *Book) (points []guard.PathPoint) {
 	return points
 }
 
-// JudgePaths says which of the paths that a route asks for anew are another namespace's on the same Gateway, and which of them its namespace
-// has to have. Within a namespace nothing is refused. graceLeft says how long a claim is kept if its holder is gone.
+// JudgePaths says which of the paths that a route asks for anew are another namespace's on the same Gateway, and which of them its
+// namespace has to have. Within a namespace nothing is refused. graceLeft says how long a claim is kept if its holder is gone.
 func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v Verdict) {
 	wanted := r.anew(f.HostPolicies())
 	switch {

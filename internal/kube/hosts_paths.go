@@ -36,9 +36,11 @@ func (h *Hosts) judgesPathsOf(kind guard.Kind) bool {
 // readParent reads what a route attaches to, nil for what is not there.
 type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
 
-// paths are those that an object, if it is a route of a guarded kind, serves at its parents, on a host, or on all for "", each once. has are
-// the labels of its namespace.
-func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, on string, read readParent) (points []guard.PathPoint, err error) {
+// paths are those that an object, if it is a route of a guarded kind, serves at its parents, on a host, or on all for "", each once. has
+// are the labels of its namespace.
+func (h *Hosts) paths(
+	ctx context.Context, obj metav1.Object, has labels.Set, on string, read readParent,
+) (points []guard.PathPoint, err error) {
 	route, _ := guard.OfRoute(obj)
 	if !h.judgesPathsOf(route.Kind) {
 		return nil, nil
@@ -156,7 +158,7 @@ func (h *Hosts) EachPath(ctx context.Context, do func(hostname.User, claim.Coord
 }
 
 // OnParent are the host names that routes of guarded kinds say which name a Gateway, or one of its ListenerSets, or a ListenerSet: they may
-// come to be served there, or be served there no longer. While some kind is yet to be read there are none: all is looked at when it has been.
+// come to be served there, or be served there no longer. While a kind is yet to be read there are none: all is looked at when it has been.
 func (h *Hosts) OnParent(ctx context.Context, parent client.Object) []string {
 	key := guard.ParentKey{Kind: guard.ListenerSet, NamespacedName: client.ObjectKeyFromObject(parent)}
 	if _, is := parent.(*gatewayv1.Gateway); !is {

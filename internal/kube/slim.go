@@ -42,13 +42,15 @@ func slim(obj any) (any, error) {
 	case *gatewayv1.HTTPRoute:
 		slimRouting(o)
 		o.Spec = gatewayv1.HTTPRouteSpec{
-			CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames), Rules: guard.SlimHTTPPaths(o, intern),
+			CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames),
+			Rules: guard.SlimHTTPPaths(o, intern),
 		}
 		o.Status = gatewayv1.HTTPRouteStatus{}
 	case *gatewayv1.GRPCRoute:
 		slimRouting(o)
 		o.Spec = gatewayv1.GRPCRouteSpec{
-			CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames), Rules: guard.SlimGRPCPaths(o, intern),
+			CommonRouteSpec: slimParents(o.Spec.CommonRouteSpec), Hostnames: slices.Clone(o.Spec.Hostnames),
+			Rules: guard.SlimGRPCPaths(o, intern),
 		}
 		o.Status = gatewayv1.GRPCRouteStatus{}
 	case metav1.Object: // an administrator's

@@ -37,8 +37,8 @@ func (s *holderReading) hostnameWants(ctx context.Context, c *v1beta1.EdgeClaim,
 	return seen, nil
 }
 
-// routePathWants says whether a route in the namespace that holds a path serves it. Of one that is served no longer, the object for which it
-// was promised may be stored without it.
+// routePathWants says whether a route in the namespace that holds a path serves it. Of one that is served no longer, the object for which
+// it was promised may be stored without it.
 func (s *holderReading) routePathWants(c *v1beta1.EdgeClaim, at claim.Coordinate) claim.HolderState {
 	if s.stored.Paths[at] {
 		return claim.HolderState{Exists: true, Wants: true}

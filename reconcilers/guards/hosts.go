@@ -59,8 +59,8 @@ type hostReconciler struct {
 	losers *losers
 }
 
-// Reconcile enters into the ledger whose a host name is, where a policy gives names to namespaces, and whose its paths on Gateways are where
-// none does, and tells those who use one that is another's.
+// Reconcile enters into the ledger whose a host name is, where a policy gives names to namespaces, and whose its paths on Gateways are
+// where none does, and tells those who use one that is another's.
 func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	settled, err := r.settle(ctx, req.Name)
 	again := false
@@ -217,8 +217,8 @@ func (r *hostReconciler) onParent() handler.EventHandler {
 	}
 }
 
-// onClaim looks at a host name of which the claim, or one on a path, is gone, or somebody else's, at those that somebody uses in vain, which may have
-// overlapped with it, and at those of the namespace that had it, which may have one more now.
+// onClaim looks at a host name of which the claim, or one on a path, is gone, or somebody else's. Of a name it looks at those that somebody
+// uses in vain, too, which may have overlapped with it, and at those of the namespace that had it, which may have one more now.
 func (r *hostReconciler) onClaim() handler.EventHandler {
 	look := func(ctx context.Context, was client.Object, q watch.Queue) {
 		c := was.(*v1beta1.EdgeClaim)

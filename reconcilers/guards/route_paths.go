@@ -41,7 +41,8 @@ func toldOfPaths(lost []hostname.PathLoss) (now map[types.UID]told, who map[type
 	now, who = map[types.UID]told{}, map[types.UID]hostname.User{}
 	for _, loss := range lost {
 		t := now[loss.User.UID]
-		if t.points++; t.points <= mostPathsTold {
+		t.points++
+		if t.points <= mostPathsTold {
 			t.text += loss.String() + "; "
 		}
 		t.key += loss.Key() + "\n"

@@ -41,6 +41,14 @@ func manyRoutePaths(route *gatewayv1.HTTPRoute, n int) *gatewayv1.HTTPRoute {
 	return route
 }
 
+// routeDecisions is how often a replica has decided on an HTTPRoute.
+func (w *fixture) routeDecisions() (sum float64) {
+	for _, r := range w.Replicas {
+		sum += float64(decisions(w, r, "HTTPRoute"))
+	}
+	return sum
+}
+
 // TestGuardRoutePaths leads a life of paths that namespaces share, by routes on Gateways.
 func TestGuardRoutePaths(t *testing.T) {
 	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), "--audit-interval=1s"}})
@@ -73,6 +81,17 @@ func TestGuardRoutePaths(t *testing.T) {
 	w.create(manyRoutePaths(httpRoute("blog/many", on, "a.many.test", "b.many.test"), 100))
 	w.refusedFor(w.toCreate(manyRoutePaths(httpRoute("blog/more", on, "c.many.test", "d.many.test", "e.many.test"), 100)),
 		"spec.rules", "a route may ask for at most 256 hosts and paths at a time")
+
+	t.Log("a change that leaves paths, names and Gateways alone is nobody's business")
+	asked := w.routeDecisions()
+	edit(w, httpRoute("blog/own", on), func(r *gatewayv1.HTTPRoute) {
+		r.Spec.Rules[0].BackendRefs = []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{
+			BackendObjectReference: gatewayv1.BackendObjectReference{Name: "web", Port: new(gatewayv1.PortNumber(80))}, Weight: new(int32(3)),
+		}}}
+	})
+	if now := w.routeDecisions(); now != asked {
+		t.Errorf("%v decisions were made on a change of weights", now-asked)
+	}
 
 	t.Log("names that a route takes over from a listener, of a ListenerSet for instance, are served on its Gateway")
 	set := listenerSet("shop/doors", edge, listen(gatewayv1.HTTPProtocolType, 9090, "set.paths.test"))
