@@ -35,8 +35,9 @@ type EdgeClaim struct {
 // +kubebuilder:validation:XValidation:rule="self.heldBy == (has(self.holder.__namespace__) ? self.holder.kind + ' ' + self.holder.__namespace__ + '/' + self.holder.name : self.holder.kind + ' ' + self.holder.name)",message="must be the holder's kind, namespace and name",fieldPath=".heldBy"
 type EdgeClaimSpec struct {
 	// scope is the space in which points are unique, for example stream/public: the streams of class public; http/nginx: the hosts and paths
-	// of IngressClass nginx; gateway/infra/edge: what Gateway edge of namespace infra listens on; route/gateway/infra/edge/sql: the routes on
-	// the listener sql of that Gateway; or hostname: host names that are a namespace's.
+	// of IngressClass nginx; gateway/infra/edge: what Gateway edge of namespace infra listens on; http/gateway/infra/edge: the paths of hosts
+	// that routes serve there; route/gateway/infra/edge/sql: the routes on the listener sql of that Gateway; or hostname: host names that are
+	// a namespace's.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=640
