@@ -137,7 +137,7 @@ func (r Route) IsAt(p *Parent, has labels.Set) bool {
 
 // PathPoints are some paths of a route as points: those on a host, or on all of its host names for "", at the listeners of a parent. has
 // are the labels of the route's namespace. A route that is for no host name there has no points.
-func (r Route) PathPoints(p *Parent, has labels.Set, paths []RoutePath, on string) (points []PathPoint) {
+func (r Route) PathPoints(p *Parent, has labels.Set, paths func() []RoutePath, on string) (points []PathPoint) {
 	var seen []string
 	for l, parent := range r.at(p, has) {
 		for host, i := range r.hostsAt(l) {
@@ -146,7 +146,7 @@ func (r Route) PathPoints(p *Parent, has labels.Set, paths []RoutePath, on strin
 			}
 			seen = append(seen, host)
 			root := claim.HTTP(host, "/").OnGateway(p.On)
-			for _, path := range paths {
+			for _, path := range paths() {
 				if at := root.Sibling(path.Path); !at.IsZero() {
 					points = append(points, PathPoint{At: at, path: path, host: i, parent: parent})
 				}

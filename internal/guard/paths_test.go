@@ -168,7 +168,7 @@ func TestPathPoints(t *testing.T) {
 	} {
 		r := route(tc.kind, "shop", "web", tc.ref)
 		r.Hosts = tc.hosts
-		paths := PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")}))
+		paths := func() []RoutePath { return PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")})) }
 		var got []string
 		isAt := false
 		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
@@ -184,11 +184,12 @@ func TestPathPoints(t *testing.T) {
 			t.Errorf("%s: at a listener %v, %s", name, isAt, diff)
 		}
 	}
+	root := func() []RoutePath { return PathsOf(httpRules(nil)) }
 	own := route(HTTPRoute, "shop", "web", onSet)
-	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, PathsOf(httpRules(nil)), ""); len(points) > 0 {
+	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, root, ""); len(points) > 0 {
 		t.Errorf("on the listeners of streams it has %v", points)
 	}
-	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, PathsOf(httpRules(nil)), "")
+	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, root, "")
 	if len(inherited) != 1 || inherited[0].Field().String() != "spec.parentRefs[0]" {
 		t.Errorf("what it takes over all of is %v", inherited)
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -45,7 +46,8 @@ func (h *Hosts) paths(
 	if !h.judgesPathsOf(route.Kind) {
 		return nil, nil
 	}
-	paths, seen := guard.PathsOf(obj), map[claim.Coordinate]bool{}
+	seen := map[claim.Coordinate]bool{}
+	paths := sync.OnceValue(func() []guard.RoutePath { return guard.PathsOf(obj) }) // of few routes they are asked for
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
@@ -90,18 +92,24 @@ func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1
 	return points, nil
 }
 
-// PathUsers are the routes that serve paths of a host, with these.
-func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.PathUser, err error) {
-	parents := map[guard.ParentKey]*guard.Parent{} // which thousands of routes may share
-	read := func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
-		parent, known := parents[key]
-		if known {
+// parentsOnce reads what routes attach to of the cache, each once for one look: thousands of routes may share it.
+func (h *Hosts) parentsOnce() readParent {
+	parents := map[guard.ParentKey]*guard.Parent{}
+	return func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		if parent, known := parents[key]; known {
 			return parent, nil
 		}
 		parent, err := h.gateways.Parent(ctx, key)
-		parents[key] = parent
+		if err == nil {
+			parents[key] = parent
+		}
 		return parent, err
 	}
+}
+
+// PathUsers are the routes that serve paths of a host, with these.
+func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.PathUser, err error) {
+	read := h.parentsOnce()
 	err = h.each(ctx, h.pathKinds(), "", []string{host, inherits}, func(obj client.Object) error {
 		has, err := h.objects.NamespaceLabels(ctx, obj.GetNamespace())
 		if err != nil {
@@ -117,6 +125,8 @@ func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.Pa
 	return users, err
 }
 
+var _ hostname.PathFacts = &Facts{}
+
 // PathUsers are the routes that serve paths of a host, with these.
 func (f *Facts) PathUsers(host string) []hostname.PathUser {
 	return f.pathUsers.of(f, host, f.ask.hosts.PathUsers)
@@ -124,9 +134,9 @@ func (f *Facts) PathUsers(host string) []hostname.PathUser {
 
 // PathsIn are the paths that the routes of a namespace serve.
 func (h *Hosts) PathsIn(ctx context.Context, namespace string) (map[claim.Coordinate]bool, error) {
-	paths := map[claim.Coordinate]bool{}
+	paths, read := map[claim.Coordinate]bool{}, h.parentsOnce()
 	err := h.each(ctx, h.pathKinds(), namespace, nil, func(obj client.Object) error {
-		return h.notePaths(ctx, obj, h.gateways.Parent, paths)
+		return h.notePaths(ctx, obj, read, paths)
 	})
 	return paths, err
 }
@@ -146,9 +156,10 @@ func (h *Hosts) notePaths(ctx context.Context, obj client.Object, read readParen
 
 // EachPath calls a function with each path that routes serve, and the route, as the cache has them.
 func (h *Hosts) EachPath(ctx context.Context, do func(hostname.User, claim.Coordinate)) error {
+	read := h.parentsOnce()
 	return h.each(ctx, h.pathKinds(), "", nil, func(obj client.Object) error {
 		paths := map[claim.Coordinate]bool{}
-		err := h.notePaths(ctx, obj, h.gateways.Parent, paths)
+		err := h.notePaths(ctx, obj, read, paths)
 		user, _ := hostname.Of(obj, h.http.Defaults)
 		for at := range paths {
 			do(user, at)

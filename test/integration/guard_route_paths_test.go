@@ -82,6 +82,12 @@ func TestGuardRoutePaths(t *testing.T) {
 	w.refusedFor(w.toCreate(manyRoutePaths(httpRoute("blog/more", on, "c.many.test", "d.many.test", "e.many.test"), 100)),
 		"spec.rules", "a route may ask for at most 256 hosts and paths at a time")
 
+	t.Log("who only asks whether it could has nothing")
+	must(w, w.Client.Create(t.Context(), routePaths(httpRoute("blog/dry", on, host), "/dry"), client.DryRunAll))
+	if holder := w.pointHolder(claim.HTTP(host, "/dry").OnGateway(key).Name()); holder != "" {
+		t.Errorf("a dry run has a path claimed for %s", holder)
+	}
+
 	t.Log("a change that leaves paths, names and Gateways alone is nobody's business")
 	asked := w.routeDecisions()
 	edit(w, httpRoute("blog/own", on), func(r *gatewayv1.HTTPRoute) {
@@ -113,6 +119,18 @@ func TestGuardRoutePaths(t *testing.T) {
 	t.Log("a path is free when no listener serves the routes any longer")
 	w.delete(set)
 	heldBy("set.paths.test", "/set", "")
+
+	t.Log("a listener that comes later has paths served that nobody asked for: what is free is theirs, and who lost is told")
+	late := routePaths(httpRoute("blog/late", onListener(edge, "late"), host), "/login", "/late")
+	w.create(late)
+	edit(w, edge, func(g *gatewayv1.Gateway) {
+		g.Spec.Listeners = append(g.Spec.Listeners, routable("late", gatewayv1.HTTPProtocolType, 8081, gatewayv1.NamespacesFromAll))
+	})
+	w.told("HTTPRoute", "late", v1beta1.ReasonHostConflict, held, "choose another host or path")
+	heldBy(host, "/late", "Namespace blog")
+	edit(w, edge, func(g *gatewayv1.Gateway) { g.Spec.Listeners = g.Spec.Listeners[:2] })
+	heldBy(host, "/late", "")
+	w.eventually("nothing to be lost any longer", func() error { return is(w.metric(`portcullis_guard_conflicts{kind="HTTPRoute"}`), 0) })
 
 	t.Log("what gets past is told, and is not refused what it has")
 	past := routePaths(httpRoute("blog/past", on, host), "/login", "/past")
