@@ -41,9 +41,10 @@ func (c Coordinate) IsRoutePath() bool { return c.gateway != "" && c.path != "" 
 // GatewayPathsScope is the scope of all paths that routes serve on a Gateway.
 func GatewayPathsScope(gateway types.NamespacedName) string { return gatewayPaths + gateway.String() }
 
-// routePathName is the name of the claim on such a path. No host has a blank, so that it is none of a class.
+// routePathName is the name of the claim on such a path. It begins with a slash, as no name of a class does: a class "gateway" would have a
+// path of the host infra that is taken for one of Gateway infra/edge.
 func (c Coordinate) routePathName() string {
-	return hashedName(HTTPScope, "gateway "+c.gateway+" "+c.host+c.path, strings.Replace(c.host, "*", "any", 1), "")
+	return hashedName(HTTPScope, "/gateway "+c.gateway+" "+c.host+c.path, strings.Replace(c.host, "*", "any", 1), "")
 }
 
 // routePathOf is the coordinate of a claim in the scope of a Gateway's paths.

@@ -19,6 +19,7 @@ func TestRoutePaths(t *testing.T) {
 		HTTP("*.example.com", "/").OnGateway(infraEdge), HTTP(long+"d", "/"+strings.Repeat("x", 511)).OnGateway(infraEdge),
 		HTTP("example.com", "/").OnGateway(types.NamespacedName{Namespace: "infra", Name: "inside"}),
 		HTTP("example.com", "/").OnGateway(types.NamespacedName{Namespace: "edge", Name: "infra"}),
+		HTTP("infra", "/login").OnGateway(infraEdge), HTTP("infra", "/edge infra/login").ServedBy("gateway"),
 		HTTP("example.com", "/"), HTTP("example.com", "/").ServedBy("gateway"), HTTP("example.com", "/").ServedBy("gateway.infra.edge"),
 		HostListener(infraEdge, HTTPListener, 80, "example.com"), Hostname("example.com"),
 	} {
