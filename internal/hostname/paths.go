@@ -23,19 +23,16 @@ type PathFacts interface {
 	HostPolicies() *Book
 	// Claim is the claim of a name, nil for none.
 	Claim(name string) *v1beta1.EdgeClaim
-	// PathUsers are the routes that serve paths of a host, with these, as far as they are guarded.
+	// PathUsers are the routes that serve paths of a host, with these, as far as they are guarded. Any number may.
 	PathUsers(host string) []PathUser
+	// IsPathServed says whether a route of a namespace serves a point.
+	IsPathServed(namespace string, at claim.Coordinate) bool
 }
 
 // PathUser is a route with paths that it serves on Gateways.
 type PathUser struct {
 	User
 	Points []guard.PathPoint
-}
-
-// serves says whether a route serves a point.
-func (u *PathUser) serves(at claim.Coordinate) bool {
-	return slices.ContainsFunc(u.Points, func(p guard.PathPoint) bool { return p.At == at })
 }
 
 // PathRequest is what a route asks for of paths.
@@ -53,8 +50,15 @@ func (r *PathRequest) anew(book *Book) (points []guard.PathPoint) {
 	for _, p := range r.Before {
 		had.Insert(p.At)
 	}
+	host, owned := "", false // those of one host are beside each other
 	for _, p := range r.Points {
-		if !had.Has(p.At) && book.Owner(p.At.Host()) == nil {
+		if had.Has(p.At) {
+			continue
+		}
+		if now := p.At.Host(); now != host {
+			host, owned = now, book.Owner(now) != nil
+		}
+		if !owned {
 			points = append(points, p)
 		}
 	}
@@ -62,7 +66,9 @@ func (r *PathRequest) anew(book *Book) (points []guard.PathPoint) {
 }
 
 // JudgePaths says which of the paths that a route asks for anew are another namespace's on the same Gateway, and which of them its
-// namespace has to have. Within a namespace nothing is refused. graceLeft says how long a claim is kept if its holder is gone.
+// namespace has to have: of very many the first, as of an Ingress. Within a namespace nothing is refused. graceLeft says how long a claim is
+// kept if its holder is gone. Claims are looked at first, and what is another's by one is refused for that alone: who has made any number
+// of routes on a host makes nobody look them all through.
 func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v Verdict) {
 	wanted := r.anew(f.HostPolicies())
 	switch {
@@ -71,33 +77,66 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 	case r.Deleting:
 		v.Problems = refusal.Problems{refusal.BeingDeleted(wanted[0].Field())}
 		return v
-	case len(wanted) > exposure.MostPaths:
-		v.Problems = exposure.TooManyPaths("a route", field.NewPath("spec", "rules"), len(wanted))
+	case len(wanted) > exposure.MostEntries:
+		v.Problems = exposure.TooManyPaths("a route", ", and host names of listeners count", field.NewPath("spec", "rules"), len(wanted))
 		return v
 	}
+	var free []guard.PathPoint
 	for _, p := range wanted {
 		v.Points = append(v.Points, p.At)
-		held := f.Claim(p.At.Name())
-		if held == nil {
-			held = firstOf(f.PathUsers(p.At.Host()), p.At)
-		}
-		if held != nil && claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace) && len(v.Problems) < mostProblems {
+		switch held := f.Claim(p.At.Name()); {
+		case held == nil:
+			free = append(free, p)
+		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace):
 			v.Problems = append(v.Problems, PathConflict(f, r, p.At, held, graceLeft(held))...)
 		}
+		if len(v.Problems) == mostProblems {
+			return v
+		}
 	}
+	if len(v.Problems) == 0 {
+		v.Problems = standing(f, r, free, graceLeft)
+	}
+	v.Points = v.Points[:min(len(v.Points), exposure.MostPaths)]
 	return v
 }
 
-// firstOf is the claim of whoever is to have a point that nobody has: the namespace of the oldest route that serves it; nil for none.
-func firstOf(users []PathUser, at claim.Coordinate) *v1beta1.EdgeClaim {
-	serving := slices.DeleteFunc(slices.Clone(users), func(u PathUser) bool { return !u.serves(at) })
-	if len(serving) == 0 {
-		return nil
+// standing says which of some points that nobody has yet are to be another namespace's, whose route serves them.
+func standing(
+	f PathFacts, r *PathRequest, free []guard.PathPoint, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+) (problems refusal.Problems) {
+	on := map[string]map[claim.Coordinate]*PathUser{}
+	for _, p := range free {
+		oldest, asked := on[p.At.Host()]
+		if !asked {
+			oldest = oldestOf(f.PathUsers(p.At.Host()))
+			on[p.At.Host()] = oldest
+		}
+		first := oldest[p.At]
+		if first == nil || first.Namespace == r.Namespace {
+			continue
+		}
+		held := claim.New(p.At, first.Claimant(claim.Version(first.Version)))
+		held.CreationTimestamp = metav1.NewTime(first.Created)
+		problems = append(problems, pathConflict(r, p.At, held, false, graceLeft(held))...)
+		if len(problems) == mostProblems {
+			break
+		}
 	}
-	first := slices.MinFunc(serving, comparePathUsers)
-	held := claim.New(at, first.Claimant(claim.Version(first.Version)))
-	held.CreationTimestamp = metav1.NewTime(first.Created)
-	return held
+	return problems
+}
+
+// oldestOf are the oldest routes that serve some points, by these: whose namespaces are to have them.
+func oldestOf(users []PathUser) map[claim.Coordinate]*PathUser {
+	oldest := map[claim.Coordinate]*PathUser{}
+	for i := range users {
+		for _, p := range users[i].Points {
+			if first := oldest[p.At]; first == nil || comparePathUsers(users[i], *first) < 0 {
+				oldest[p.At] = &users[i]
+			}
+		}
+	}
+	return oldest
 }
 
 // comparePathUsers orders routes by which of them an implementation of the Gateway API serves.
@@ -105,14 +144,18 @@ func comparePathUsers(a, b PathUser) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key().String(), b.Key().String()), cmp.Compare(a.Kind, b.Kind))
 }
 
-// PathConflict tells a route that a path is held: by whom and since when.
+// PathConflict tells a route that a path is held: by whom and since when. Whether its holder still serves it only that one's own routes say.
 func PathConflict(f PathFacts, r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	return pathConflict(r, at, held, !f.IsPathServed(claim.HolderOf(held).Tenant(), at), graceLeft)
+}
+
+func pathConflict(r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, isLeaving bool, graceLeft time.Duration) refusal.Problems {
 	where := field.NewPath("spec", "rules")
 	if i := slices.IndexFunc(r.Points, func(p guard.PathPoint) bool { return p.At == at }); i >= 0 {
 		where = r.Points[i].Field()
 	}
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path",
-		pathText(at), refusal.Held(held, isPathLeaving(f.PathUsers(at.Host()), held, at), graceLeft))))
+		pathText(at), refusal.Held(held, isLeaving, graceLeft))))
 }
 
 // pathText is a point in words.
@@ -120,11 +163,28 @@ func pathText(at claim.Coordinate) string {
 	return fmt.Sprintf("path %s on host %s of Gateway %s", at.Path(), at.Host(), at.Gateway())
 }
 
-// isPathLeaving says whether no route in the namespace that holds a point serves it any longer, or yet. users are those of its host.
-func isPathLeaving(users []PathUser, held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
-	return !slices.ContainsFunc(users, func(u PathUser) bool {
-		return claim.HolderOf(held) == claim.NamespaceHolder(u.Namespace) && u.serves(at)
-	})
+// served are the points that the routes of namespaces serve.
+type served map[servedIn]bool
+
+type servedIn struct {
+	namespace string
+	at        claim.Coordinate
+}
+
+func servedBy(users []PathUser) served {
+	points := served{}
+	for _, u := range users {
+		for _, p := range u.Points {
+			points[servedIn{u.Namespace, p.At}] = true
+		}
+	}
+	return points
+}
+
+// isLeaving says whether no route in the namespace that holds a point serves it any longer, or yet.
+func (s served) isLeaving(held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
+	holder := claim.HolderOf(held)
+	return !holder.IsNamespace() || !s[servedIn{holder.Name, at}]
 }
 
 // PathLoss is a path that a route serves though it is another namespace's.
@@ -150,7 +210,7 @@ func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss
 		return nil, nil
 	}
 	users := slices.SortedFunc(slices.Values(f.PathUsers(host)), comparePathUsers)
-	known := map[claim.Coordinate]*v1beta1.EdgeClaim{}
+	known, points := map[claim.Coordinate]*v1beta1.EdgeClaim{}, servedBy(users)
 	for _, u := range users {
 		for _, p := range u.Points {
 			held, is := known[p.At]
@@ -159,7 +219,7 @@ func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss
 					by := u.Claimant(claim.Version(u.Version))
 					held = claim.New(p.At, by)
 					enter = append(enter, claim.Entry{By: by, At: p.At})
-				} else if isPathLeaving(users, held, p.At) { // then it is nobody's loss
+				} else if points.isLeaving(held, p.At) { // then it is nobody's loss
 					held = nil
 				}
 				known[p.At] = held

@@ -2,6 +2,7 @@ package hostname
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
@@ -19,9 +21,20 @@ import (
 type pathFacts struct {
 	fakeFacts
 	routes []PathUser
+	// asked are the hosts of which all routes were asked for, and served how often one namespace's were.
+	asked  []string
+	served int
+}
+
+func (f *pathFacts) IsPathServed(namespace string, at claim.Coordinate) bool {
+	f.served++
+	return slices.ContainsFunc(f.routes, func(u PathUser) bool {
+		return u.Namespace == namespace && slices.ContainsFunc(u.Points, func(p guard.PathPoint) bool { return p.At == at })
+	})
 }
 
 func (f *pathFacts) PathUsers(host string) (users []PathUser) {
+	f.asked = append(f.asked, host)
 	for _, u := range f.routes {
 		on := PathUser{User: u.User}
 		for _, p := range u.Points {
@@ -67,7 +80,7 @@ type heldPaths []*v1beta1.EdgeClaim
 // TestJudgePaths asks for paths beside those that others have.
 func TestJudgePaths(t *testing.T) {
 	var many []string
-	for i := range 257 {
+	for i := range exposure.MostEntries + 1 {
 		many = append(many, fmt.Sprintf("a.test/%d", i))
 	}
 	const at, rest = "spec.rules[0].matches[0][]: Duplicate value: ", "; choose another host or path"
@@ -87,14 +100,16 @@ func TestJudgePaths(t *testing.T) {
 		"another's without a claim": {routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1,
 			want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T13:00:00Z` + rest},
 		"its namespace's without a claim, which is older": {routes: []PathUser{serves("blog", 3, "a.test/login"), serves("shop", 1, "a.test/login")}, asks: serves("shop", 4, "a.test/login"), points: 1},
-		"what stands":                   {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login", "a.test/more"), before: []string{"a.test/login"}, points: 1},
-		"a host of one namespace":       {claims: heldPaths{heldPath("x.own.test/login", "blog")}, asks: serves("shop", 2, "x.own.test/login")},
-		"so many":                       {asks: serves("shop", 2, many[:256]...), points: 256},
-		"too many":                      {asks: serves("shop", 2, many...), want: "spec.rules: Too many: 257: a route may ask for at most 256 hosts and paths at a time that it does not serve yet: spread them over several, or add them one part after the other"},
+		"what stands":                             {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login", "a.test/more"), before: []string{"a.test/login"}, points: 1},
+		"a host of one namespace":                 {claims: heldPaths{heldPath("x.own.test/login", "blog")}, asks: serves("shop", 2, "x.own.test/login")},
+		"so many, of which the first are claimed": {asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256},
+		"the last of so many": {claims: heldPaths{heldPath("a.test/1023", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/1023")}, asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256,
+			want: at + `"a.test/1023": path /1023 on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
+		"too many":                      {asks: serves("shop", 2, many...), want: "spec.rules: Too many: 1025: a route may ask for at most 1024 hosts and paths at a time that it does not serve yet, and host names of listeners count: spread them over several, or add them one part after the other"},
 		"too many, but for what it has": {asks: serves("shop", 2, many...), before: many[:1], points: 256},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &pathFacts{fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, tc.routes}
+			f := &pathFacts{fakeFacts: fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, routes: tc.routes}
 			r := &PathRequest{PathUser: tc.asks, Before: serves("shop", 2, tc.before...).Points}
 			v := JudgePaths(f, r, noGrace)
 			var got string
@@ -111,6 +126,68 @@ func TestJudgePaths(t *testing.T) {
 		})
 	}
 }
+
+// TestJudgePathsAsksLittle has others make any number of routes on hosts of which a route asks for many: who has a claim is known without a
+// look at them, and of what nobody has, one look at each host is all.
+func TestJudgePathsAsksLittle(t *testing.T) {
+	f := &pathFacts{fakeFacts: fakeFacts{book: NewBook(nil)}}
+	var points, held []string
+	for i := range 20 {
+		for _, path := range []string{"/a", "/b", "/c"} {
+			points = append(points, fmt.Sprintf("%d.test%s", i, path))
+		}
+		held = append(held, fmt.Sprintf("%d.test/b", i))
+	}
+	f.routes = []PathUser{serves("blog", 1, held...)}
+	r := &PathRequest{PathUser: serves("shop", 2, points...)}
+	if v := JudgePaths(f, r, noGrace); len(v.Problems) != mostProblems || len(f.asked) != mostProblems || f.served != 0 {
+		t.Errorf("without claims: %d problems, asked for %v, and %d times for one namespace's", len(v.Problems), f.asked, f.served)
+	}
+	f.asked = nil
+	if v := JudgePaths(f, &PathRequest{PathUser: serves("blog", 2, points...)}, noGrace); len(v.Problems) > 0 || len(f.asked) != 20 {
+		t.Errorf("who has them itself is told %v, and %v was asked for", v.Problems, f.asked)
+	}
+	f.asked = nil
+	for _, point := range held {
+		f.claims = append(f.claims, heldPath(point, "blog"))
+	}
+	if v := JudgePaths(f, r, noGrace); len(v.Problems) != mostProblems || len(f.asked) > 0 || f.served != mostProblems {
+		t.Errorf("with claims: %d problems, asked for %v, and %d times for one namespace's", len(v.Problems), f.asked, f.served)
+	}
+}
+
+// BenchmarkSettlePaths looks at a host of which many routes of one namespace serve many paths that this has: what it costs for each path
+// must not grow with their number.
+func BenchmarkSettlePaths(b *testing.B) {
+	for _, routes := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("routes=%d", routes), func(b *testing.B) {
+			f := manyPaths{&pathFacts{fakeFacts: fakeFacts{book: NewBook(nil)}}, map[string]*v1beta1.EdgeClaim{}}
+			for i := range routes {
+				u := serves("shop", i)
+				for j := range 20 {
+					at := pathPoint(fmt.Sprintf("a.test/%d/%d", i, j))
+					u.Points = append(u.Points, guard.PathPoint{At: at})
+					f.byName[at.Name()] = claim.New(at, claim.Claimant{Holder: claim.NamespaceHolder("shop")})
+				}
+				f.routes = append(f.routes, u)
+			}
+			for b.Loop() {
+				if enter, lost := SettlePaths(f, "a.test"); len(enter)+len(lost) > 0 {
+					b.Fatalf("%d entered and %d lost", len(enter), len(lost))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*routes*20), "ns/path")
+		})
+	}
+}
+
+// manyPaths are facts with very many claims.
+type manyPaths struct {
+	*pathFacts
+	byName map[string]*v1beta1.EdgeClaim
+}
+
+func (f manyPaths) Claim(name string) *v1beta1.EdgeClaim { return f.byName[name] }
 
 // TestSettlePaths has routes stand beside each other.
 func TestSettlePaths(t *testing.T) {
@@ -131,7 +208,7 @@ func TestSettlePaths(t *testing.T) {
 		"a host of one of all": {routes: []PathUser{serves("shop", 2, "a.own.test/")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &pathFacts{fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, tc.routes}
+			f := &pathFacts{fakeFacts: fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, routes: tc.routes}
 			host := "a.test"
 			if strings.Contains(name, "a host of one") {
 				host = "a.own.test"
