@@ -28,6 +28,8 @@ type Facts struct {
 	ask  features
 	err  error
 	loadBalancerReader
+	// paths is the look at the paths of routes, nil until one is asked for.
+	paths *pathLook
 
 	claims     answers[string, *v1beta1.EdgeClaim]
 	classes    answers[string, *v1beta1.StreamIngressClass]
@@ -43,7 +45,6 @@ type Facts struct {
 	standing     answers[types.NamespacedName, Standing]
 	routes       answers[claim.Section, onSection]
 	using        answers[string, []hostname.User]
-	pathUsers    answers[string, []hostname.PathUser]
 	naming       answers[netip.Addr, []*corev1.Service]
 	listing      answers[netip.Addr, []*corev1.Service]
 	onNodePort   answers[claim.Coordinate, []*corev1.Service]

@@ -123,17 +123,29 @@ func (g *Gateways) parentNow(ctx context.Context, key guard.ParentKey) (*guard.P
 		return nil, nil
 	}
 	if key.Kind == guard.Gateway {
-		gateway, err := readBy[gatewayv1.Gateway](ctx, g.objects.tenants, key.NamespacedName)
+		gateway, err := readInstalled[gatewayv1.Gateway](ctx, g.objects.tenants, key.NamespacedName)
 		if err != nil || gateway == nil {
 			return nil, err
 		}
 		return guard.ParentOfGateway(gateway), nil
 	}
-	set, err := readBy[gatewayv1.ListenerSet](ctx, g.objects.tenants, key.NamespacedName)
+	set, err := readInstalled[gatewayv1.ListenerSet](ctx, g.objects.tenants, key.NamespacedName)
 	if err != nil || set == nil {
 		return nil, err
 	}
 	return g.parentOfSet(ctx, set)
+}
+
+// readInstalled reads one object by a reader, nil when there is none, or the API server does not know its kind.
+func readInstalled[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key types.NamespacedName) (P, error) {
+	obj, err := readBy[T, P](ctx, reader, key)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return obj, err
 }
 
 // PlacesNow are what a route has of the listeners that are there, at admission. has are the labels of its namespace. A parent of which the

@@ -141,7 +141,7 @@ type hostReader interface {
 	Policies() *hostname.Book
 	Using(ctx context.Context, host string) ([]hostname.User, error)
 	UsedIn(ctx context.Context, namespace, host string) (bool, error)
-	PathUsers(ctx context.Context, host string) ([]hostname.PathUser, error)
+	pathLook() *pathLook
 	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
 }
 
@@ -171,9 +171,12 @@ func (f *Facts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeC
 	})
 }
 
-// isStoredFor says whether the object for which a namespace claims a host name is in the cache, at the claimant's version or a later one.
+// isStoredFor says whether the object for which a namespace claims a host name or a path is in the cache, at the claimant's version or a
+// later one. Which it is a claim does not say: then it is one of the namespace's, of that UID.
 func (h *Hosts) isStoredFor(ctx context.Context, by claim.Claimant) bool {
 	switch {
+	case by.For == claim.Holder{}:
+		return h.hasStored(ctx, by)
 	case by.For.IsService():
 		svc, err := h.objects.Service(ctx, by.For.Key())
 		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
@@ -189,4 +192,16 @@ func (h *Hosts) isStoredFor(ctx context.Context, by claim.Claimant) bool {
 		}
 	}
 	return false
+}
+
+// hasStored says whether the cache has an object of a namespace with the claimant's UID, at its version or a later one.
+func (h *Hosts) hasStored(ctx context.Context, by claim.Claimant) (has bool) {
+	if by.Name == "" {
+		return false
+	}
+	err := h.each(ctx, h.users(), by.Name, nil, func(obj client.Object) error {
+		has = has || obj.GetUID() == by.UID && claim.Version(obj.GetResourceVersion()) >= by.Generation
+		return nil
+	})
+	return err == nil && has
 }

@@ -37,6 +37,9 @@ func (h *Hosts) judgesPathsOf(kind guard.Kind) bool {
 // readParent reads what a route attaches to, nil for what is not there.
 type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
 
+// readLabels reads the labels of a namespace.
+type readLabels func(ctx context.Context, namespace string) (labels.Set, error)
+
 // paths are those that an object, if it is a route of a guarded kind, serves at its parents, on a host, or on all for "", each once. has
 // are the labels of its namespace.
 func (h *Hosts) paths(
@@ -107,43 +110,129 @@ func (h *Hosts) parentsOnce() readParent {
 	}
 }
 
-// PathUsers are the routes that serve paths of a host, with these.
-func (h *Hosts) PathUsers(ctx context.Context, host string) (users []hostname.PathUser, err error) {
-	read := h.parentsOnce()
-	err = h.each(ctx, h.pathKinds(), "", []string{host, inherits}, func(obj client.Object) error {
-		has, err := h.objects.NamespaceLabels(ctx, obj.GetNamespace())
-		if err != nil {
-			return err
-		}
-		points, err := h.paths(ctx, obj, has, host, read)
+// pathLook is one look at the routes of the cache, however many hosts are asked for: each parent is read once, and the routes that have host
+// names of listeners are listed once.
+type pathLook struct {
+	hosts   *Hosts
+	parents readParent
+	// inheriting are the routes that may have a host name of a listener, by these; nil until they are asked for.
+	inheriting map[string][]client.Object
+}
+
+func (h *Hosts) pathLook() *pathLook { return &pathLook{hosts: h, parents: h.parentsOnce()} }
+
+// users are the routes that serve paths of a host, with these.
+func (l *pathLook) users(ctx context.Context, host string) (users []hostname.PathUser, err error) {
+	if err := l.inherit(ctx); err != nil {
+		return nil, err
+	}
+	serve := eachOnce(func(obj client.Object) error {
+		points, err := l.points(ctx, obj, host)
 		if err == nil && len(points) > 0 {
-			user, _ := hostname.Of(obj, h.http.Defaults)
+			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
 			users = append(users, hostname.PathUser{User: user, Points: points})
 		}
 		return err
 	})
-	return users, err
+	if err := l.hosts.each(ctx, l.hosts.pathKinds(), "", []string{host}, serve); err != nil {
+		return nil, err
+	}
+	for _, obj := range l.inheriting[host] {
+		if err := serve(obj); err != nil {
+			return nil, err
+		}
+	}
+	return users, nil
+}
+
+// inherit finds the routes that may have a host name of a listener.
+func (l *pathLook) inherit(ctx context.Context) error {
+	if l.inheriting != nil {
+		return nil
+	}
+	inheriting := map[string][]client.Object{}
+	err := l.hosts.each(ctx, l.hosts.pathKinds(), "", []string{inherits}, func(obj client.Object) error {
+		route, _ := guard.OfRoute(obj)
+		has, err := l.hosts.objects.NamespaceLabels(ctx, route.Namespace)
+		if err != nil {
+			return err
+		}
+		names, err := inherited(ctx, route, has, l.parents)
+		for _, n := range names {
+			if same := inheriting[n.Name]; len(same) == 0 || same[len(same)-1] != obj {
+				inheriting[n.Name] = append(same, obj)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		l.inheriting = inheriting
+	}
+	return err
+}
+
+// isServed says whether a route of a namespace serves a point.
+func (l *pathLook) isServed(ctx context.Context, namespace string, at claim.Coordinate) (served bool, err error) {
+	if namespace == "" { // which stands for all
+		return false, nil
+	}
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host(), inherits}, func(obj client.Object) error {
+		if served {
+			return nil
+		}
+		points, err := l.points(ctx, obj, at.Host())
+		served = slices.ContainsFunc(points, func(p guard.PathPoint) bool { return p.At == at })
+		return err
+	})
+	return served, err
+}
+
+// points are the paths of a host that a route serves.
+func (l *pathLook) points(ctx context.Context, obj client.Object, host string) ([]guard.PathPoint, error) {
+	has, err := l.hosts.objects.NamespaceLabels(ctx, obj.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return l.hosts.paths(ctx, obj, has, host, l.parents)
 }
 
 var _ hostname.PathFacts = &Facts{}
 
 // PathUsers are the routes that serve paths of a host, with these.
 func (f *Facts) PathUsers(host string) []hostname.PathUser {
-	return f.pathUsers.of(f, host, f.ask.hosts.PathUsers)
+	return once(f, func(ctx context.Context) ([]hostname.PathUser, error) { return f.pathsLook().users(ctx, host) })
+}
+
+// IsPathServed says whether a route of a namespace serves a point.
+func (f *Facts) IsPathServed(namespace string, at claim.Coordinate) bool {
+	return once(f, func(ctx context.Context) (bool, error) { return f.pathsLook().isServed(ctx, namespace, at) })
+}
+
+// pathsLook is the one look of a decision.
+func (f *Facts) pathsLook() *pathLook {
+	if f.paths == nil {
+		f.paths = f.ask.hosts.pathLook()
+	}
+	return f.paths
 }
 
 // PathsIn are the paths that the routes of a namespace serve.
 func (h *Hosts) PathsIn(ctx context.Context, namespace string) (map[claim.Coordinate]bool, error) {
 	paths, read := map[claim.Coordinate]bool{}, h.parentsOnce()
 	err := h.each(ctx, h.pathKinds(), namespace, nil, func(obj client.Object) error {
-		return h.notePaths(ctx, obj, read, paths)
+		return h.notePaths(ctx, obj, h.objects.NamespaceLabels, read, paths)
 	})
 	return paths, err
 }
 
 // notePaths notes the paths that an object serves.
-func (h *Hosts) notePaths(ctx context.Context, obj client.Object, read readParent, noted map[claim.Coordinate]bool) error {
-	has, err := h.objects.NamespaceLabels(ctx, obj.GetNamespace())
+func (h *Hosts) notePaths(
+	ctx context.Context, obj client.Object, labelsOf readLabels, read readParent, noted map[claim.Coordinate]bool,
+) error {
+	if !h.HasPaths(obj) {
+		return nil
+	}
+	has, err := labelsOf(ctx, obj.GetNamespace())
 	if err != nil {
 		return err
 	}
@@ -159,7 +248,7 @@ func (h *Hosts) EachPath(ctx context.Context, do func(hostname.User, claim.Coord
 	read := h.parentsOnce()
 	return h.each(ctx, h.pathKinds(), "", nil, func(obj client.Object) error {
 		paths := map[claim.Coordinate]bool{}
-		err := h.notePaths(ctx, obj, read, paths)
+		err := h.notePaths(ctx, obj, h.objects.NamespaceLabels, read, paths)
 		user, _ := hostname.Of(obj, h.http.Defaults)
 		for at := range paths {
 			do(user, at)

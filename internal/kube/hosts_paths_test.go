@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,7 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -49,6 +54,7 @@ func TestPathUsers(t *testing.T) {
 		gateway, set, namespaceOf("shop", "web"), namespaceOf("blog", "web"), namespaceOf("edge", ""), grpc,
 		pathRoute("shop/web", onGateway("any", "named"), []gatewayv1.Hostname{"a.test", "b.test"}, "/login", "/login/"),
 		pathRoute("blog/wide", onGateway("any", "named"), []gatewayv1.Hostname{"*.test"}, "/wide"),
+		pathRoute("blog/both", onGateway("any"), []gatewayv1.Hostname{"c.test", "*.c.test"}, "/both"),
 		pathRoute("blog/takes", onGateway("named"), nil, "/takes"),
 		pathRoute("blog/set", onSet, []gatewayv1.Hostname{"set.test", "a.test"}, "/set"),
 		pathRoute("blog/nowhere", onGateway("gone"), []gatewayv1.Hostname{"a.test"}, "/nowhere"),
@@ -66,6 +72,8 @@ func TestPathUsers(t *testing.T) {
 			"*.test":     "HTTPRoute blog/wide: /wide",
 			"named.test": "HTTPRoute blog/takes: /takes; HTTPRoute blog/wide: /wide",
 			"set.test":   "HTTPRoute blog/set: /set", "x.test": "",
+			"c.test":   "HTTPRoute blog/both: /both", // once, though it may inherit names, too
+			"*.c.test": "HTTPRoute blog/both: /both",
 		}},
 		"HTTPRoutes":    {guard.Actions{guard.HTTPRoute: guard.Deny}, map[string]string{"a.test": "HTTPRoute shop/web: /login"}},
 		"neither":       {guard.Actions{guard.TLSRoute: guard.Deny}, map[string]string{"a.test": "", "*.test": ""}},
@@ -74,8 +82,9 @@ func TestPathUsers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, live := viewOfHosts(t, tc.guarded, objects...), storingHosts(t, objects...)
+			look := v.Hosts.pathLook()
 			for host, want := range tc.want {
-				users, err := v.Hosts.PathUsers(t.Context(), host)
+				users, err := look.users(t.Context(), host)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,6 +95,12 @@ func TestPathUsers(t *testing.T) {
 						text += " " + p.At.Path()
 						if p.At.Gateway() != client.ObjectKeyFromObject(gateway) || p.At.Host() != host {
 							t.Errorf("%s is not on %q of the Gateway", p.At, host)
+						}
+						for _, ns := range []string{"shop", "blog", "edge", ""} {
+							served, err := look.isServed(t.Context(), ns, p.At)
+							if err != nil || ns == u.Namespace && !served || !strings.Contains(want, " "+ns+"/") && served {
+								t.Errorf("%s is served in %q: %v, %v", p.At, ns, served, err)
+							}
 						}
 					}
 					got = append(got, text)
@@ -102,7 +117,7 @@ func TestPathUsers(t *testing.T) {
 			in := map[claim.Coordinate]bool{}
 			for _, ns := range []string{"shop", "blog"} {
 				cached, err := v.Hosts.PathsIn(t.Context(), ns)
-				stored, errStored := v.Hosts.StoredIn(t.Context(), live, ns)
+				stored, errStored := v.Hosts.Look(live).In(t.Context(), ns, false, true)
 				if err != nil || errStored != nil || !maps.Equal(cached, stored.Paths) {
 					t.Errorf("%s: the cache has %v (%v), the API server %v (%v)", ns, cached, err, stored.Paths, errStored)
 				}
@@ -118,7 +133,7 @@ func TestPathUsers(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"the Gateway":    {v.Hosts.OnParent(t.Context(), gateway), "*.test a.test b.test set.test"},
+		"the Gateway":    {v.Hosts.OnParent(t.Context(), gateway), "*.c.test *.test a.test b.test c.test set.test"},
 		"the set":        {v.Hosts.OnParent(t.Context(), set), "a.test set.test"},
 		"sets of shop":   {v.Hosts.OnSetsIn(t.Context(), "shop"), "a.test set.test"},
 		"sets of blog":   {v.Hosts.OnSetsIn(t.Context(), "blog"), ""},
@@ -153,5 +168,81 @@ func TestPathsNow(t *testing.T) {
 		if err != nil || len(points) != 2 || len(points[0]) != tc.want || len(points[1]) != 1 {
 			t.Errorf("%s: %v, %v", name, points, err)
 		}
+	}
+	for _, missing := range []string{"Gateway", "ListenerSet"} {
+		v.tenants = &readsOf{Reader: storingHosts(t), gets: map[string]int{}, missing: missing}
+		on := onGateway("any")
+		on.ParentRefs[0].Name, on.ParentRefs[0].Kind = "gone", new(gatewayv1.Kind(missing))
+		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, pathRoute("edge/web", on, []gatewayv1.Hostname{"a.test"}, "/"))
+		if err != nil || len(points) != 1 || len(points[0]) > 0 {
+			t.Errorf("without %ss: %v, %v", missing, points, err)
+		}
+	}
+}
+
+// readsOf counts what is read past the cache, and knows no kinds of some names.
+type readsOf struct {
+	client.Reader
+	gets    map[string]int
+	lists   []string
+	missing string
+}
+
+func (r *readsOf) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1.")
+	r.gets[kind+" "+key.String()]++
+	if kind == r.missing {
+		return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: gatewayv1.GroupName, Kind: kind}}
+	}
+	return r.Reader.Get(ctx, key, obj, options...)
+}
+
+func (r *readsOf) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	r.lists = append(r.lists, strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."))
+	return r.Reader.List(ctx, list, options...)
+}
+
+// TestLook reads past the cache all that a path follows from, and each parent once, also one that is not there.
+func TestLook(t *testing.T) {
+	selected := gatewayv1.NamespacesFromSelector
+	selects := &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &selected, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "web"}}}}
+	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80, AllowedRoutes: selects})
+	objects := []client.Object{namespaceOf("edge", "")}
+	for i := range 5 {
+		objects = append(objects, pathRoute(fmt.Sprintf("shop/gone-%d", i), onGateway("own"), []gatewayv1.Hostname{"a.test"}, fmt.Sprintf("/%d", i)))
+		gone := onGateway("own")
+		gone.ParentRefs[0].Name = "gone"
+		objects = append(objects, pathRoute(fmt.Sprintf("shop/web-%d", i), gone, nil, "/"))
+	}
+	both := guard.Actions{guard.HTTPRoute: guard.Deny, guard.TLSRoute: guard.Deny}
+	v := viewOfHosts(t, both, append(slices.Clone(objects), gateway, namespaceOf("shop", "none"))...)
+	changed := gateway.DeepCopy()
+	changed.Spec.Listeners[0].Hostname = new(gatewayv1.Hostname("*.test"))
+	live := &readsOf{Reader: storingHosts(t, append(slices.Clone(objects), changed, namespaceOf("shop", "web"))...), gets: map[string]int{}}
+	look := v.Hosts.Look(live)
+	for _, of := range []struct {
+		names, paths bool
+		kinds        int
+	}{{false, true, 1}, {true, false, 4}, {true, true, 4}} {
+		live.lists = nil
+		stored, err := look.In(t.Context(), "shop", of.names, of.paths)
+		if err != nil || len(live.lists) != of.kinds {
+			t.Fatalf("%+v: %v is listed, %v", of, live.lists, err)
+		}
+		if of.paths != (len(stored.Paths) == 5) || of.names != stored.Hosts["a.test"] || len(stored.Versions) != 10 {
+			t.Errorf("%+v: %v", of, stored)
+		}
+	}
+	for what, n := range live.gets {
+		if n != 1 {
+			t.Errorf("%s is read %d times", what, n)
+		}
+	}
+	if len(live.gets) != 3 {
+		t.Errorf("%v is read", live.gets)
+	}
+	live.missing = "Gateway"
+	if stored, err := v.Hosts.Look(live).In(t.Context(), "shop", true, true); err != nil || len(stored.Paths) > 0 {
+		t.Errorf("without Gateways: %v, %v", stored.Paths, err)
 	}
 }

@@ -173,7 +173,7 @@ func TestUsing(t *testing.T) {
 				}
 			}
 			for _, ns := range []string{"shop", "blog"} {
-				stored, err := v.Hosts.StoredIn(t.Context(), live, ns)
+				stored, err := v.Hosts.Look(live).In(t.Context(), ns, true, false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -197,9 +197,37 @@ func TestServedIsUsed(t *testing.T) {
 	v, live := viewOfHosts(t, nil, web), storingHosts(t, web)
 	for namespace, want := range map[string]bool{"shop": true, "blog": false} {
 		used, err := v.Hosts.UsedIn(t.Context(), namespace, "a.test")
-		stored, errStored := v.Hosts.StoredIn(t.Context(), live, namespace)
+		stored, errStored := v.Hosts.Look(live).In(t.Context(), namespace, true, false)
 		if err != nil || errStored != nil || used != want || stored.Hosts["a.test"] != want {
 			t.Errorf("%s: %v, %v, by the API server %v, %v", namespace, used, err, stored.Hosts, errStored)
+		}
+	}
+}
+
+// TestIsStoredFor finds the object for which a namespace has a claim, also where it is not said which that is.
+func TestIsStoredFor(t *testing.T) {
+	v := viewOfHosts(t, guard.Actions{guard.HTTPRoute: guard.Deny}, ingressOf("shop/web", "a.test"), &gatewayv1.HTTPRoute{ObjectMeta: annotatedMeta("shop/route")})
+	route, ingress := claim.RouteHolder("HTTPRoute", "shop", "route"), claim.IngressHolder("shop", "web")
+	for name, tc := range map[string]struct {
+		by   claim.Claimant
+		want bool
+	}{
+		"a route":                 {claim.Claimant{For: route, UID: "uid of shop/route", Generation: 7}, true},
+		"an older route":          {claim.Claimant{For: route, UID: "uid of shop/route", Generation: 8}, false},
+		"another route":           {claim.Claimant{For: route, UID: "uid of shop/web"}, false},
+		"an Ingress":              {claim.Claimant{For: ingress, UID: "uid of shop/web"}, true},
+		"nobody knows which":      {claim.Claimant{UID: "uid of shop/route"}, true},
+		"nor of which kind":       {claim.Claimant{UID: "uid of shop/web", Generation: 7}, true},
+		"at a later version":      {claim.Claimant{UID: "uid of shop/web", Generation: 8}, false},
+		"never stored":            {claim.Claimant{UID: "uid of shop/other"}, false},
+		"in another namespace":    {claim.Claimant{Holder: claim.NamespaceHolder("blog"), UID: "uid of shop/route"}, false},
+		"whose name is not known": {claim.Claimant{Holder: claim.NamespaceHolder(""), UID: "uid of shop/route"}, false},
+	} {
+		if tc.by.Holder == (claim.Holder{}) {
+			tc.by.Holder = claim.NamespaceHolder("shop")
+		}
+		if got := v.Hosts.isStoredFor(t.Context(), tc.by); got != tc.want || v.Claims.Stored(t.Context(), tc.by) != tc.want {
+			t.Errorf("%s is stored: %v", name, got)
 		}
 	}
 }

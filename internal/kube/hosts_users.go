@@ -82,11 +82,15 @@ func hostKeys(defaults exposure.Defaults) client.IndexerFunc {
 func (h *Hosts) Names(
 	ctx context.Context, obj metav1.Object, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
 ) (hostname.User, error) {
+	return h.names(ctx, obj, h.objects.NamespaceLabels, read)
+}
+
+func (h *Hosts) names(ctx context.Context, obj metav1.Object, labelsOf readLabels, read readParent) (hostname.User, error) {
 	user, _ := hostname.Of(obj, h.http.Defaults)
 	kind := guard.Kind(user.Kind)
 	if h.Judges(kind) && user.Inherits(kind) {
 		route, _ := guard.OfRoute(obj)
-		has, err := h.objects.NamespaceLabels(ctx, user.Namespace)
+		has, err := labelsOf(ctx, user.Namespace)
 		if err != nil {
 			return user, err
 		}
@@ -215,10 +219,11 @@ func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.ro
 // each calls a function with the objects of some kinds in a namespace, or in all for "", that indexHost has under any of some keys, or with
 // all of them without keys.
 func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, keys []string, do func(client.Object) error) error {
-	if slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "*.") }) { // who says it inherits others
-		do = eachOnce(do)
-	}
 	for _, k := range kinds {
+		do := do
+		if len(keys) > 1 { // who says a name may have others, or inherit some
+			do = eachOnce(do)
+		}
 		if !isCore(k) {
 			known, err := h.prepared(ctx, k.object)
 			if err != nil {

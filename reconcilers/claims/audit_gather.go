@@ -70,9 +70,10 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 }
 
 // gatherNames reads which host names some namespaces use, and which paths their routes serve.
-func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, namespaces map[string]bool) error {
-	for namespace := range namespaces {
-		stored, err := a.View.Hosts.StoredIn(ctx, a.Live, namespace)
+func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, namespaces map[string]heldNames) error {
+	look := a.View.Hosts.Look(a.Live)
+	for namespace, held := range namespaces {
+		stored, err := look.In(ctx, namespace, held.names, held.paths)
 		if err != nil {
 			return err
 		}
@@ -100,12 +101,17 @@ type heldAll struct {
 	byServices heldByServices
 	// guarded says that something on Gateways is, and names are the namespaces that have host names, or paths of routes.
 	guarded bool
-	names   map[string]bool
+	names   map[string]heldNames
+}
+
+// heldNames says which a namespace has.
+type heldNames struct {
+	names, paths bool
 }
 
 // gatherClaims reads the ledger.
 func (a *auditor) gatherClaims(ctx context.Context, facts *audit.Facts) (heldAll, error) {
-	held := heldAll{names: map[string]bool{}}
+	held := heldAll{names: map[string]heldNames{}}
 	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
 		if err != nil {
 			return held, err
@@ -115,9 +121,15 @@ func (a *auditor) gatherClaims(ctx context.Context, facts *audit.Facts) (heldAll
 			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
 			held.byServices.note(c)
 			switch claim.ScopeFamily(c.Spec.Scope) {
-			case claim.HostnameScope, claim.HTTPScope:
+			case claim.HostnameScope:
+				of := held.names[claim.HolderOf(c).Name]
+				of.names = true
+				held.names[claim.HolderOf(c).Name] = of
+			case claim.HTTPScope:
 				if holder := claim.HolderOf(c); holder.IsNamespace() {
-					held.names[holder.Name] = true
+					of := held.names[holder.Name]
+					of.paths = true
+					held.names[holder.Name] = of
 				}
 			case claim.GatewayScope, claim.RouteScope:
 				held.guarded = true

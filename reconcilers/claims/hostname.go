@@ -51,10 +51,10 @@ func (s *holderReading) routePathWants(c *v1beta1.EdgeClaim, at claim.Coordinate
 
 // readNamespace reads, past the cache, which host names and paths a namespace uses; of the cache each name is asked for by itself.
 func (s *holderReading) readNamespace(ctx context.Context) (err error) {
-	paths := slices.ContainsFunc(s.held, claim.Coordinate.IsRoutePath)
+	paths, names := slices.ContainsFunc(s.held, claim.Coordinate.IsRoutePath), slices.ContainsFunc(s.held, claim.Coordinate.IsHostname)
 	switch {
-	case s.isLive && (paths || slices.ContainsFunc(s.held, claim.Coordinate.IsHostname)):
-		s.stored, err = s.view.Hosts.StoredIn(ctx, s.reader, s.holder.Name)
+	case s.isLive && (paths || names):
+		s.stored, err = s.view.Hosts.Look(s.reader).In(ctx, s.holder.Name, names, paths)
 	case paths:
 		s.stored.Paths, err = s.view.Hosts.PathsIn(ctx, s.holder.Name)
 	}
