@@ -51,6 +51,16 @@ func grpcRules(rules ...[]gatewayv1.GRPCRouteMatch) *gatewayv1.GRPCRoute {
 	return o
 }
 
+// redirects only redirects a path: to anywhere, so that it takes that path as well as a backend does.
+func redirects(path string) *gatewayv1.HTTPRoute {
+	o := httpRules([]gatewayv1.HTTPRouteMatch{httpMatch("", path)})
+	o.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{
+		Type:            gatewayv1.HTTPRouteFilterRequestRedirect,
+		RequestRedirect: &gatewayv1.HTTPRequestRedirectFilter{Scheme: ptr.To("https")},
+	}}
+	return o
+}
+
 type (
 	httpMatches = []gatewayv1.HTTPRouteMatch
 	grpcMatches = []gatewayv1.GRPCRouteMatch
@@ -70,6 +80,7 @@ func TestPathsOf(t *testing.T) {
 		want  string
 	}{
 		"no rules":                          {httpRules(), ""},
+		"what only redirects":               {redirects("/a"), "/a spec.rules[0].matches[0].path"},
 		"a rule without matches":            {httpRules(nil), "/ spec.hostnames[0]"},
 		"a match without a path":            {httpRules(httpMatches{{Method: ptr.To(gatewayv1.HTTPMethodGet)}}), "/ spec.rules[0].matches[0].path"},
 		"a path without anything":           {httpRules(httpMatches{{Path: &gatewayv1.HTTPPathMatch{}}}), "/ spec.rules[0].matches[0].path"},

@@ -46,11 +46,15 @@ func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
 
 // replaced notices that an object was deleted and created anew between two looks of the cache.
 func (d *departures) replaced(before, after any) {
+	if wasReplaced(before, after) {
+		d.deleted(before)
+	}
+}
+
+func wasReplaced(before, after any) bool {
 	was, ok := before.(client.Object)
 	is, okay := after.(client.Object)
-	if ok && okay && was.GetUID() != is.GetUID() {
-		d.deleted(was)
-	}
+	return ok && okay && was.GetUID() != is.GetUID()
 }
 
 func (d *departures) deleted(obj any) {

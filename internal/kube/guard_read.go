@@ -87,9 +87,14 @@ func (g *Gateways) followed(ctx context.Context) error {
 		if known, err := g.isKnown(ctx, kind); err != nil || !known {
 			continue
 		}
-		told := toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		gone := func(obj any) {
 			if gone, ok := objectOf(obj).(client.Object); ok {
 				g.departures.add(gone.GetUID())
+			}
+		}
+		told := toolscache.ResourceEventHandlerFuncs{DeleteFunc: gone, UpdateFunc: func(before, after any) {
+			if wasReplaced(before, after) {
+				gone(before)
 			}
 		}}
 		if _, err := follow(ctx, g.objects.informers, kind, told); err != nil {

@@ -246,3 +246,37 @@ func TestLook(t *testing.T) {
 		t.Errorf("without Gateways: %v, %v", stored.Paths, err)
 	}
 }
+
+// TestIsSameRoute tells changes of what a route serves from others.
+func TestIsSameRoute(t *testing.T) {
+	hosts := []gatewayv1.Hostname{"a.test"}
+	web := pathRoute("shop/web", onGateway("any"), hosts, "/login")
+	web.Generation = 1
+	for name, tc := range map[string]struct {
+		now  client.Object
+		same bool
+	}{
+		"something else":  {pathRoute("shop/web", onGateway("any"), hosts, "/login", "/login/"), true},
+		"another path":    {pathRoute("shop/web", onGateway("any"), hosts, "/logout"), false},
+		"another host":    {pathRoute("shop/web", onGateway("any"), nil, "/login"), false},
+		"another parent":  {pathRoute("shop/web", onGateway("other"), hosts, "/login"), false},
+		"of another kind": {&gatewayv1.GRPCRoute{ObjectMeta: annotatedMeta("shop/web")}, false},
+	} {
+		before, _ := slim(web.DeepCopy())
+		now, _ := slim(tc.now)
+		now.(client.Object).SetGeneration(2)
+		if got := IsSameRoute(before.(client.Object), now.(client.Object)); got != tc.same {
+			t.Errorf("%s: it is the same: %v", name, got)
+		}
+	}
+	for _, obj := range []client.Object{&gatewayv1.GRPCRoute{}, &gatewayv1.TLSRoute{}, &gatewayv1.TCPRoute{}} {
+		now := obj.DeepCopyObject().(client.Object)
+		if !IsSameRoute(obj, now) {
+			t.Errorf("%T is not itself", obj)
+		}
+		now.SetGeneration(2)
+		if _, streams := obj.(*gatewayv1.TCPRoute); IsSameRoute(obj, now) == streams {
+			t.Errorf("a change of %T is taken for another", obj)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -131,6 +132,27 @@ func (h *Hosts) ParentsNow() func(context.Context, guard.ParentKey) (*guard.Pare
 		}
 		looks++
 		return h.gateways.parentNow(ctx, key)
+	}
+}
+
+// IsSameRoute says whether two versions of a route, as the cache has them, attach to the same, by the same host names, and serve the same
+// paths there: most changes are of something else, weights for instance.
+func IsSameRoute(before, after client.Object) bool {
+	if before.GetGeneration() == after.GetGeneration() {
+		return true
+	}
+	switch was := before.(type) {
+	case *gatewayv1.HTTPRoute:
+		is, same := after.(*gatewayv1.HTTPRoute)
+		return same && equality.Semantic.DeepEqual(was.Spec, is.Spec)
+	case *gatewayv1.GRPCRoute:
+		is, same := after.(*gatewayv1.GRPCRoute)
+		return same && equality.Semantic.DeepEqual(was.Spec, is.Spec)
+	case *gatewayv1.TLSRoute:
+		is, same := after.(*gatewayv1.TLSRoute)
+		return same && equality.Semantic.DeepEqual(was.Spec, is.Spec)
+	default:
+		return false
 	}
 }
 

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -14,6 +15,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 )
@@ -61,10 +63,20 @@ func (s *holderReading) readNamespace(ctx context.Context) (err error) {
 	return err
 }
 
-// onHostUser looks at the host names of the namespace of an object that uses some no longer.
+// mergeRoutes is how long a namespace whose route is gone is left alone: others are about to go with it, and each look reads the whole
+// namespace.
+const mergeRoutes = 250 * time.Millisecond
+
+// onHostUser looks at the host names of the namespace of an object that uses some no longer, and at the paths of routes. Of these one look is
+// for all that go at a time: which have gone kube.Claims.Departed knows.
 func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(q claimQueue, obj client.Object, gone types.UID) {
-		q.Add(claimRequest{Holder: claim.NamespaceHolder(obj.GetNamespace()), Gone: gone})
+		holder := claim.NamespaceHolder(obj.GetNamespace())
+		if _, isRoute := guard.OfRoute(obj); isRoute {
+			q.AddAfter(claimRequest{Holder: holder}, mergeRoutes)
+			return
+		}
+		q.Add(claimRequest{Holder: holder, Gone: gone})
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
@@ -80,12 +92,12 @@ func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, 
 	}
 }
 
-// sameHosts says whether two versions of an object use the same host names, as far as these follow from the object. Routes may take some
-// over from what they attach to.
+// sameHosts says whether two versions of an object use the same host names, and serve the same paths, as far as these follow from the
+// object. Routes may take some over from what they attach to.
 func sameHosts(view *kube.View, before, after client.Object) bool {
 	was, _ := hostname.Of(before, view.Ingresses.Defaults)
 	is, _ := hostname.Of(after, view.Ingresses.Defaults)
-	return was.UID == is.UID && was.Same(is) && (!is.IsRoute() || before.GetGeneration() == after.GetGeneration())
+	return was.UID == is.UID && was.Same(is) && (!is.IsRoute() || kube.IsSameRoute(before, after))
 }
 
 // onHostParent looks at the claims on host names of the listeners of a Gateway or a ListenerSet that has them no longer, or lets others

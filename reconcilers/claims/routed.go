@@ -28,23 +28,28 @@ func onGateways(
 	mgr manager.Manager, b access.Access, kind client.Object, h handler.TypedEventHandler[client.Object, claimRequest],
 ) source.TypedSource[claimRequest] {
 	return watch.OnGateways(mgr, b.View, kind, h, func(ctx context.Context) []claimRequest {
-		var claims v1beta1.EdgeClaimList
-		if err := b.View.Reader.List(ctx, &claims); err != nil {
-			log.FromContext(ctx).Error(err, "could not list claims")
-		}
-		holders := sets.New[claimRequest]()
-		for i := range claims.Items {
-			c := &claims.Items[i]
-			class, err := b.View.Class(ctx, coordinateOf(c).Class())
-			if at := coordinateOf(c); at.IsListener() || at.IsRoute() || at.IsHostname() {
-				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
-			}
-			if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
-				holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
-			}
-		}
-		return holders.UnsortedList()
+		return concernedByGateways(ctx, b.View)
 	})
+}
+
+// concernedByGateways are the holders of claims on what the Gateway API has or gives, and of ports of classes with a Gateway.
+func concernedByGateways(ctx context.Context, view *kube.View) []claimRequest {
+	var claims v1beta1.EdgeClaimList
+	if err := view.Reader.List(ctx, &claims); err != nil {
+		log.FromContext(ctx).Error(err, "could not list claims")
+	}
+	holders := sets.New[claimRequest]()
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		class, err := view.Class(ctx, coordinateOf(c).Class())
+		if at := coordinateOf(c); at.IsListener() || at.IsRoute() || at.IsHostname() || at.IsRoutePath() {
+			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+		}
+		if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
+			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+		}
+	}
+	return holders.UnsortedList()
 }
 
 // isRouted says whether a port has a route in a namespace that its claim names, or a listener of ours: it has one before the route comes,

@@ -77,10 +77,10 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	if err != nil {
 		return unread(err)
 	}
-	r.tell(req.NamespacedName, settled.Lost, lost)
-	if again {
+	if again { // until it is known who has what, nobody is told that it is not theirs
 		return reconcile.Result{RequeueAfter: gather}, nil
 	}
+	r.tell(req.NamespacedName, settled.Lost, lost)
 	if settled.Waits {
 		return reconcile.Result{RequeueAfter: confirmEvery}, nil
 	}
@@ -186,11 +186,11 @@ func (r *hostReconciler) onUser() handler.EventHandler {
 	}
 }
 
-// isSame says whether two versions of an object use the same host names.
+// isSame says whether two versions of an object use the same host names, and serve the same paths.
 func (r *hostReconciler) isSame(before, now client.Object) bool {
 	was, _ := hostname.Of(before, r.View.Ingresses.Defaults)
 	is, _ := hostname.Of(now, r.View.Ingresses.Defaults)
-	return was.Same(is) && (!is.IsRoute() || before.GetGeneration() == now.GetGeneration())
+	return was.Same(is) && (!is.IsRoute() || kube.IsSameRoute(before, now))
 }
 
 // onParent looks at the host names of the listeners of a Gateway or a ListenerSet that has changed: routes may take them over from there.
