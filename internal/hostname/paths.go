@@ -66,9 +66,9 @@ func (r *PathRequest) anew(book *Book) (points []guard.PathPoint) {
 }
 
 // JudgePaths says which of the paths that a route asks for anew are another namespace's on the same Gateway, and which of them its
-// namespace has to have: of very many the first, as of an Ingress. Within a namespace nothing is refused. graceLeft says how long a claim is
-// kept if its holder is gone. Claims are looked at first, and what is another's by one is refused for that alone: who has made any number
-// of routes on a host makes nobody look them all through.
+// namespace has to have: of very many the first, as of an Ingress. Within a namespace nothing is refused. graceLeft says how long a claim
+// is kept if its holder is gone. Claims are looked at first, and what is another's by one is refused for that alone: who has made any
+// number of routes on a host makes nobody look them all through.
 func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v Verdict) {
 	wanted := r.anew(f.HostPolicies())
 	switch {
@@ -144,7 +144,8 @@ func comparePathUsers(a, b PathUser) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key().String(), b.Key().String()), cmp.Compare(a.Kind, b.Kind))
 }
 
-// PathConflict tells a route that a path is held: by whom and since when. Whether its holder still serves it only that one's own routes say.
+// PathConflict tells a route that a path is held: by whom and since when. Whether its holder serves it still is looked for among that one's
+// routes alone.
 func PathConflict(f PathFacts, r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
 	return pathConflict(r, at, held, !f.IsPathServed(claim.HolderOf(held).Tenant(), at), graceLeft)
 }

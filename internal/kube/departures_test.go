@@ -9,9 +9,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 func life(uid types.UID) *v1beta1.StreamIngress {
@@ -54,6 +57,37 @@ func TestSeen(t *testing.T) {
 	others := claim.Claimant{Holder: claim.ConfigMapHolder("shop", "postgres"), UID: "now"}
 	if v.Claims.Seen(t.Context(), others) {
 		t.Error("of a ConfigMap nothing is known")
+	}
+}
+
+// TestGuardedDepartures remembers guarded routes that are gone, also those whose name is another's by the time that it is looked at.
+func TestGuardedDepartures(t *testing.T) {
+	s := scheme(t)
+	if err := gatewayv1.Install(s); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(s).Build()
+	informers := &informertest.FakeInformers{Scheme: s}
+	v, err := NewView(t.Context(), cached{informers, c}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := informers.FakeInformerFor(t.Context(), &gatewayv1.HTTPRoute{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Gateways.Guarded = guard.Actions{guard.HTTPRoute: guard.Deny}
+	if err := v.Gateways.followed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	route := func(uid types.UID) *gatewayv1.HTTPRoute {
+		return &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid}}
+	}
+	events.Update(route("first"), route("second"))
+	events.Update(route("second"), route("second"))
+	events.Delete(route("third"))
+	if d := v.Claims.Departed; !d("first") || d("second") || !d("third") {
+		t.Errorf("gone are the first: %v, the second: %v, the third: %v", d("first"), d("second"), d("third"))
 	}
 }
 

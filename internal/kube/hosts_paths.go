@@ -110,8 +110,8 @@ func (h *Hosts) parentsOnce() readParent {
 	}
 }
 
-// pathLook is one look at the routes of the cache, however many hosts are asked for: each parent is read once, and the routes that have host
-// names of listeners are listed once.
+// pathLook is one look at the routes of the cache, however many hosts are asked for: each parent is read once, and the routes that have
+// host names of listeners are listed once.
 type pathLook struct {
 	hosts   *Hosts
 	parents readParent
