@@ -212,6 +212,8 @@ func TestLook(t *testing.T) {
 		objects = append(objects, pathRoute(fmt.Sprintf("shop/gone-%d", i), onGateway("own"), []gatewayv1.Hostname{"a.test"}, fmt.Sprintf("/%d", i)))
 		gone := onGateway("own")
 		gone.ParentRefs[0].Name = "gone"
+		gone.ParentRefs = append(gone.ParentRefs, gone.ParentRefs[0])
+		gone.ParentRefs[1].Kind = new(gatewayv1.Kind("ListenerSet"))
 		objects = append(objects, pathRoute(fmt.Sprintf("shop/web-%d", i), gone, nil, "/"))
 	}
 	both := guard.Actions{guard.HTTPRoute: guard.Deny, guard.TLSRoute: guard.Deny}
@@ -238,7 +240,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s is read %d times", what, n)
 		}
 	}
-	if len(live.gets) != 3 {
+	if len(live.gets) != 4 {
 		t.Errorf("%v is read", live.gets)
 	}
 	live.missing = "Gateway"

@@ -125,6 +125,7 @@ func TestUsing(t *testing.T) {
 		&corev1.Service{ObjectMeta: annotatedMeta("shop/wrong", v1beta1.AnnotationHTTP, "host=a.test,")},
 		&corev1.Service{ObjectMeta: annotatedMeta("blog/inside", v1beta1.AnnotationExternalDNSInternal, "F.test.")},
 		&gatewayv1.HTTPRoute{ObjectMeta: annotatedMeta("blog/route"), Spec: gatewayv1.HTTPRouteSpec{Hostnames: []gatewayv1.Hostname{"a.test"}, CommonRouteSpec: onGateway("named")}},
+		&gatewayv1.HTTPRoute{ObjectMeta: annotatedMeta("blog/both"), Spec: gatewayv1.HTTPRouteSpec{Hostnames: []gatewayv1.Hostname{"y.both.test", "*.both.test"}}},
 		&gatewayv1.HTTPRoute{ObjectMeta: annotatedMeta("blog/inherits"), Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: onGateway("named", "own")}},
 		&gatewayv1.GRPCRoute{ObjectMeta: annotatedMeta("edge/own"), Spec: gatewayv1.GRPCRouteSpec{CommonRouteSpec: onGateway("own")}},
 		&gatewayv1.GRPCRoute{ObjectMeta: annotatedMeta("blog/grpc"), Spec: gatewayv1.GRPCRouteSpec{Hostnames: []gatewayv1.Hostname{"g.test"}}},
@@ -141,6 +142,7 @@ func TestUsing(t *testing.T) {
 			"a.test": "HTTPRoute blog/route, Ingress shop/web, Service shop/asks", "b.test": "Ingress shop/web", "c.test": "Ingress shop/alias",
 			"e.test": "Ingress shop/alias", "f.test": "Service blog/inside, Service shop/asks", "g.test": "GRPCRoute blog/grpc",
 			"*.test": "HTTPRoute blog/inherits", "own.test": "GRPCRoute edge/own", "": "", "x.test": "",
+			"y.both.test": "HTTPRoute blog/both", // once, though it may have names of listeners, too
 		}},
 		"Ingresses alone": {guard.Actions{guard.Ingress: guard.Warn}, map[string]string{
 			"a.test": "Ingress shop/web, Service shop/asks", "c.test": "Ingress shop/alias", "e.test": "", "f.test": "", "g.test": "", "*.test": "",
