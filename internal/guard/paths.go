@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -135,13 +136,13 @@ func (r Route) IsAt(p *Parent, has labels.Set) bool {
 	return false
 }
 
-// PathPoints are some paths of a route as points: those on a host, or on all of its host names for "", at the listeners of a parent. has
-// are the labels of the route's namespace. A route that is for no host name there has no points.
-func (r Route) PathPoints(p *Parent, has labels.Set, paths func() []RoutePath, on string) (points []PathPoint) {
+// PathPoints are some paths of a route as points: those on some hosts, or on all of its host names for nil, at the listeners of a parent.
+// has are the labels of the route's namespace. A route that is for no host name there has no points.
+func (r Route) PathPoints(p *Parent, has labels.Set, paths func() []RoutePath, on sets.Set[string]) (points []PathPoint) {
 	var seen []string
 	for l, parent := range r.at(p, has) {
 		for host, i := range r.hostsAt(l) {
-			if on != "" && host != on || slices.Contains(seen, host) {
+			if on != nil && !on.Has(host) || slices.Contains(seen, host) {
 				continue
 			}
 			seen = append(seen, host)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -181,9 +182,13 @@ func TestPathPoints(t *testing.T) {
 		r.Hosts = tc.hosts
 		paths := func() []RoutePath { return PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")})) }
 		var got []string
+		var on sets.Set[string]
+		if tc.on != "" {
+			on = sets.New(tc.on)
+		}
 		isAt := false
 		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
-			for _, point := range r.PathPoints(p, nil, paths, tc.on) {
+			for _, point := range r.PathPoints(p, nil, paths, on) {
 				got = append(got, point.At.Point())
 				if point.At.Scope() != claim.GatewayPathsScope(ParentOfGateway(g).NamespacedName) {
 					t.Errorf("%s: it is %s", name, point.At)
@@ -197,10 +202,10 @@ func TestPathPoints(t *testing.T) {
 	}
 	root := func() []RoutePath { return PathsOf(httpRules(nil)) }
 	own := route(HTTPRoute, "shop", "web", onSet)
-	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, root, ""); len(points) > 0 {
+	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, root, nil); len(points) > 0 {
 		t.Errorf("on the listeners of streams it has %v", points)
 	}
-	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, root, "")
+	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, root, nil)
 	if len(inherited) != 1 || inherited[0].Field().String() != "spec.parentRefs[0]" {
 		t.Errorf("what it takes over all of is %v", inherited)
 	}

@@ -25,6 +25,8 @@ type PathFacts interface {
 	Claim(name string) *v1beta1.EdgeClaim
 	// PathUsers are the routes that serve paths of a host, with these, as far as they are guarded. Any number may.
 	PathUsers(host string) []PathUser
+	// Serving are those that serve any of some points, with these at least.
+	Serving(points []claim.Coordinate) []PathUser
 	// IsPathServed says whether a route of a namespace serves a point.
 	IsPathServed(namespace string, at claim.Coordinate) bool
 }
@@ -105,13 +107,15 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 func standing(
 	f PathFacts, r *PathRequest, free []guard.PathPoint, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) (problems refusal.Problems) {
-	on := map[string]map[claim.Coordinate]*PathUser{}
+	if len(free) == 0 {
+		return nil
+	}
+	points := make([]claim.Coordinate, 0, len(free))
 	for _, p := range free {
-		oldest, asked := on[p.At.Host()]
-		if !asked {
-			oldest = oldestOf(f.PathUsers(p.At.Host()))
-			on[p.At.Host()] = oldest
-		}
+		points = append(points, p.At)
+	}
+	oldest := oldestOf(f.Serving(points))
+	for _, p := range free {
 		first := oldest[p.At]
 		if first == nil || first.Namespace == r.Namespace {
 			continue

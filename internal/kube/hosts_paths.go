@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -40,17 +41,31 @@ type readParent func(context.Context, guard.ParentKey) (*guard.Parent, error)
 // readLabels reads the labels of a namespace.
 type readLabels func(ctx context.Context, namespace string) (labels.Set, error)
 
-// paths are those that an object, if it is a route of a guarded kind, serves at its parents, on a host, or on all for "", each once. has
+// asked are the points that somebody asks for: those of some hosts, or of all for nil, and of some paths, likewise.
+type asked struct {
+	hosts, paths sets.Set[string]
+}
+
+// ofRoute are the paths of a route that are asked for.
+func (a asked) ofRoute(obj metav1.Object) []guard.RoutePath {
+	paths := guard.PathsOf(obj)
+	if a.paths == nil {
+		return paths
+	}
+	return slices.DeleteFunc(paths, func(p guard.RoutePath) bool { return !a.paths.Has(p.Path) })
+}
+
+// paths are those that an object, if it is a route of a guarded kind, serves at its parents, as far as they are asked for, each once. has
 // are the labels of its namespace.
 func (h *Hosts) paths(
-	ctx context.Context, obj metav1.Object, has labels.Set, on string, read readParent,
+	ctx context.Context, obj metav1.Object, has labels.Set, of asked, read readParent,
 ) (points []guard.PathPoint, err error) {
 	route, _ := guard.OfRoute(obj)
 	if !h.judgesPathsOf(route.Kind) {
 		return nil, nil
 	}
 	seen := map[claim.Coordinate]bool{}
-	paths := sync.OnceValue(func() []guard.RoutePath { return guard.PathsOf(obj) }) // of few routes they are asked for
+	paths := sync.OnceValue(func() []guard.RoutePath { return of.ofRoute(obj) }) // of few routes they are asked for
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
@@ -59,7 +74,7 @@ func (h *Hosts) paths(
 		if parent == nil {
 			continue
 		}
-		for _, p := range route.PathPoints(parent, has, paths, on) {
+		for _, p := range route.PathPoints(parent, has, paths, of.hosts) {
 			if !seen[p.At] {
 				seen[p.At] = true
 				points = append(points, p)
@@ -75,7 +90,7 @@ func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1
 	known, looks := map[guard.ParentKey]*guard.Parent{}, 0
 	for _, version := range versions {
 		route, _ := guard.OfRoute(version)
-		of, err := h.paths(ctx, version, has, "", func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		of, err := h.paths(ctx, version, has, asked{}, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
 			if parent, read := known[key]; read {
 				return parent, nil
 			}
@@ -110,65 +125,26 @@ func (h *Hosts) parentsOnce() readParent {
 	}
 }
 
-// pathLook is one look at the routes of the cache, however many hosts are asked for: each parent is read once, and the routes that have
-// host names of listeners are listed once.
+// pathLook is one look at the routes of the cache: each parent is read once for it.
 type pathLook struct {
 	hosts   *Hosts
 	parents readParent
-	// inheriting are the routes that may have a host name of a listener, by these; nil until they are asked for.
-	inheriting map[string][]client.Object
 }
 
-func (h *Hosts) pathLook() *pathLook { return &pathLook{hosts: h, parents: h.parentsOnce()} }
+func (h *Hosts) pathLook() *pathLook { return &pathLook{h, h.parentsOnce()} }
 
-// users are the routes that serve paths of a host, with these.
-func (l *pathLook) users(ctx context.Context, host string) (users []hostname.PathUser, err error) {
-	if err := l.inherit(ctx); err != nil {
-		return nil, err
-	}
-	serve := eachOnce(func(obj client.Object) error {
-		points, err := l.points(ctx, obj, host)
+// users are the routes that serve points that are asked for, with these. Any number of routes may be on a host, or have those of listeners:
+// each is looked at once, however many hosts are asked for, and nothing is kept of those that serve other paths.
+func (l *pathLook) users(ctx context.Context, of asked) (users []hostname.PathUser, err error) {
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), "", append(sets.List(of.hosts), inherits), func(obj client.Object) error {
+		points, err := l.points(ctx, obj, of)
 		if err == nil && len(points) > 0 {
 			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
 			users = append(users, hostname.PathUser{User: user, Points: points})
 		}
 		return err
 	})
-	if err := l.hosts.each(ctx, l.hosts.pathKinds(), "", []string{host}, serve); err != nil {
-		return nil, err
-	}
-	for _, obj := range l.inheriting[host] {
-		if err := serve(obj); err != nil {
-			return nil, err
-		}
-	}
-	return users, nil
-}
-
-// inherit finds the routes that may have a host name of a listener.
-func (l *pathLook) inherit(ctx context.Context) error {
-	if l.inheriting != nil {
-		return nil
-	}
-	inheriting := map[string][]client.Object{}
-	err := l.hosts.each(ctx, l.hosts.pathKinds(), "", []string{inherits}, func(obj client.Object) error {
-		route, _ := guard.OfRoute(obj)
-		has, err := l.hosts.objects.NamespaceLabels(ctx, route.Namespace)
-		if err != nil {
-			return err
-		}
-		names, err := inherited(ctx, route, has, l.parents)
-		for _, n := range names {
-			if same := inheriting[n.Name]; len(same) == 0 || same[len(same)-1] != obj {
-				inheriting[n.Name] = append(same, obj)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		l.inheriting = inheriting
-	}
-	return err
+	return users, err
 }
 
 // isServed says whether a route of a namespace serves a point.
@@ -180,27 +156,39 @@ func (l *pathLook) isServed(ctx context.Context, namespace string, at claim.Coor
 		if served {
 			return nil
 		}
-		points, err := l.points(ctx, obj, at.Host())
+		points, err := l.points(ctx, obj, asked{sets.New(at.Host()), sets.New(at.Path())})
 		served = slices.ContainsFunc(points, func(p guard.PathPoint) bool { return p.At == at })
 		return err
 	})
 	return served, err
 }
 
-// points are the paths of a host that a route serves.
-func (l *pathLook) points(ctx context.Context, obj client.Object, host string) ([]guard.PathPoint, error) {
+// points are those of a route that are asked for.
+func (l *pathLook) points(ctx context.Context, obj client.Object, of asked) ([]guard.PathPoint, error) {
 	has, err := l.hosts.objects.NamespaceLabels(ctx, obj.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	return l.hosts.paths(ctx, obj, has, host, l.parents)
+	return l.hosts.paths(ctx, obj, has, of, l.parents)
 }
 
 var _ hostname.PathFacts = &Facts{}
 
 // PathUsers are the routes that serve paths of a host, with these.
 func (f *Facts) PathUsers(host string) []hostname.PathUser {
-	return once(f, func(ctx context.Context) ([]hostname.PathUser, error) { return f.pathsLook().users(ctx, host) })
+	return once(f, func(ctx context.Context) ([]hostname.PathUser, error) {
+		return f.pathsLook().users(ctx, asked{hosts: sets.New(host)})
+	})
+}
+
+// Serving are the routes that serve any of some points, with those of their hosts and paths.
+func (f *Facts) Serving(points []claim.Coordinate) []hostname.PathUser {
+	of := asked{sets.New[string](), sets.New[string]()}
+	for _, at := range points {
+		of.hosts.Insert(at.Host())
+		of.paths.Insert(at.Path())
+	}
+	return once(f, func(ctx context.Context) ([]hostname.PathUser, error) { return f.pathsLook().users(ctx, of) })
 }
 
 // IsPathServed says whether a route of a namespace serves a point.
@@ -236,7 +224,7 @@ func (h *Hosts) notePaths(
 	if err != nil {
 		return err
 	}
-	points, err := h.paths(ctx, obj, has, "", read)
+	points, err := h.paths(ctx, obj, has, asked{}, read)
 	for _, p := range points {
 		noted[p.At] = true
 	}

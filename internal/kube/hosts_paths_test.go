@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -84,7 +85,7 @@ func TestPathUsers(t *testing.T) {
 			v, live := viewOfHosts(t, tc.guarded, objects...), storingHosts(t, objects...)
 			look := v.Hosts.pathLook()
 			for host, want := range tc.want {
-				users, err := look.users(t.Context(), host)
+				users, err := look.users(t.Context(), asked{hosts: sets.New(host)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -129,6 +130,22 @@ func TestPathUsers(t *testing.T) {
 		})
 	}
 	v := viewOfHosts(t, both, objects...)
+	at := func(host, path string) claim.Coordinate {
+		return claim.HTTP(host, path).OnGateway(client.ObjectKeyFromObject(gateway))
+	}
+	serving, err := Decide(t.Context(), v, func(f *Facts) (text []string) {
+		for _, u := range f.Serving([]claim.Coordinate{at("a.test", "/login"), at("c.test", "/both"), at("named.test", "/takes"), at("x.test", "/wide")}) {
+			for _, p := range u.Points {
+				text = append(text, u.String()+" "+p.At.Point())
+			}
+		}
+		slices.Sort(text)
+		return text
+	})
+	if diff := cmp.Diff("HTTPRoute blog/both c.test/both; HTTPRoute blog/takes named.test/takes; HTTPRoute blog/wide named.test/wide; "+
+		"HTTPRoute shop/web a.test/login", strings.Join(serving, "; ")); diff != "" || err != nil {
+		t.Errorf("serving some points: %v %s", err, diff)
+	}
 	for what, tc := range map[string]struct {
 		got  []string
 		want string
