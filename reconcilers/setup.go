@@ -18,6 +18,7 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/ingresses"
 	"jeffthecoder.xyz/portcullis/reconcilers/loadbalancers"
 	"jeffthecoder.xyz/portcullis/reconcilers/pods"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/streams"
 )
 
@@ -34,6 +35,7 @@ type Options struct {
 // Setup adds all reconcilers to the manager.
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
+	o.Ledger.HandedOver = report.HandedOver(a.Events)
 	services, ports := kube.NewKeyMutex[types.NamespacedName](), kube.NewKeyMutex[claim.Coordinate]()
 	return errors.Join(
 		loadbalancers.Setup(mgr, a, services),

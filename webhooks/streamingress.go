@@ -49,6 +49,9 @@ func (v *streamValidator) ValidateDelete(context.Context, *v1beta1.StreamIngress
 
 // decide judges a new stream (before is nil) or the change of one. What it is refused for is asked of the live reader, too.
 func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamIngress) (d decision, err error) {
+	if d.problems = stream.UnreadableHeir(before, s); len(d.problems) > 0 {
+		return d, nil
+	}
 	if before != nil && !stream.Moves(before, s) && !stream.Redirects(before, s) && !stream.AsksProxyProtocol(before, s) {
 		return d, nil
 	}

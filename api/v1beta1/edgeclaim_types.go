@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.scope`
 // +kubebuilder:printcolumn:name="Point",type=string,JSONPath=`.spec.point`
 // +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.heldBy`
+// +kubebuilder:printcolumn:name="Heir",type=string,JSONPath=`.spec.heir.name`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type EdgeClaim struct {
 	metav1.TypeMeta `json:",inline"`
@@ -65,6 +66,11 @@ type EdgeClaimSpec struct {
 	// +optional
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
 
+	// heir is who is to hold the point next: the holder hands it over, and an admission has promised it to the heir. The claim is the heir's
+	// once that is seen stored; until then it is the holder's, as if nothing had happened. Absent where nothing is handed over.
+	// +optional
+	Heir *ClaimHeir `json:"heir,omitempty"`
+
 	// className is the StreamIngressClass whose proxy has the point: the class's Service is the holder, and shares its addresses, or
 	// the nodes, with others. Should the class go, and come back, the point is still there for whoever has the port on the proxy.
 	// Absent where the holder has the point for itself.
@@ -108,6 +114,14 @@ type AdoptedEntry struct {
 	// false, somebody who removes the entry at its source leaves the port to the stream for good.
 	// +optional
 	Replaced bool `json:"replaced,omitempty"`
+}
+
+// ClaimHeir is the object to which the holder of a claim hands it over.
+type ClaimHeir struct {
+	ClaimHolder `json:",inline"`
+	// renewed is when an admission last promised the point to the heir, by the clock of the replica that did so.
+	// +required
+	Renewed metav1.MicroTime `json:"renewed"`
 }
 
 // ClaimHolder is the object that holds a claim.

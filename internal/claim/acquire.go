@@ -49,7 +49,7 @@ type MayTake func(*v1beta1.EdgeClaim) bool
 type Acquire func(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error
 
 // Reserve claims points for an object that is about to be stored. A claim that its holder has already is renewed. A claim of
-// another holder is a *HeldError, unless mayTake says that this holder gives way; mayTake may be nil. So is a claim of
+// another holder is a *HeldError, unless mayTake says that this holder gives way, or it hands the point over; mayTake may be nil. So is a claim of
 // another holder that the point can't be held beside: see rival. Other errors are those of the store, and that too much is
 // promised in the claimant's namespace, which is TooManyRequests.
 //
@@ -90,7 +90,13 @@ func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coo
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
 	if found != nil && HolderOf(found) != by.Holder && !by.takes(found, mayTake) {
-		return &HeldError{At: at, Claim: found}
+		handed, err := l.isHandedTo(ctx, found, by, false)
+		if err != nil {
+			return fmt.Errorf("looking for %s: %w", found.Spec.HeldBy, err)
+		}
+		if !handed {
+			return &HeldError{At: at, Claim: found}
+		}
 	}
 	rival, err := l.rival(ctx, at, by.Holder, "")
 	if err != nil {
@@ -295,12 +301,15 @@ func (l *Ledger) take(
 			l.keepPromises(ctx, found, next)
 			err = l.Store.Update(ctx, next)
 		case fresh:
-			return nil, false, &HeldError{At: at, Claim: found}
+			next, err = l.takeOver(ctx, found, at, by, renewed != nil)
 		default:
 			err = errMayBeGone
 		}
 		if err == nil {
 			return next, found == nil, nil
+		}
+		if IsHeld(err) {
+			return nil, false, err
 		}
 		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
@@ -312,6 +321,26 @@ func (l *Ledger) take(
 		}
 	}
 	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+}
+
+// takeOver makes the claimant the heir of a claim that another has, or its holder if the claimant is stored. It is a *HeldError unless the
+// holder hands it over.
+func (l *Ledger) takeOver(
+	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, isPromise bool,
+) (*v1beta1.EdgeClaim, error) {
+	handed, err := l.isHandedTo(ctx, found, by, !isPromise)
+	switch {
+	case err != nil:
+		return nil, err
+	case !handed:
+		return nil, &HeldError{At: at, Claim: found}
+	case isPromise:
+		next := l.promisedTo(ctx, found, by)
+		return next, l.Store.Update(ctx, next)
+	default:
+		next := l.handedTo(ctx, found, by)
+		return next, l.handOver(ctx, found, next)
+	}
 }
 
 // keepPromises carries over what an earlier promise to the same holder still binds. The admission that made it may be in

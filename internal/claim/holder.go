@@ -130,9 +130,9 @@ type Claimant struct {
 	Adopts *v1beta1.AdoptedEntry
 }
 
-// takes says whether a claim of another holder gives way to the claimant.
+// takes says whether a claim of another holder gives way to the claimant. None does that has been promised to an heir.
 func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
-	return mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream()
+	return found.Spec.Heir == nil && (mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream())
 }
 
 // isNoted says whether a claim of the claimant says for which class it is, and whether it is for an external IP alone.

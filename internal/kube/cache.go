@@ -22,6 +22,8 @@ import (
 const (
 	// IndexHolder finds EdgeClaims by their holder in one line.
 	IndexHolder = "spec.heldBy"
+	// IndexHeir finds EdgeClaims by their heir in one line.
+	IndexHeir = "heir"
 	// IndexServed finds the EdgeClaims that Services have for proxies: by the scope of the ports of the proxy's class, and by the
 	// name of the claim on that port there.
 	IndexServed = "served"

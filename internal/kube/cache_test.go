@@ -107,6 +107,8 @@ func TestIndexes(t *testing.T) {
 		return s
 	}
 	held := claim.New(claim.Stream("public", v1beta1.TCP, 80), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres")})
+	toInherit := held.DeepCopy()
+	toInherit.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: claim.StreamHolder("blog", "postgres").Spec("")}
 	const streams, claims = "*v1beta1.StreamIngress ", "*v1beta1.EdgeClaim "
 	used := map[string]bool{}
 	for name, tc := range map[string]struct {
@@ -114,8 +116,11 @@ func TestIndexes(t *testing.T) {
 		obj   client.Object
 		want  []string
 	}{
-		"the holder of a claim": {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
-		"the share of a claim":  {claims + IndexShare, held, []string{"stream/public shop"}},
+		"the holder of a claim":                 {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
+		"the heir of a claim":                   {claims + IndexHeir, toInherit, []string{"StreamIngress blog/postgres"}},
+		"the shares of one that is handed over": {claims + IndexShare, toInherit, []string{"stream/public shop", "stream/public blog"}},
+		"no heir of a claim":                    {claims + IndexHeir, held, nil},
+		"the share of a claim":                  {claims + IndexShare, held, []string{"stream/public shop"}},
 		"the share of one on a port": {claims + IndexShare, claim.New(portAt("192.0.2.1", tcp80), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}),
 			[]string{"addr shop"}},
 		"no share of one on a path":     {claims + IndexShare, claim.New(claim.HTTP("example.com", "/"), claim.Claimant{Holder: claim.ServiceHolder("shop", "web")}), nil},

@@ -108,6 +108,7 @@ func (c *Claims) in(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, er
 var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
 	IndexHolder: func(c *v1beta1.EdgeClaim) []string { return []string{claim.HolderOf(c).String()} },
 	IndexScope:  func(c *v1beta1.EdgeClaim) []string { return []string{c.Spec.Scope} },
+	IndexHeir:   heirKeys,
 	IndexServed: servedKeys,
 	IndexShare:  shareKeys,
 	IndexBelow:  belowKeys,

@@ -40,6 +40,7 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 		return c
 	}
 	ledger.Seen = view.Claims.Seen
+	ledger.HandsOver = view.HandsOver
 	ledger.Overlapping = view.Hosts.Overlapping
 	ledger.ClassFor = view.Ingresses.ClassFor
 	ledger.Promises = &claim.Promises{Stored: view.Claims.Stored, Clock: ledger.Clock, Grace: ledger.Grace, Most: claim.MostUnsettled}

@@ -12,6 +12,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
@@ -31,6 +32,7 @@ var annotations = map[string]int{
 	v1beta1.AnnotationAddresses:                  loadbalancer.MaxLength,
 	v1beta1.AnnotationSharing:                    maxName,
 	v1beta1.AnnotationDefaultClass:               maxName,
+	v1beta1.AnnotationHandOverTo:                 claim.MaxHeir,
 	networkingv1.AnnotationIsDefaultIngressClass: maxName,
 	v1beta1.AnnotationExternalDNS:                hostname.MaxAnnotation,
 	v1beta1.AnnotationExternalDNSInternal:        hostname.MaxAnnotation,

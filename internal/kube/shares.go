@@ -7,7 +7,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// IndexShare finds the EdgeClaims that objects of a namespace have in a family of scopes; see ShareOf. Those on paths are
+// IndexShare finds the EdgeClaims that objects of a namespace have, or are the heirs of, in a family of scopes; see ShareOf. Those on paths are
 // left out: nobody counts them by namespace.
 const IndexShare = "share"
 
@@ -18,7 +18,12 @@ func shareKeys(c *v1beta1.EdgeClaim) []string {
 	if claim.ScopeFamily(c.Spec.Scope) == claim.HTTPScope {
 		return nil
 	}
-	return []string{ShareOf(c.Spec.Holder.Namespace, claim.ScopeFamily(c.Spec.Scope))}
+	family := claim.ScopeFamily(c.Spec.Scope)
+	keys := []string{ShareOf(c.Spec.Holder.Namespace, family)}
+	if heir := claim.HeirOf(c).Namespace; heir != "" && heir != c.Spec.Holder.Namespace {
+		keys = append(keys, ShareOf(heir, family))
+	}
+	return keys
 }
 
 // OfNamespace lists the claims that the objects of a namespace have in a family of scopes; see claim.ScopeFamily. Claims that

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -21,17 +19,18 @@ const suggestions = 3
 func Conflict(
 	f Facts, s *v1beta1.StreamIngress, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	suggestion := suggest(f, s, at)
-	holder := claim.HolderOf(held)
+	holder, ways := claim.HolderOf(held), suggest(f, s, at)
 	text := fmt.Sprintf("held by %s%s on class %q", holder, refusal.Since(held), at.Class())
-	if isLeaving(f, holder, at) {
+	switch heir := claim.HeirOf(held); {
+	case heir != (claim.Holder{}):
+		text += ", which is handing it over to " + heir.String()
+	case isLeaving(f, holder, at):
 		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
 			holder, at.Class(), refusal.Soon(graceLeft))
+	case holder.IsStream():
+		ways += handOver(s)
 	}
-	return refusal.One(v1beta1.ReasonPortConflict, &field.Error{
-		Type: field.ErrorTypeDuplicate, Field: listenPath.String(), BadValue: at.Point(),
-		Detail: text + "; " + suggestion,
-	})
+	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, at.Point(), text+"; "+ways))
 }
 
 // isLeaving says whether a stream that holds a point is gone, or wants another and is not open there while it moves.

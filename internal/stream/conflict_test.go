@@ -22,7 +22,10 @@ var (
 
 // TestConflict has the whole text of each refusal: people read it inline, and it is all they get.
 func TestConflict(t *testing.T) {
-	const free = `; free for namespace "shop" nearby: 6377, 6378, 6380`
+	const (
+		free   = `; free for namespace "shop" nearby: 6377, 6378, 6380`
+		handed = `; or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: shop/postgres`
+	)
 	conflict := func(text string) []verdict {
 		return []verdict{{v1beta1.ReasonPortConflict, `spec.listen: Duplicate value: "TCP/6379": ` + text}}
 	}
@@ -34,7 +37,7 @@ func TestConflict(t *testing.T) {
 	}{
 		"a stream has it": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))},
-			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
+			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free + handed),
 		},
 		"a key of a ConfigMap has it": {
 			facts: facts{claims: claims(tcpMap, tcp(6379))},
@@ -48,22 +51,22 @@ func TestConflict(t *testing.T) {
 			facts: facts{streams: isRunning, claims: both(claims(rival, tcp(6379), tcp(7001)), claims(proxy, tcp(7003)))},
 			class: class("public", allow(6379, 6379, ""), allow(7000, 7004, ""), reserved(7000, 0)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` +
-				`; free for namespace "shop" nearby: 7002, 7004`),
+				`; free for namespace "shop" nearby: 7002, 7004` + handed),
 		},
 		"no port at all is free": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))},
 			class: class("public", allow(6379, 6379, ""), autoAssign(20000, 20999)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` +
-				`; no port of this class is free for namespace "shop"`),
+				`; no port of this class is free for namespace "shop"` + handed),
 		},
 		"a port could be auto-assigned instead": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379))}, class: class("public", autoAssign(20000, 20999)),
 			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free +
-				`; or leave listen out to be given a port`),
+				`; or leave listen out to be given a port` + handed),
 		},
 		"none could be auto-assigned instead": {
 			facts: facts{streams: isRunning, claims: claims(rival, tcp(6379), tcp(20000))}, class: class("public", autoAssign(20000, 20000)),
-			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
+			want: conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free + handed),
 		},
 		"its holder is not stored, and may be on its way": {
 			facts: facts{claims: claims(rival, tcp(6379))}, grace: 104*time.Second + 600*time.Millisecond,
@@ -87,7 +90,7 @@ func TestConflict(t *testing.T) {
 		},
 		"its holder was given it": {
 			facts: facts{streams: map[string]*v1beta1.StreamIngress{"team-b/redis": sti(named("team-b", "redis"), of(""), servedBy("public", 6379))}, claims: claims(rival, tcp(6379))},
-			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free),
+			want:  conflict(`held by StreamIngress team-b/redis since 2026-07-01T12:30:00Z on class "public"` + free + handed),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,10 +37,11 @@ func portShares(
 	if len(shares) == 0 {
 		return nil
 	}
+	asked := Wanted(s, class.Name, nil)
 	for _, c := range f.ClaimsOfNamespace(s.Namespace, claim.StreamScope(class.Name)) {
 		at, err := claim.Of(c)
-		holder := claim.HolderOf(c)
-		if err != nil || !holder.IsStream() {
+		holder := inNamespace(c, s.Namespace)
+		if err != nil || !holder.IsStream() || at == asked && holder.Name != s.Name { // at most, that is handed over, and becomes no one more
 			continue
 		}
 		i := rules.Giving(at.Protocol(), at.Port())
@@ -62,6 +63,14 @@ func portShares(
 		}
 	}
 	return shares
+}
+
+// inNamespace is who has a claim in a namespace, or is about to have it there.
+func inNamespace(c *v1beta1.EdgeClaim, namespace string) claim.Holder {
+	if holder := claim.HolderOf(c); holder.Namespace == namespace {
+		return holder
+	}
+	return claim.HeirOf(c)
 }
 
 // listenedPorts are the ports that ListenerSets of a namespace have on the Gateway of a class, as far as that is guarded, with a claim on

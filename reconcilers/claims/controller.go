@@ -122,7 +122,12 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req claimRequest) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	inherits, err := r.inherit(ctx, req)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	again, err := r.release(ctx, req, others)
+	again = watch.Soonest(again, inherits)
 	if len(addresses) > 0 {
 		next, errAddresses := r.releaseAddresses(ctx, req)
 		again, err = watch.Soonest(again, next), errors.Join(err, errAddresses)
@@ -201,6 +206,9 @@ func (r *claimReconciler) release(ctx context.Context, req claimRequest, claims 
 func (r *claimReconciler) reconcileClaim(
 	ctx context.Context, c *v1beta1.EdgeClaim, gone types.UID, known *holderReading, live func() (*holderReading, error),
 ) (again time.Duration, err error) {
+	if c.Spec.Heir != nil {
+		return 0, nil // what becomes of it is found out by a look at the heir
+	}
 	if keep := r.Ledger.GraceLeft(c); keep > 0 && coordinateOf(c).IsHosts() {
 		return keep, nil // before its names are looked for: see shares in internal/claim/listener.go
 	}
@@ -256,6 +264,7 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
 			c := e.Object.(*v1beta1.EdgeClaim)
+			enqueueHeir(q, c)
 			if at := coordinateOf(c); at.IsHTTP() {
 				r.enqueueReplaced(ctx, q, at)
 			}
@@ -272,6 +281,7 @@ func (r *claimReconciler) onClaim() handler.TypedEventHandler[client.Object, cla
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
 			enqueueClaim(q, e.ObjectNew.(*v1beta1.EdgeClaim))
+			enqueueHeir(q, e.ObjectNew.(*v1beta1.EdgeClaim))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			at := coordinateOf(e.Object.(*v1beta1.EdgeClaim))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
@@ -44,8 +45,11 @@ func Emit(to events.EventRecorder, regarding, related runtime.Object, kind, reas
 	to.Eventf(regarding, related, kind, reason, action, "%s", Cut(text, MaxNote))
 }
 
-// ConditionChanged emits the event of a condition of an object that changed.
+// ConditionChanged emits the event of a condition of an object that changed. Of what was handed over HandedOver has told.
 func ConditionChanged(to events.EventRecorder, obj client.Object, c metav1.Condition) {
+	if c.Reason == v1beta1.ReasonHandedOver {
+		return
+	}
 	kind := corev1.EventTypeNormal
 	if c.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning

@@ -18,6 +18,9 @@ func (r *streamReconciler) acquire(
 ) (claim.Coordinate, refusal.Problems, error) {
 	var req stream.Request
 	adoption, err := kube.Decide(ctx, r.View, func(f *kube.Facts) (a stream.Adoption) {
+		if a.Problems = stream.HandedOver(f, si, class); len(a.Problems) > 0 {
+			return a
+		}
 		if req, a.Problems = stream.PortFor(f, si, class); len(a.Problems) > 0 || req.At.IsZero() {
 			return a
 		}

@@ -60,25 +60,33 @@ func (r *routeReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err != nil {
 		return laterUnread(err)
 	}
-	result, err := r.removeOthers(ctx, at, routedIn(c, req), keeps)
-	if err != nil {
-		return laterUnread(err)
+	// Of two routes on a listener the older one serves: that the new one is there before the other goes is what leaves no gap.
+	written, err := r.route(ctx, class, c, at, wanted)
+	removed, errOthers := r.removeOthers(ctx, at, routedIn(c, req), keeps)
+	if errOthers != nil {
+		removed, errOthers = laterUnread(errOthers)
 	}
+	written.RequeueAfter = watch.Soonest(written.RequeueAfter, removed.RequeueAfter)
+	return written, errors.Join(err, errOthers)
+}
+
+// route writes the route that a port is to have, if any. c is the claim on the port.
+func (r *routeReconciler) route(
+	ctx context.Context, class *v1beta1.StreamIngressClass, c *v1beta1.EdgeClaim, at claim.Coordinate, wanted *stream.Route,
+) (reconcile.Result, error) {
 	if class == nil || class.Spec.Gateway == nil {
-		return result, nil
+		return reconcile.Result{}, nil
 	}
 	d := &door{class: class, at: at, port: stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}}
 	if wanted == nil {
 		r.refused.clear(d)
-		return result, nil
+		return reconcile.Result{}, nil
 	}
 	if c == nil { // it is newer than the look at it
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	}
 	d.key = wanted.Key
-	written, err := r.write(ctx, d, c, *wanted)
-	written.RequeueAfter = watch.Soonest(written.RequeueAfter, result.RequeueAfter)
-	return written, err
+	return r.write(ctx, d, c, *wanted)
 }
 
 // laterUnread ends a look that has failed. One that met a kind which is yet to be read is done again a moment later.

@@ -18,12 +18,13 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// verdictChanged leaves out changes of a stream's metadata. Changes of its status count: whatever somebody else writes
-// there is set right.
+// verdictChanged leaves out changes of a stream's metadata, but for whom it hands its port over to. Changes of its status count: whatever
+// somebody else writes there is set right.
 func verdictChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1beta1.StreamIngress), e.ObjectNew.(*v1beta1.StreamIngress)
 		return before.Generation != after.Generation || before.UID != after.UID ||
+			before.Annotations[v1beta1.AnnotationHandOverTo] != after.Annotations[v1beta1.AnnotationHandOverTo] ||
 			!equality.Semantic.DeepEqual(before.Status, after.Status)
 	}}
 }

@@ -1,0 +1,126 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// A holder hands a point over to another object of its kind, which it names, and which asks for the point. Whoever asks at admission may
+// never be stored, by a quota for instance. So the claim stays the giver's with an heir, and is the heir's once that is stored: at
+// no time is there no claim, or one of both, and a rival finds it held in between.
+
+// MaxHeir is how long the annotation that names an heir can be to mean something, in bytes: a namespace, a slash and a name.
+const MaxHeir = 63 + 1 + 253
+
+// NamedHeir is the object to which another one, of the same kind, hands over what it holds, by its annotation; ok is false where that names
+// none.
+func NamedHeir(obj metav1.Object) (heir types.NamespacedName, ok bool) {
+	namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationHandOverTo], "/")
+	ok = len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
+	if !ok {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, true
+}
+
+// HeirOf is the heir of a claim, with the zero Holder where it has none.
+func HeirOf(c *v1beta1.EdgeClaim) Holder {
+	if c.Spec.Heir == nil {
+		return Holder{}
+	}
+	return holderIn(c.Spec.Heir.ClaimHolder)
+}
+
+// AsHeirs is a claim as if its heir had it already. The claim has an heir.
+func AsHeirs(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
+	next := c.DeepCopy()
+	heir := next.Spec.Heir
+	next.Spec.Holder, next.Spec.HeldBy, next.Spec.Renewed = heir.ClaimHolder, HeirOf(c).String(), &heir.Renewed
+	next.Spec.Heir, next.Spec.ExternalIP, next.Spec.ClassName = nil, false, ""
+	return next
+}
+
+// isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
+// one that is stored also if it was promised that before. While another is promised it, nobody else may.
+func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
+	heir := HeirOf(found)
+	switch {
+	case heir == by.Holder && isStored:
+		return true, nil
+	case heir != (Holder{}) && heir != by.Holder, l.HandsOver == nil:
+		return false, nil
+	default:
+		return l.HandsOver(ctx, HolderOf(found), by.Holder)
+	}
+}
+
+// promisedTo is a claim with the claimant as its heir, promised now. What an earlier promise to it binds, it still does.
+func (l *Ledger) promisedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant) *v1beta1.EdgeClaim {
+	next := found.DeepCopy()
+	next.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: by.spec(), Renewed: *l.now()}
+	if HeirOf(found) == by.Holder {
+		kept := AsHeirs(next)
+		l.keepPromises(ctx, AsHeirs(found), kept)
+		next.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: kept.Spec.Holder, Renewed: *kept.Spec.Renewed}
+	}
+	return next
+}
+
+// handedTo is a claim when the claimant has it, which is stored. What was at the point before either of the two had it is remembered.
+func (l *Ledger) handedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant) *v1beta1.EdgeClaim {
+	next := by.having(found)
+	next.Spec.Heir, next.Spec.Renewed, next.Spec.Adopted = nil, nil, found.Spec.Adopted
+	if HeirOf(found) == by.Holder {
+		l.keepPromises(ctx, AsHeirs(found), next)
+	}
+	return next
+}
+
+// Inherit makes a claim its heir's, if that is stored and wants the point, and has the claim forget an heir that does not, once no admission
+// that promised it the point can still be in flight. The claim has to have been read before read looks at the heir, as for Release; it may
+// come from a cache. gone is the UID of an heir that was seen stored and then deleted, empty where nothing was seen.
+//
+// It returns how long the heir has yet to be waited for, 0 once the claim has none. A Conflict error says that the claim is no longer as it
+// was read.
+func (l *Ledger) Inherit(ctx context.Context, c *v1beta1.EdgeClaim, read ReadHolder, gone types.UID) (keep time.Duration, err error) {
+	heirs := AsHeirs(c)
+	seen, err := read(ctx, heirs)
+	if err != nil {
+		return 0, fmt.Errorf("looking for %s: %w", heirs.Spec.HeldBy, err)
+	}
+	if seen.Exists && seen.Wants {
+		by := Claimant{Holder: HolderOf(heirs), UID: seen.UID, Generation: seen.Generation}
+		return 0, l.handOver(ctx, c, l.handedTo(ctx, c, by))
+	}
+	if !settled(heirs, seen, gone) {
+		if keep := l.GraceLeft(heirs); keep > 0 {
+			return keep, nil
+		}
+	}
+	next := c.DeepCopy()
+	next.Spec.Heir = nil
+	if err := l.Store.Update(ctx, next); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("taking the heir off %s: %w", c.Name, err)
+	}
+	return 0, nil
+}
+
+// handOver stores a claim as its next holder has it, and tells.
+func (l *Ledger) handOver(ctx context.Context, before, next *v1beta1.EdgeClaim) error {
+	if err := l.Store.Update(ctx, next); err != nil {
+		return err
+	}
+	if l.HandedOver != nil {
+		l.HandedOver(ctx, before.Spec.Holder, next)
+	}
+	return nil
+}

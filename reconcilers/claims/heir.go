@@ -1,0 +1,62 @@
+package claims
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+)
+
+// enqueueHeir asks for a look at the heir of a claim, if it has one.
+func enqueueHeir(q claimQueue, c *v1beta1.EdgeClaim) {
+	if c.Spec.Heir != nil {
+		q.Add(claimRequest{Holder: claim.HeirOf(c)})
+	}
+}
+
+// asks says whether a holder is stored, and asks for the point of a claim. That the door of the point is open to another says nothing of it.
+func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
+	if at := coordinateOf(c); at.IsStream() && s.holder.IsStream() {
+		return s.streamAsks(at), nil
+	}
+	return s.wants(ctx, c)
+}
+
+// inherit gives an object what others have handed over to it, once it is stored, and has their claims forget it where it does not ask for
+// that. It returns when to look again, 0 for never.
+func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again time.Duration, err error) {
+	claims, err := r.View.Claims.ToInherit(ctx, req.Holder)
+	if err != nil || len(claims) == 0 {
+		return 0, err
+	}
+	as := make([]*v1beta1.EdgeClaim, 0, len(claims))
+	for _, c := range claims {
+		as = append(as, claim.AsHeirs(c))
+	}
+	now, err := r.readHolder(ctx, kube.SlimReader{Reader: r.Live}, req.Holder, as)
+	if err != nil {
+		return 0, err
+	}
+	for i, c := range claims {
+		gone := req.Gone
+		if uid := as[i].Spec.Holder.UID; gone == "" && r.View.Claims.Departed(uid) {
+			gone = uid
+		}
+		keep, err := r.Ledger.Inherit(ctx, c, now.asks, gone)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			keep, err = settling, nil // it changed meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		log.FromContext(ctx).V(1).Info("looked at an heir", "claim", c.Name, "heir", req.Holder, "keep", keep)
+		again = watch.Soonest(again, keep)
+	}
+	return again, nil
+}
