@@ -53,4 +53,3 @@ func heirKeys(c *v1beta1.EdgeClaim) []string {
 	}
 	return []string{claim.HeirOf(c).String()}
 }
-

@@ -130,6 +130,8 @@ type Route struct {
 	// Service and ServicePort are where it leads to.
 	Service     string
 	ServicePort int32
+	// IsOpen says that the listener is open to the routes of its namespace by now.
+	IsOpen bool
 }
 
 // RouteObject is a TCPRoute or a UDPRoute.

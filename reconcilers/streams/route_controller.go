@@ -60,8 +60,10 @@ func (r *routeReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err != nil {
 		return laterUnread(err)
 	}
-	// Of two routes on a listener the older one serves: that the new one is there before the other goes is what leaves no gap.
 	written, err := r.route(ctx, class, c, at, wanted)
+	if err == nil && written.IsZero() && wanted != nil && !wanted.IsOpen {
+		return written, nil // the listener is about to be opened to it, which brings the port back here; those elsewhere serve until then
+	}
 	removed, errOthers := r.removeOthers(ctx, at, routedIn(c, req), keeps)
 	if errOthers != nil {
 		removed, errOthers = laterUnread(errOthers)
@@ -130,9 +132,11 @@ func (r *routeReconciler) wanted(
 		return nil, keeps, err
 	}
 	route = routeOf(si, at, set, number)
-	if l, ok := stream.ListenerIn(set, route.Port); !ok || l.Namespace != keeps {
+	l, ok := stream.ListenerIn(set, route.Port)
+	if !ok {
 		return nil, keeps, nil
 	}
+	route.IsOpen = l.Namespace == keeps
 	return route, keeps, nil
 }
 

@@ -198,7 +198,9 @@ func (m *doorEntries) apply(e happening) []types.NamespacedName {
 	return nil
 }
 
-func (m *doorEntries) everybody() []types.NamespacedName { return []types.NamespacedName{{Name: "door"}} }
+func (m *doorEntries) everybody() []types.NamespacedName {
+	return []types.NamespacedName{{Name: "door"}}
+}
 
 func (m *doorEntries) check(types.NamespacedName) error {
 	if m.entry == "" || !m.isOpen {
