@@ -7,6 +7,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // retain keeps the entries of ours that nobody has a claim on as they are, where streams are about to claim their ports: after a
@@ -16,8 +17,22 @@ func (r *classReconciler) retain(
 ) error {
 	var unclaimed []int32
 	for port := range cm.current.Ours {
-		if _, isWanted := wanted[port]; !isWanted && s.claims[claim.Stream(s.class.Name, cm.protocol, port)] == nil {
+		if _, isWanted := wanted[port]; isWanted {
+			continue
+		}
+		at := claim.Stream(s.class.Name, cm.protocol, port)
+		c := s.claims[at]
+		if c == nil {
 			unclaimed = append(unclaimed, port)
+			continue
+		}
+		behind, err := r.isBehind(ctx, c, at)
+		if err != nil {
+			return err
+		}
+		if behind {
+			cm.current.Leave(wanted, port)
+			report.retry(watch.CacheLag)
 		}
 	}
 	if len(unclaimed) == 0 {

@@ -91,8 +91,12 @@ func (r *routeReconciler) route(
 	return r.write(ctx, d, c, *wanted)
 }
 
-// laterUnread ends a look that has failed. One that met a kind which is yet to be read is done again a moment later.
+// laterUnread ends a look that has failed. One that met a kind which is yet to be read, or a cache that is behind, is done again a moment
+// later.
 func laterUnread(err error) (reconcile.Result, error) {
+	if errors.Is(err, errBehind) {
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
+	}
 	if kube.IsUnread(err) {
 		return reconcile.Result{RequeueAfter: unread}, nil
 	}

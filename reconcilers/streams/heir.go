@@ -1,0 +1,45 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/stream"
+)
+
+// heirAt is the stream to which a port is being handed over, if it is stored and asks for it, nil for none. Who handed it over may be gone
+// before the claim is the heir's, and the door is to stay open.
+func heirAt(f stream.LimitFacts, class *v1beta1.StreamIngressClass, at claim.Coordinate, heir claim.Holder) *v1beta1.StreamIngress {
+	if !heir.IsStream() {
+		return nil
+	}
+	si := f.Stream(heir.Key())
+	if si == nil || stream.Opens(si, class.Name, []claim.Coordinate{at}) != at {
+		return nil
+	}
+	return si
+}
+
+// errBehind says that the cache shows that who has a port is gone, and not yet to whom it was handed over.
+var errBehind = errors.New("the cache does not show yet who has the port")
+
+// isBehind says whether the cache shows another claim than is stored, where somebody else asks for the port: each kind comes to the cache
+// by itself, so that it may show the end of who has handed the port over before it shows that.
+func (b base) isBehind(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
+	streams, err := b.View.Streams.At(ctx, at.Protocol(), at.Port())
+	if err != nil || !slices.ContainsFunc(streams, func(s v1beta1.StreamIngress) bool {
+		return s.Name != c.Spec.Holder.Name || s.Namespace != c.Spec.Holder.Namespace
+	}) {
+		return false, err
+	}
+	now, err := b.Ledger.Store.Get(ctx, c.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && now.ResourceVersion != c.ResourceVersion, err
+}
