@@ -49,9 +49,9 @@ type MayTake func(*v1beta1.EdgeClaim) bool
 type Acquire func(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error
 
 // Reserve claims points for an object that is about to be stored. A claim that its holder has already is renewed. A claim of
-// another holder is a *HeldError, unless mayTake says that this holder gives way, or it hands the point over; mayTake may be nil. So is a claim of
-// another holder that the point can't be held beside: see rival. Other errors are those of the store, and that too much is
-// promised in the claimant's namespace, which is TooManyRequests.
+// another holder is a *HeldError, unless mayTake says that this holder gives way, or it hands the point over to the claimant, which is
+// its heir then; mayTake may be nil. So is a claim of another holder that the point can't be held beside: see rival. Other errors are
+// those of the store, and that too much is promised in the claimant's namespace, which is TooManyRequests.
 //
 // The first point is claimed before the others: who asks for the same as somebody else has claimed nothing when it is
 // refused. What has been claimed of others is released like all that is promised and never stored.
@@ -218,6 +218,11 @@ func (l *Ledger) reserveBy(
 // errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
 var errMayBeGone = errors.New("the claim may be gone")
 
+// isOutdated says whether an error is that of somebody who went by a claim that is no longer as it was.
+func isOutdated(err error) bool {
+	return errors.Is(err, errMayBeGone) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+}
+
 // attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
 // than two are rare.
 const attempts = 8
@@ -311,7 +316,7 @@ func (l *Ledger) take(
 		if IsHeld(err) {
 			return nil, false, err
 		}
-		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		if !isOutdated(err) {
 			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
 		}
 		// The cache lags, or somebody else was faster: look at what is stored.

@@ -38,7 +38,7 @@ type Ledger struct {
 	// Seen says whether an object of the claimant's UID is known to have been stored at any time, so that no creation of
 	// it is in flight; nil where nothing is known. It may err towards no.
 	Seen func(ctx context.Context, by Claimant) bool
-	// HandsOver says whether the holder of a point, as it is stored now, hands over to another object what that asks for; nil where nobody does.
+	// HandsOver says whether a holder, as it is stored now, hands over to another object what that asks for; nil where nobody does.
 	HandsOver func(ctx context.Context, from, to Holder) (bool, error)
 	// HandedOver, if set, is told of a claim that has become another's because its holder has handed it over.
 	HandedOver func(ctx context.Context, from v1beta1.ClaimHolder, to *v1beta1.EdgeClaim)

@@ -21,8 +21,8 @@ type HeirFacts interface {
 // heirPath is where a stream says to whom it hands its port over.
 var heirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHandOverTo)
 
-// HandedOver refuses a stream, which holds nothing, the port that it has handed over, for as long as it says to whom: what is handed over is
-// not asked for again, be it free by now. The status remembers that it was.
+// HandedOver refuses a stream, which holds nothing, the port that it has handed over, for as long as it says to whom: what is handed
+// over is not asked for again, be it free by now. The status remembers that it was.
 func HandedOver(f HeirFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
 	heir, named := claim.NamedHeir(s)
 	if !named {

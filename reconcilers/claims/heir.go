@@ -21,7 +21,7 @@ func enqueueHeir(q claimQueue, c *v1beta1.EdgeClaim) {
 	}
 }
 
-// asks says whether a holder is stored, and asks for the point of a claim. That the door of the point is open to another says nothing of it.
+// asks says whether a holder is stored, and asks for the point of a claim. That the door of the point is open to another is of no matter.
 func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	if at := coordinateOf(c); at.IsStream() && s.holder.IsStream() {
 		return s.streamAsks(at), nil

@@ -17,7 +17,8 @@ import (
 
 // keepUntilRouted leaves listeners as they stand whose routes are yet to be written in the namespace that they are to be opened to.
 func (r *classReconciler) keepUntilRouted(
-	ctx context.Context, class *v1beta1.StreamIngressClass, stored []stream.StoredSet, wanted map[stream.PortKey]stream.Listener, pass *listenerPass,
+	ctx context.Context, class *v1beta1.StreamIngressClass, stored []stream.StoredSet, wanted map[stream.PortKey]stream.Listener,
+	pass *listenerPass,
 ) error {
 	for _, set := range stored {
 		for _, l := range set.Listeners {
