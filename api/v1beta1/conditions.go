@@ -6,6 +6,8 @@ const (
 	ConditionAccepted     = "Accepted"
 	ConditionResolvedRefs = "ResolvedRefs"
 	ConditionProgrammed   = "Programmed"
+	// ConditionHandedOver is there for as long as a stream that has handed its port over says to whom.
+	ConditionHandedOver = "HandedOver"
 )
 
 // Reasons of the condition Accepted.
@@ -136,6 +138,6 @@ const (
 	LabelClass = GroupName + "/class"
 
 	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
-	// one, a host and path is claimed for its IngressClass.
+	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir.
 	LabelLedger = GroupName + "/ledger"
 )

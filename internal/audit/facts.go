@@ -112,6 +112,7 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 		return
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
+	promised = promised || c.Spec.Heir != nil // which is found out to be stored, or forgotten
 	_, _, left := claim.Adopted(c) // and about to be given back
 	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, class: c.Spec.ClassName, asked: left}
 	switch {

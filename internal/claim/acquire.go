@@ -89,6 +89,9 @@ func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coo
 	if err != nil {
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
+	if found != nil && by.gaveAway(found) {
+		return &HeldError{At: at, Claim: found}
+	}
 	if found != nil && HolderOf(found) != by.Holder && !by.takes(found, mayTake) {
 		handed, err := l.isHandedTo(ctx, found, by, false)
 		if err != nil {
@@ -300,7 +303,9 @@ func (l *Ledger) take(
 			err = l.Store.Create(ctx, next)
 		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by) && by.isNoted(found):
 			return found, false, nil
-		case HolderOf(found) == by.Holder || by.takes(found, mayTake):
+		case fresh && renewed != nil && by.gaveAway(found):
+			return nil, false, &HeldError{At: at, Claim: found}
+		case HolderOf(found) == by.Holder && (renewed == nil || !by.gaveAway(found)) || by.takes(found, mayTake):
 			next = by.having(found)
 			next.Spec.Renewed = renewed
 			l.keepPromises(ctx, found, next)
@@ -340,8 +345,7 @@ func (l *Ledger) takeOver(
 	case !handed:
 		return nil, &HeldError{At: at, Claim: found}
 	case isPromise:
-		next := l.promisedTo(ctx, found, by)
-		return next, l.Store.Update(ctx, next)
+		return l.promise(ctx, found, at, by)
 	default:
 		next := l.handedTo(ctx, found, by)
 		return next, l.handOver(ctx, found, next)

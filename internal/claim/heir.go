@@ -49,8 +49,8 @@ func AsHeirs(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 	return next
 }
 
-// isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
-// one that is stored also if it was promised that before. While another is promised it, nobody else may.
+// isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now, or
+// is gone and had promised it; one that is stored if it was promised it, or the holder says so. While another is promised it, nobody else may.
 func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
 	heir := HeirOf(found)
 	switch {
@@ -59,8 +59,21 @@ func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Cl
 	case heir != (Holder{}) && heir != by.Holder, l.HandsOver == nil:
 		return false, nil
 	default:
-		return l.HandsOver(ctx, HolderOf(found), by.Holder)
+		return l.HandsOver(ctx, HolderOf(found), by.Holder, heir == by.Holder)
 	}
+}
+
+// promise makes the claimant the heir of a claim. An API server whose EdgeClaims are of an earlier version drops the heir: then the claim
+// stays held.
+func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant) (*v1beta1.EdgeClaim, error) {
+	next := l.promisedTo(ctx, found, by)
+	if err := l.Store.Update(ctx, next); err != nil {
+		return nil, err
+	}
+	if HeirOf(next) != by.Holder {
+		return nil, &HeldError{At: at, Claim: next}
+	}
+	return next, nil
 }
 
 // promisedTo is a claim with the claimant as its heir, promised now. What an earlier promise to it binds, it still does.

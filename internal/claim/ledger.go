@@ -39,7 +39,8 @@ type Ledger struct {
 	// it is in flight; nil where nothing is known. It may err towards no.
 	Seen func(ctx context.Context, by Claimant) bool
 	// HandsOver says whether a holder, as it is stored now, hands over to another object what that asks for; nil where nobody does.
-	HandsOver func(ctx context.Context, from, to Holder) (bool, error)
+	// promised says that it was promised that before, which counts once the holder is gone.
+	HandsOver func(ctx context.Context, from, to Holder, promised bool) (bool, error)
 	// HandedOver, if set, is told of a claim that has become another's because its holder has handed it over.
 	HandedOver func(ctx context.Context, from v1beta1.ClaimHolder, to *v1beta1.EdgeClaim)
 	// Overlapping knows of wildcards among host names; nil where no name stands for another.

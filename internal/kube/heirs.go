@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,16 +19,17 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 }
 
 // HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
-// written a moment before the other object is applied.
-func (o *objects) HandsOver(ctx context.Context, from, to claim.Holder) (bool, error) {
+// written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
+// heirs nobody does: these would release what was promised to one.
+func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bool) (bool, error) {
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
-	if !known || from.Group != to.Group || from.Kind != to.Kind {
+	if !known || from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
-	if err := o.tenants.Get(ctx, from.Key(), obj); err != nil {
-		return false, client.IgnoreNotFound(err)
+	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
+		return promised && apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	heir, named := claim.NamedHeir(obj)
 	return named && heir == to.Key(), nil

@@ -11,6 +11,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -21,10 +22,15 @@ func enqueueHeir(q claimQueue, c *v1beta1.EdgeClaim) {
 	}
 }
 
-// asks says whether a holder is stored, and asks for the point of a claim. That the door of the point is open to another is of no matter.
+// asks says whether an heir is stored, and asks for the point of a claim. That the door of the point is open to another is of no matter.
 func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	if at := coordinateOf(c); at.IsStream() && s.holder.IsStream() {
-		return s.streamAsks(at), nil
+		if s.stream == nil {
+			return claim.HolderState{}, nil
+		}
+		return claim.HolderState{
+			Exists: true, UID: s.stream.UID, Generation: s.stream.Generation, Wants: stream.Inherits(s.stream, at),
+		}, nil
 	}
 	return s.wants(ctx, c)
 }

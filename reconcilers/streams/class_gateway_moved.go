@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -52,6 +53,9 @@ func (r *classReconciler) isRouteToCome(ctx context.Context, class *v1beta1.Stre
 		return false, nil
 	}
 	si, err := r.grantedAt(ctx, class, at)
+	if errors.Is(err, errBehind) {
+		return true, nil
+	}
 	if err != nil || si == nil || si.UpstreamNamespace() != l.Namespace {
 		return false, err
 	}

@@ -7,7 +7,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // retain keeps the entries of ours that nobody has a claim on as they are, where streams are about to claim their ports: after a
@@ -21,18 +20,11 @@ func (r *classReconciler) retain(
 			continue
 		}
 		at := claim.Stream(s.class.Name, cm.protocol, port)
-		c := s.claims[at]
-		if c == nil {
+		switch {
+		case s.claims[at] == nil:
 			unclaimed = append(unclaimed, port)
-			continue
-		}
-		behind, err := r.isBehind(ctx, c, at)
-		if err != nil {
-			return err
-		}
-		if behind {
+		case s.behind[at]:
 			cm.current.Leave(wanted, port)
-			report.retry(watch.CacheLag)
 		}
 	}
 	if len(unclaimed) == 0 {

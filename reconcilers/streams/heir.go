@@ -10,19 +10,19 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
 // heirAt is the stream to which a port is being handed over, if it is stored and asks for it, nil for none. Who handed it over may be gone
 // before the claim is the heir's, and the door is to stay open.
-func heirAt(f stream.LimitFacts, class *v1beta1.StreamIngressClass, at claim.Coordinate, heir claim.Holder) *v1beta1.StreamIngress {
+func heirAt(f stream.LimitFacts, at claim.Coordinate, heir claim.Holder) *v1beta1.StreamIngress {
 	if !heir.IsStream() {
 		return nil
 	}
-	si := f.Stream(heir.Key())
-	if si == nil || stream.Opens(si, class.Name, []claim.Coordinate{at}) != at {
-		return nil
+	if si := f.Stream(heir.Key()); si != nil && stream.Inherits(si, at) {
+		return si
 	}
-	return si
+	return nil
 }
 
 // errBehind says that the cache shows that who has a port is gone, and not yet to whom it was handed over.
@@ -42,4 +42,24 @@ func (b base) isBehind(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coord
 		return false, nil
 	}
 	return err == nil && now.ResourceVersion != c.ResourceVersion, err
+}
+
+// noteBehind notes the points that nobody asks for as far as the cache shows, and that it may not know all of: they stay as they are, and
+// count as asked for.
+func (r *classReconciler) noteBehind(ctx context.Context, s *proxyState, asked map[claim.Coordinate]bool, report *classReport) error {
+	s.behind = map[claim.Coordinate]bool{}
+	for at, c := range s.claims {
+		if asked[at] || !claim.HolderOf(c).IsStream() {
+			continue
+		}
+		behind, err := r.isBehind(ctx, c, at)
+		if err != nil {
+			return err
+		}
+		if behind {
+			s.behind[at], asked[at] = true, true
+			report.retry(watch.CacheLag)
+		}
+	}
+	return nil
 }

@@ -18,6 +18,8 @@ type proxyState struct {
 	*proxy
 	configMaps []configMap
 	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
+	// behind are the points whose claims are others than these by now: see noteBehind.
+	behind map[claim.Coordinate]bool
 }
 
 // configMap is the ConfigMap of one protocol.
@@ -76,7 +78,7 @@ func (b base) grantedAt(ctx context.Context, class *v1beta1.StreamIngressClass, 
 	si, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.StreamIngress {
 		holder, heir := claim.HolderOf(c), claim.HeirOf(c)
 		if asks = f.Stream(holder.Key()); asks == nil || stream.Opens(asks, class.Name, f.Held(holder)) != at {
-			asks = heirAt(f, class, at, heir)
+			asks = heirAt(f, at, heir)
 		}
 		if asks == nil || len(stream.Consent(f, asks, class)) > 0 {
 			return nil
@@ -122,7 +124,7 @@ func grantsOf(f stream.Facts, s *proxyState) grants {
 		g.grant(f, s.class, at, si)
 	}
 	for at, c := range s.claims {
-		if si := heirAt(f, s.class, at, claim.HeirOf(c)); si != nil && !g.asked[at] {
+		if si := heirAt(f, at, claim.HeirOf(c)); si != nil && !g.asked[at] {
 			g.grant(f, s.class, at, si)
 		}
 	}

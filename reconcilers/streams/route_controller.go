@@ -61,7 +61,8 @@ func (r *routeReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return laterUnread(err)
 	}
 	written, err := r.route(ctx, class, c, at, wanted)
-	if err == nil && written.IsZero() && wanted != nil && !wanted.IsOpen {
+	isRefused := class != nil && refusalOf(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}) != nil
+	if err == nil && written.IsZero() && wanted != nil && !wanted.IsOpen && !isRefused {
 		return written, nil // the listener is about to be opened to it, which brings the port back here; those elsewhere serve until then
 	}
 	removed, errOthers := r.removeOthers(ctx, at, routedIn(c, req), keeps)
