@@ -66,8 +66,8 @@ func Inherits(s *v1beta1.StreamIngress, at claim.Coordinate) bool {
 
 // UnreadableHeir refuses a stream that comes to say to whom it hands its port over, but not so that anybody can read it.
 func UnreadableHeir(before, after *v1beta1.StreamIngress) refusal.Problems {
-	value, says := after.Annotations[v1beta1.AnnotationHandOverTo]
-	if !says || before != nil && before.Annotations[v1beta1.AnnotationHandOverTo] == value {
+	value := after.Annotations[v1beta1.AnnotationHandOverTo]
+	if value == "" || before != nil && before.Annotations[v1beta1.AnnotationHandOverTo] == value {
 		return nil
 	}
 	heir, named := claim.NamedHeir(after)

@@ -96,12 +96,31 @@ func TestHandOver(t *testing.T) {
 	e.leads(TCP, 5000, "closed")
 	e.heldBy("hands", TCP, 5000, "")
 	w.has(brother, v1beta1.ConditionAccepted, "False HandedOver")
+
+	t.Log("who has given asks for no other port, either, until it no longer says that it gives")
+	mustContain(t, w.refusal(tryEdit(w, brother, tcp(5001))).Error(), "hand-over-to]", "was handed over to StreamIngress hands-c/mover")
+	edit(w, brother, handsOverTo[*v1beta1.StreamIngress](""))
+	w.has(brother, v1beta1.ConditionAccepted, "False PortConflict")
+	edit(w, brother, tcp(5001))
+	w.programmed(brother)
+
+	t.Log("to a stream that was assigned its port, and asks for that one again later")
+	edit(w, e.class, autoAssign(5100, 5199))
+	drawn := sti("hands-b/drawn", of("hands"), auto(TCP), to("db", 1))
+	w.eventually("a port to be assigned", func() error { return w.try(drawn) })
+	w.programmed(drawn)
+	edit(w, mover, handsOverTo[*v1beta1.StreamIngress]("hands-b/drawn"))
+	edit(w, drawn, tcp(5432))
+	w.programmed(drawn)
+	e.leads(TCP, 5432, "hands-b/db:1")
+	e.heldBy("hands", TCP, 5432, "StreamIngress hands-b/drawn")
+	w.has(mover, v1beta1.ConditionAccepted, "False HandedOver")
 }
 
 // TestHandOverToNobody has the one who is named be refused by a quota after it was promised the port: nothing has happened.
 func TestHandOverToNobody(t *testing.T) {
 	w := shared(t)
-	e := w.newEdge("nobody")
+	e := w.newEdge("nobody", autoAssign(20000, 20999))
 	w.create(namespace("nobody-a"), namespace("nobody-b"))
 	w.without("nobody-b", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
 		w.setsQuota("nobody-b")
@@ -122,6 +141,18 @@ func TestHandOverToNobody(t *testing.T) {
 	})
 	c := &v1beta1.EdgeClaim{}
 	c.Name = claim.Stream("nobody", TCP, 5432).Name()
+	w.get(c)
+	if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" {
+		t.Fatalf("the heir is %v", c.Spec.Heir)
+	}
+	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-a/old")
+
+	t.Log("withdrawn, it is not theirs, whatever they ask for then")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody-b", Name: "none"}})
+	drawn := sti("nobody-b/new", of("nobody"), auto(TCP), to("db", 5432))
+	w.eventually("one of that name to be stored", func() error { return w.try(drawn) })
+	w.programmed(drawn)
 	w.eventually("the heir to be forgotten", func() error {
 		w.get(c)
 		if c.Spec.Heir != nil {
@@ -131,10 +162,13 @@ func TestHandOverToNobody(t *testing.T) {
 	})
 	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-a/old")
 	w.programmed(giver)
-	w.get(c)
-	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody-b", Name: "none"}})
-	w.eventually("the one who is named to have it after all", func() error { return w.try(heir.DeepCopy()) })
+	e.leads(TCP, 5432, "nobody-a/db:5432")
+
+	t.Log("named once more, they have it")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("nobody-b/new"))
+	edit(w, drawn, tcp(5432))
 	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-b/new")
+	e.leads(TCP, 5432, "nobody-b/db:5432")
 }
 
 // setsQuota has the quota of a namespace be in force, as there is no controller that does it.

@@ -41,7 +41,7 @@ func TestHandOverUnderAttack(t *testing.T) {
 	t.Parallel()
 	h := start(t, raceOptions())
 	w := newFixture(t, h)
-	p := &handing{edge: w.newEdge("line", allow(1, 65535, ""))}
+	p := &handing{edge: w.newEdge("line", autoAssign(30000, 30999))}
 	for i := range 3 {
 		p.namespaces = append(p.namespaces, fmt.Sprintf("line-%d", i))
 		w.create(namespace(p.namespaces[i]))
@@ -93,7 +93,9 @@ func (p *handing) handOver(i, n int) {
 	byEdit := n%3 == 0
 	if byEdit {
 		other := heir.DeepCopy()
-		tcp(p.port(i) + 1000)(other)
+		if tcp(p.port(i) + 1000)(other); n%2 == 0 {
+			auto(TCP)(other)
+		}
 		p.insist("creating "+other.Name, func() error { return ignoreExists(p.Client.Create(p.t.Context(), other.DeepCopy())) })
 	}
 	named := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s/%s"}}}`, v1beta1.AnnotationHandOverTo, heir.Namespace, heir.Name)
@@ -236,8 +238,11 @@ func (m *lineMoment) check(key types.NamespacedName) error {
 	if line := fmt.Sprintf("port-%d-heir-", number-m.p.port(0)); !strings.HasPrefix(holder.Name, line) {
 		return fmt.Errorf("%s is held by %q", key.Name, holder)
 	}
-	if entry == "" || !m.open[number] {
-		return fmt.Errorf("%s leads to %q, and is open: %v", key.Name, entry, m.open[number])
+	var of, leads int
+	_, err := fmt.Sscanf(holder.Name[strings.LastIndex(holder.Name, "-"):], "-%d", &of)
+	_, errEntry := fmt.Sscanf(entry[strings.Index(entry, "/")+1:], "db-%d:5432", &leads)
+	if err != nil || errEntry != nil || leads > of+1 || leads < of-1 || !m.open[number] {
+		return fmt.Errorf("%s leads to %q, is held by %s, and is open: %v", key.Name, entry, holder, m.open[number])
 	}
 	return nil
 }
