@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -52,80 +50,21 @@ func (p PathPoint) Field() *field.Path {
 	}
 }
 
-// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a regular expression nobody can
-// say which it is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
-func PathsOf(route metav1.Object) []RoutePath {
-	var paths routePaths
-	switch o := route.(type) {
-	case *gatewayv1.HTTPRoute:
-		for i := range o.Spec.Rules {
-			paths.rule(i, len(o.Spec.Rules[i].Matches), "path", func(j int) string { return httpPath(o.Spec.Rules[i].Matches[j].Path) })
+// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a pattern nobody can say which it
+// is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
+func PathsOf(route metav1.Object) (paths []RoutePath) {
+	seen := map[string]bool{}
+	for m := range Matches(route) {
+		if m.Kind == PatternMatch || seen[m.Path] || !claim.IsPath(m.Path) {
+			continue
 		}
-	case *gatewayv1.GRPCRoute:
-		for i := range o.Spec.Rules {
-			paths.rule(i, len(o.Spec.Rules[i].Matches), "method", func(j int) string { return grpcPath(o.Spec.Rules[i].Matches[j].Method) })
+		if len(paths) == MostRoutePaths {
+			break
 		}
+		seen[m.Path] = true
+		paths = append(paths, RoutePath{Path: m.Path, rule: m.Rule, match: m.Index, child: m.Child})
 	}
-	return paths.list
-}
-
-// routePaths are paths that are being gathered.
-type routePaths struct {
-	list []RoutePath
-	seen map[string]bool
-}
-
-// rule adds those of a rule with some matches, of which one without any is for all that comes.
-func (p *routePaths) rule(i, matches int, child string, path func(match int) string) {
-	if matches == 0 {
-		p.add(RoutePath{Path: "/", rule: i, match: -1})
-	}
-	for j := range matches {
-		p.add(RoutePath{Path: path(j), rule: i, match: j, child: child})
-	}
-}
-
-func (p *routePaths) add(path RoutePath) {
-	if p.seen[path.Path] || len(p.list) == MostRoutePaths || !claim.IsPath(path.Path) {
-		return
-	}
-	if p.seen == nil {
-		p.seen = map[string]bool{}
-	}
-	p.seen[path.Path] = true
-	p.list = append(p.list, path)
-}
-
-// httpPath is the path of a match of an HTTPRoute, empty for none. A slash at the end of a prefix means nothing.
-func httpPath(match *gatewayv1.HTTPPathMatch) string {
-	if match == nil {
-		return "/"
-	}
-	path := ptr.Deref(match.Value, "/")
-	switch ptr.Deref(match.Type, gatewayv1.PathMatchPathPrefix) {
-	case gatewayv1.PathMatchExact:
-		return path
-	case gatewayv1.PathMatchPathPrefix:
-		return cmp.Or(strings.TrimSuffix(path, "/"), "/")
-	default:
-		return ""
-	}
-}
-
-// grpcPath is the path of a match of a GRPCRoute, empty for none: /service/method, or /service.
-func grpcPath(match *gatewayv1.GRPCMethodMatch) string {
-	if match == nil {
-		return "/"
-	}
-	service, method := ptr.Deref(match.Service, ""), ptr.Deref(match.Method, "")
-	switch {
-	case ptr.Deref(match.Type, gatewayv1.GRPCMethodMatchExact) != gatewayv1.GRPCMethodMatchExact || service == "":
-		return ""
-	case method == "":
-		return "/" + service
-	default:
-		return "/" + service + "/" + method
-	}
+	return paths
 }
 
 // IsAt says whether a listener of a parent serves a route. has are the labels of the route's namespace.
