@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -16,6 +17,10 @@ import (
 
 // MostRoutePaths is of how many paths of a route notice is taken: more than the API lets it have.
 const MostRoutePaths = 256
+
+// MostPathPoints is how many points a route may have, over all that it attaches to. Of one that comes to have more, by listeners that are
+// made later for instance, the first ones count, in the order of Served.
+const MostPathPoints = 1024
 
 // Paths are the kinds of routes that serve paths.
 func Paths() []Kind { return []Kind{HTTPRoute, GRPCRoute} }
@@ -75,25 +80,98 @@ func (r Route) IsAt(p *Parent, has labels.Set) bool {
 	return false
 }
 
-// PathPoints are some paths of a route as points: those on some hosts, or on all of its host names for nil, at the listeners of a parent.
-// has are the labels of the route's namespace. A route that is for no host name there has no points.
-func (r Route) PathPoints(p *Parent, has labels.Set, paths func() []RoutePath, on sets.Set[string]) (points []PathPoint) {
-	var seen []string
+// Served is what a route serves on Gateways: each of its paths on each of some hosts. Its points are in that order, of the hosts first.
+type Served struct {
+	Hosts []ServedHost
+	Paths []RoutePath
+}
+
+// ServedHost is a host on a Gateway.
+type ServedHost struct {
+	On   types.NamespacedName
+	Host string
+	// host and parent are as those of a PathPoint.
+	host, parent int
+}
+
+func (h ServedHost) key() ServedHost { return ServedHost{On: h.On, Host: h.Host} }
+
+// AddHosts adds the hosts for which a route is served at the listeners of a parent, each of a Gateway once. has are the labels of the route's
+// namespace. A route that is for no host name there has none.
+func (s *Served) AddHosts(r Route, p *Parent, has labels.Set) {
 	for l, parent := range r.at(p, has) {
 		for host, i := range r.hostsAt(l) {
-			if on != nil && !on.Has(host) || slices.Contains(seen, host) {
-				continue
-			}
-			seen = append(seen, host)
-			root := claim.HTTP(host, "/").OnGateway(p.On)
-			for _, path := range paths() {
-				if at := root.Sibling(path.Path); !at.IsZero() {
-					points = append(points, PathPoint{At: at, path: path, host: i, parent: parent})
-				}
+			h := ServedHost{p.On, host, i, parent}
+			if !slices.ContainsFunc(s.Hosts, func(o ServedHost) bool { return o.key() == h.key() }) {
+				s.Hosts = append(s.Hosts, h)
 			}
 		}
 	}
+}
+
+// Total is how many points it has, of which no more than MostPathPoints count.
+func (s *Served) Total() int { return len(s.Hosts) * len(s.Paths) }
+
+// Points are those of the first MostPathPoints that are on some hosts, or on all for nil, and of some paths, likewise.
+func (s *Served) Points(hosts, paths sets.Set[string]) (points []PathPoint) {
+	for i, h := range s.Hosts {
+		left := MostPathPoints - i*len(s.Paths)
+		if left <= 0 {
+			break
+		}
+		if hosts == nil || hosts.Has(h.Host) {
+			points = h.add(points, s.Paths[:min(left, len(s.Paths))], func(path string) bool { return paths == nil || paths.Has(path) })
+		}
+	}
 	return points
+}
+
+// add adds some paths of a host to points.
+func (h ServedHost) add(points []PathPoint, paths []RoutePath, wanted func(string) bool) []PathPoint {
+	var root claim.Coordinate
+	for _, path := range paths {
+		if !wanted(path.Path) {
+			continue
+		}
+		if root.IsZero() {
+			root = claim.HTTP(h.Host, "/").OnGateway(h.On)
+		}
+		if at := root.Sibling(path.Path); !at.IsZero() {
+			points = append(points, PathPoint{At: at, path: path, host: h.host, parent: h.parent})
+		}
+	}
+	return points
+}
+
+// Since are the points that another version did not have, or the first MostPathPoints of them, but for those on hosts that don't matter.
+func (s *Served) Since(before *Served, matters func(host string) bool) (points []PathPoint) {
+	hadHosts, hadPaths := sets.New[ServedHost](), sets.New[string]()
+	for _, h := range before.Hosts {
+		hadHosts.Insert(h.key())
+	}
+	for _, p := range before.Paths {
+		hadPaths.Insert(p.Path)
+	}
+	for _, h := range s.Hosts {
+		if len(points) >= MostPathPoints {
+			return points[:MostPathPoints]
+		}
+		if matters(h.Host) {
+			had := hadHosts.Has(h.key())
+			points = h.add(points, s.Paths, func(path string) bool { return !had || !hadPaths.Has(path) })
+		}
+	}
+	return points[:min(len(points), MostPathPoints)]
+}
+
+// FieldOf is where a route asks for a point, nil where it does not.
+func (s *Served) FieldOf(at claim.Coordinate) *field.Path {
+	h := slices.IndexFunc(s.Hosts, func(h ServedHost) bool { return h.On == at.Gateway() && h.Host == at.Host() })
+	p := slices.IndexFunc(s.Paths, func(p RoutePath) bool { return p.Path == at.Path() })
+	if h < 0 || p < 0 {
+		return nil
+	}
+	return PathPoint{path: s.Paths[p], host: s.Hosts[h].host, parent: s.Hosts[h].parent}.Field()
 }
 
 // at are the listeners of a parent that serve a route, each with the reference of the route that names it. Those of streams serve none.

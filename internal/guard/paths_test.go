@@ -1,12 +1,14 @@
 package guard
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -183,7 +185,7 @@ func TestPathPoints(t *testing.T) {
 	} {
 		r := route(tc.kind, "shop", "web", tc.ref)
 		r.Hosts = tc.hosts
-		paths := func() []RoutePath { return PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")})) }
+		paths := PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")}))
 		var got []string
 		var on sets.Set[string]
 		if tc.on != "" {
@@ -191,7 +193,9 @@ func TestPathPoints(t *testing.T) {
 		}
 		isAt := false
 		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
-			for _, point := range r.PathPoints(p, nil, paths, on) {
+			served := Served{Paths: paths}
+			served.AddHosts(r, p, nil)
+			for _, point := range served.Points(on, nil) {
 				got = append(got, point.At.Point())
 				if point.At.Scope() != claim.GatewayPathsScope(ParentOfGateway(g).NamespacedName) {
 					t.Errorf("%s: it is %s", name, point.At)
@@ -203,13 +207,70 @@ func TestPathPoints(t *testing.T) {
 			t.Errorf("%s: at a listener %v, %s", name, isAt, diff)
 		}
 	}
-	root := func() []RoutePath { return PathsOf(httpRules(nil)) }
-	own := route(HTTPRoute, "shop", "web", onSet)
-	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, root, nil); len(points) > 0 {
+	own := Served{Paths: PathsOf(httpRules(nil))}
+	own.AddHosts(route(HTTPRoute, "shop", "web", onSet), ParentOfListenerSet(set, "streams"), nil)
+	if points := own.Points(nil, nil); len(points) > 0 {
 		t.Errorf("on the listeners of streams it has %v", points)
 	}
-	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, root, nil)
+	own.AddHosts(route(HTTPRoute, "shop", "web", onSet), ParentOfListenerSet(set, ""), nil)
+	inherited := own.Points(nil, nil)
 	if len(inherited) != 1 || inherited[0].Field().String() != "spec.parentRefs[0]" {
 		t.Errorf("what it takes over all of is %v", inherited)
 	}
 }
+
+// TestServed tells what a route with more points than it may have still has of them, and which of them are new.
+func TestServed(t *testing.T) {
+	many := Served{}
+	for i := range 100 {
+		many.Hosts = append(many.Hosts, ServedHost{On: doorwayKey(), Host: fmt.Sprintf("%d.test", i), host: i})
+		many.Paths = append(many.Paths, RoutePath{Path: fmt.Sprintf("/%d", i), rule: i})
+	}
+	all := many.Points(nil, nil)
+	if len(all) != MostPathPoints || many.Total() != 10000 || all[MostPathPoints-1].At.Point() != "10.test/23" {
+		t.Fatalf("of %d points %d count, the last is %v", many.Total(), len(all), all[len(all)-1].At)
+	}
+	asked := 0
+	for _, h := range many.Hosts {
+		for _, p := range many.Points(sets.New(h.Host), nil) { // host by host it has the same ones
+			if p.At != all[asked].At {
+				t.Fatalf("the %dth is %s, and by its host %s", asked, all[asked].At, p.At)
+			}
+			asked++
+		}
+	}
+	if asked != MostPathPoints {
+		t.Errorf("host by host %d count", asked)
+	}
+	if points := many.Points(sets.New("3.test", "10.test"), sets.New("/23", "/24")); len(points) != 3 || points[2].At.Point() != "10.test/23" {
+		t.Errorf("of some hosts and paths it has %v", points)
+	}
+	every := func(string) bool { return true }
+	for name, tc := range map[string]struct {
+		before  Served
+		matters func(string) bool
+		want    int
+	}{
+		"a new route":             {Served{}, every, MostPathPoints},
+		"nothing":                 {many, every, 0},
+		"less than before":        {Served{many.Hosts, append([]RoutePath{{Path: "/more"}}, many.Paths...)}, every, 0},
+		"a path":                  {Served{many.Hosts, many.Paths[1:]}, every, 100},
+		"a host":                  {Served{many.Hosts[1:], many.Paths}, every, 100},
+		"a host of others":        {Served{many.Hosts[1:], many.Paths}, func(host string) bool { return host != "0.test" }, 0},
+		"the last host and path":  {Served{many.Hosts[:99], many.Paths[:99]}, every, 199},
+		"hosts of another parent": {Served{[]ServedHost{{On: doorwayKey(), Host: "0.test", host: -1, parent: 7}}, many.Paths}, func(host string) bool { return host == "0.test" }, 0},
+	} {
+		if got := many.Since(&tc.before, tc.matters); len(got) != tc.want {
+			t.Errorf("%s: %d points are new", name, len(got))
+		}
+	}
+	at := all[MostPathPoints-1].At
+	if where := many.FieldOf(at); where == nil || where.String() != all[MostPathPoints-1].Field().String() {
+		t.Errorf("%s is at %v", at, where)
+	}
+	if where := many.FieldOf(at.Sibling("/none")); where != nil {
+		t.Errorf("what it does not serve is at %v", where)
+	}
+}
+
+func doorwayKey() types.NamespacedName { return ParentOfGateway(doorway()).NamespacedName }

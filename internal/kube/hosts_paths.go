@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"slices"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,51 +45,41 @@ type asked struct {
 	hosts, paths sets.Set[string]
 }
 
-// ofRoute are the paths of a route that are asked for.
-func (a asked) ofRoute(obj metav1.Object) []guard.RoutePath {
-	paths := guard.PathsOf(obj)
-	if a.paths == nil {
-		return paths
-	}
-	return slices.DeleteFunc(paths, func(p guard.RoutePath) bool { return !a.paths.Has(p.Path) })
-}
-
-// paths are those that an object, if it is a route of a guarded kind, serves at its parents, as far as they are asked for, each once. has
-// are the labels of its namespace.
-func (h *Hosts) paths(
-	ctx context.Context, obj metav1.Object, has labels.Set, of asked, read readParent,
-) (points []guard.PathPoint, err error) {
+// served is what an object, if it is a route of a guarded kind, serves at its parents, but for its paths. has are the labels of its namespace.
+func (h *Hosts) served(ctx context.Context, obj metav1.Object, has labels.Set, read readParent) (served guard.Served, err error) {
 	route, _ := guard.OfRoute(obj)
 	if !h.judgesPathsOf(route.Kind) {
-		return nil, nil
+		return served, nil
 	}
-	seen := map[claim.Coordinate]bool{}
-	paths := sync.OnceValue(func() []guard.RoutePath { return of.ofRoute(obj) }) // of few routes they are asked for
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
-			return nil, err
+			return served, err
 		}
-		if parent == nil {
-			continue
-		}
-		for _, p := range route.PathPoints(parent, has, paths, of.hosts) {
-			if !seen[p.At] {
-				seen[p.At] = true
-				points = append(points, p)
-			}
+		if parent != nil {
+			served.AddHosts(route, parent, has)
 		}
 	}
-	return points, nil
+	return served, nil
 }
 
-// PathsNow are the paths that some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A
-// parent of which the cache shows no listener for the route is looked for past it, as any may have been made, or changed, a moment ago.
-func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (points [][]guard.PathPoint, err error) {
+// paths are those that an object serves, as far as they are asked for, each once.
+func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, of asked, read readParent) ([]guard.PathPoint, error) {
+	served, err := h.served(ctx, obj, has, read)
+	if err != nil || !slices.ContainsFunc(served.Hosts, func(on guard.ServedHost) bool { return of.hosts == nil || of.hosts.Has(on.Host) }) {
+		return nil, err // of most routes no paths are asked for
+	}
+	served.Paths = guard.PathsOf(obj)
+	return served.Points(of.hosts, of.paths), nil
+}
+
+// ServedNow is what some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A parent of
+// which the cache shows no listener for the route is looked for past it, as any may have been made, or changed, a moment ago.
+func (h *Hosts) ServedNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (all []guard.Served, err error) {
 	known, looks := map[guard.ParentKey]*guard.Parent{}, 0
 	for _, version := range versions {
 		route, _ := guard.OfRoute(version)
-		of, err := h.paths(ctx, version, has, asked{}, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		served, err := h.served(ctx, version, has, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
 			if parent, read := known[key]; read {
 				return parent, nil
 			}
@@ -105,9 +94,10 @@ func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1
 		if err != nil {
 			return nil, err
 		}
-		points = append(points, of)
+		served.Paths = guard.PathsOf(version)
+		all = append(all, served)
 	}
-	return points, nil
+	return all, nil
 }
 
 // parentsOnce reads what routes attach to of the cache, each once for one look: thousands of routes may share it.

@@ -165,8 +165,8 @@ func TestPathUsers(t *testing.T) {
 	}
 }
 
-// TestPathsNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
-func TestPathsNow(t *testing.T) {
+// TestServedNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
+func TestServedNow(t *testing.T) {
 	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80})
 	both := guard.Actions{guard.HTTPRoute: guard.Deny}
 	v := viewOfHosts(t, both, gateway, namespaceOf("edge", ""))
@@ -181,18 +181,18 @@ func TestPathsNow(t *testing.T) {
 		"what the cache has": {onGateway("own"), 1}, "what is new": {onGateway("new"), 1}, "what is not there": {onGateway("gone"), 0},
 	} {
 		after := pathRoute("edge/web", tc.on, []gatewayv1.Hostname{"a.test"}, "/")
-		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, after, before)
-		if err != nil || len(points) != 2 || len(points[0]) != tc.want || len(points[1]) != 1 {
-			t.Errorf("%s: %v, %v", name, points, err)
+		served, err := v.Hosts.ServedNow(t.Context(), labels.Set{}, after, before)
+		if err != nil || len(served) != 2 || served[0].Total() != tc.want || served[1].Total() != 1 {
+			t.Errorf("%s: %v, %v", name, served, err)
 		}
 	}
 	for _, missing := range []string{"Gateway", "ListenerSet"} {
 		v.tenants = &readsOf{Reader: storingHosts(t), gets: map[string]int{}, missing: missing}
 		on := onGateway("any")
 		on.ParentRefs[0].Name, on.ParentRefs[0].Kind = "gone", new(gatewayv1.Kind(missing))
-		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, pathRoute("edge/web", on, []gatewayv1.Hostname{"a.test"}, "/"))
-		if err != nil || len(points) != 1 || len(points[0]) > 0 {
-			t.Errorf("without %ss: %v, %v", missing, points, err)
+		served, err := v.Hosts.ServedNow(t.Context(), labels.Set{}, pathRoute("edge/web", on, []gatewayv1.Hostname{"a.test"}, "/"))
+		if err != nil || len(served) != 1 || served[0].Total() > 0 {
+			t.Errorf("without %ss: %v, %v", missing, served, err)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestGuardRoutePaths(t *testing.T) {
 		many = append(many, gatewayv1.Hostname(fmt.Sprintf("%d.many.test", i)))
 	}
 	w.refusedFor(w.toCreate(manyRoutePaths(httpRoute("blog/more", on, many...), 100)),
-		"spec.rules", "a route may ask for at most 1024 hosts and paths at a time")
+		"spec.rules", "a route may have at most 1024 hosts and paths on all Gateways together")
 	w.create(manyRoutePaths(httpRoute("blog/more", on, many[:3]...), 100))
 	heldBy("2.many.test", "/99", "Namespace blog") // beyond those that are claimed when it is written
 
