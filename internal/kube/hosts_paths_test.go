@@ -266,6 +266,49 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLargeSelectors has a ListenerSet with listeners for namespaces that a selector selects: one that is larger than what the cache keeps
+// lets nobody attach, however it is read.
+func TestLargeSelectors(t *testing.T) {
+	for size, want := range map[int]int{100: 1, 300: 0} {
+		var none []string // which no namespace is
+		for i := range size / 50 {
+			none = append(none, fmt.Sprintf("%050d", i))
+		}
+		door := entry(gatewayv1.HTTPProtocolType, 90, "set.test")
+		door.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
+			From: new(gatewayv1.NamespacesFromSelector), Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "is", Operator: metav1.LabelSelectorOpNotIn, Values: none},
+			}},
+		}}
+		onSet := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{
+			{Kind: new(gatewayv1.Kind("ListenerSet")), Namespace: new(gatewayv1.Namespace("shop")), Name: "doors"},
+		}}
+		route := pathRoute("blog/set", onSet, nil, "/set")
+		set := setIn("shop", "doors", time.Hour, door)
+		gateway := public(gatewayv1.NamespacesFromAll)
+		others := []client.Object{gateway, namespaceOf("shop", "web"), namespaceOf("blog", "web"), route}
+		objects := append(slices.Clone(others), set)
+		actions := guard.Actions{guard.HTTPRoute: guard.Deny}
+		live, v := storingHosts(t, objects...), viewOfHosts(t, actions, objects...) // which keeps no more of them than it does
+		cached, err := v.Hosts.PathsIn(t.Context(), "blog")
+		stored, errStored := v.Hosts.Look(live).In(t.Context(), "blog", true, true)
+		if err != nil || errStored != nil || len(cached) != want || !maps.Equal(cached, stored.Paths) || len(stored.Hosts) != want {
+			t.Errorf("%d bytes: the cache has %v (%v), the API server %v (%v)", size, cached, err, stored, errStored)
+		}
+		lags := viewOfHosts(t, actions, others...) // whose cache does not show the set yet
+		lags.tenants = live
+		served, err := lags.Hosts.ServedNow(t.Context(), labels.Set{"team": "web"}, route)
+		if err != nil || len(served) != 1 || served[0].Total() != want {
+			t.Errorf("%d bytes: at admission it serves %v, %v", size, served, err)
+		}
+		slimmed := &gatewayv1.ListenerSet{}
+		if err := (SlimReader{live}).Get(t.Context(), client.ObjectKeyFromObject(set), slimmed); err != nil ||
+			(*slimmed.Spec.Listeners[0].AllowedRoutes.Namespaces.From == gatewayv1.NamespacesFromNone) != (want == 0) {
+			t.Errorf("%d bytes: past the cache, %v, %v", size, slimmed.Spec.Listeners, err)
+		}
+	}
+}
+
 // TestIsSameRoute tells changes of what a route serves from others.
 func TestIsSameRoute(t *testing.T) {
 	hosts := []gatewayv1.Hostname{"a.test"}
