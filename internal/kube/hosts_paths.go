@@ -262,23 +262,37 @@ func (h *Hosts) GatewaysOfSetsIn(ctx context.Context, namespace string) (gateway
 }
 
 // onParents are the host names that routes say which name some parents.
-func (h *Hosts) onParents(ctx context.Context, parents []guard.ParentKey) (hosts []string) {
+func (h *Hosts) onParents(ctx context.Context, parents []guard.ParentKey) []string {
+	hosts := sets.New[string]()
+	h.eachOn(ctx, parents, func(obj client.Object) {
+		user, _ := hostname.Of(obj, h.http.Defaults)
+		for _, n := range user.Names {
+			hosts.Insert(n.Host)
+		}
+	})
+	return sets.List(hosts)
+}
+
+// NamespacesOn are those of the routes with guarded paths that name a ListenerSet.
+func (h *Hosts) NamespacesOn(ctx context.Context, set *gatewayv1.ListenerSet) []string {
+	namespaces := sets.New[string]()
+	h.eachOn(ctx, keysOf([]gatewayv1.ListenerSet{*set}), func(obj client.Object) { namespaces.Insert(obj.GetNamespace()) })
+	return sets.List(namespaces)
+}
+
+// eachOn calls a function with the routes that name some parents.
+func (h *Hosts) eachOn(ctx context.Context, parents []guard.ParentKey, do func(client.Object)) {
 	for _, k := range h.pathKinds() {
 		if known, err := h.prepared(ctx, k.object); err != nil || !known {
 			continue
 		}
 		for _, key := range parents {
 			_ = h.eachIn(ctx, k, []client.ListOption{client.MatchingFields{indexParent: indexedParent(key)}}, func(obj client.Object) error {
-				user, _ := hostname.Of(obj, h.http.Defaults)
-				for _, n := range user.Names {
-					hosts = append(hosts, n.Host)
-				}
+				do(obj)
 				return nil
 			})
 		}
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
 }
 
 // sets are some ListenerSets.
