@@ -331,6 +331,10 @@ func TestIsSameRoute(t *testing.T) {
 			t.Errorf("%s: it is the same: %v", name, got)
 		}
 	}
+	anew := web.DeepCopy()
+	if anew.UID = "anew"; IsSameRoute(web, anew) {
+		t.Error("one that was deleted and made anew is taken for the same")
+	}
 	for _, obj := range []client.Object{&gatewayv1.GRPCRoute{}, &gatewayv1.TLSRoute{}, &gatewayv1.TCPRoute{}} {
 		now := obj.DeepCopyObject().(client.Object)
 		if !IsSameRoute(obj, now) {

@@ -138,7 +138,10 @@ func (h *Hosts) ParentsNow() func(context.Context, guard.ParentKey) (*guard.Pare
 // IsSameRoute says whether two versions of a route, as the cache has them, attach to the same, by the same host names, and serve the same
 // paths there: most changes are of something else, weights for instance.
 func IsSameRoute(before, after client.Object) bool {
-	if before.GetGeneration() == after.GetGeneration() {
+	switch {
+	case before.GetUID() != after.GetUID(): // of one that was deleted and made anew, each life is looked at
+		return false
+	case before.GetGeneration() == after.GetGeneration():
 		return true
 	}
 	switch was := before.(type) {
