@@ -126,7 +126,7 @@ func (h *Hosts) pathLook() *pathLook { return &pathLook{h, h.parentsOnce()} }
 // users are the routes that serve points that are asked for, with these. Any number of routes may be on a host, or have those of listeners:
 // each is looked at once, however many hosts are asked for, and nothing is kept of those that serve other paths.
 func (l *pathLook) users(ctx context.Context, of asked) (users []hostname.PathUser, err error) {
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), "", append(sets.List(of.hosts), inherits), func(obj client.Object) error {
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), "", sets.List(of.hosts), func(obj client.Object) error {
 		points, err := l.points(ctx, obj, of)
 		if err == nil && len(points) > 0 {
 			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
@@ -142,7 +142,7 @@ func (l *pathLook) isServed(ctx context.Context, namespace string, at claim.Coor
 	if namespace == "" { // which stands for all
 		return false, nil
 	}
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host(), inherits}, func(obj client.Object) error {
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host()}, func(obj client.Object) error {
 		if served {
 			return nil
 		}

@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
@@ -162,6 +164,37 @@ func TestPathUsers(t *testing.T) {
 	}
 	if got := v.Hosts.GatewaysOfSetsIn(t.Context(), "shop"); !slices.Equal(got, []client.ObjectKey{client.ObjectKeyFromObject(gateway)}) {
 		t.Errorf("the sets of shop are on %v", got)
+	}
+}
+
+// TestRoutesOfAHost finds for a host name the routes that may be for it, and none of the others with a wildcard, of which there may be any
+// number.
+func TestRoutesOfAHost(t *testing.T) {
+	dns := pathRoute("shop/dns", onGateway("any"), nil, "/")
+	dns.Annotations = map[string]string{v1beta1.AnnotationExternalDNS: "x.test"}
+	routes := map[string]client.Object{
+		"named": pathRoute("shop/named", onGateway("any"), []gatewayv1.Hostname{"a.b.test", "b.test"}, "/"),
+		"wide":  pathRoute("shop/wide", onGateway("any"), []gatewayv1.Hostname{"*.test", "c.example"}, "/"),
+		"near":  pathRoute("shop/near", onGateway("any"), []gatewayv1.Hostname{"*.b.test"}, "/"),
+		"none":  pathRoute("shop/none", onGateway("any"), nil, "/"), "dns": dns,
+		"tls": &gatewayv1.TLSRoute{ObjectMeta: annotatedMeta("shop/tls"), Spec: gatewayv1.TLSRouteSpec{Hostnames: []gatewayv1.Hostname{"*.b.test"}}},
+		"tcp": &gatewayv1.TCPRoute{ObjectMeta: annotatedMeta("shop/tcp")},
+	}
+	for hosts, want := range map[string]string{
+		"a.b.test": "dns named near none tls wide", "b.test": "dns named none wide", "*.b.test": "dns near none tls wide", "*.test": "dns none wide",
+		"test": "dns none", "c.example": "dns none wide", "other.example": "dns none", "other.example a.b.test": "dns named near none tls wide",
+	} {
+		keys := sets.New(keysOfRoutes(strings.Fields(hosts))...)
+		var got []string
+		for name, route := range routes {
+			if keys.HasAny(hostKeys(exposure.Defaults{})(route)...) {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", hosts, diff)
+		}
 	}
 }
 

@@ -14,16 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
 const (
-	// indexHost finds objects by the host names that they say, and routes that say none by inherits.
+	// indexHost finds objects by the host names that they say, wildcards as such, and routes that say none by inherits.
 	indexHost = "host"
 	// inherits is not a host name.
 	inherits = "*"
@@ -70,12 +72,24 @@ func hostKeys(defaults exposure.Defaults) client.IndexerFunc {
 				keys = append(keys, n.Host)
 			}
 		}
-		if user.Inherits(guard.Kind(user.Kind)) {
+		if user.SaysNone() {
 			keys = append(keys, inherits)
 		}
 		slices.Sort(keys)
 		return slices.Compact(keys)
 	}
+}
+
+// keysOfRoutes are those under which indexHost finds the routes that may be for any of some host names: by the name itself, by a wildcard
+// above it, where a listener has it, and those that say none.
+func keysOfRoutes(hosts []string) []string {
+	keys := sets.New(hosts...).Insert(inherits)
+	for _, host := range hosts {
+		for _, suffix := range claim.Suffixes(host) {
+			keys.Insert("*." + suffix)
+		}
+	}
+	return sets.List(keys)
 }
 
 // Names is an object with the host names that are judged in it, with those that a route takes over from listeners. read reads what a route
@@ -206,7 +220,7 @@ func (h *Hosts) UsedIn(ctx context.Context, namespace, host string) (bool, error
 }
 
 func (h *Hosts) using(ctx context.Context, host, namespace string) (users []hostname.User, err error) {
-	err = h.each(ctx, h.users(), namespace, []string{host, inherits}, func(obj client.Object) error {
+	err = h.each(ctx, h.users(), namespace, []string{host}, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		if err == nil && user.Uses(host) {
 			users = append(users, user)
@@ -241,11 +255,15 @@ func (h *Hosts) judgedIn(ctx context.Context, kinds []routeKind, namespace strin
 // users are the kinds of objects that use host names which are judged.
 func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.routes()...) }
 
-// each calls a function with the objects of some kinds in a namespace, or in all for "", that indexHost has under any of some keys, or with
-// all of them without keys.
-func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, keys []string, do func(client.Object) error) error {
+// each calls a function with the objects of some kinds in a namespace, or in all for "", that say any of some host names, or are routes that
+// may be for one, or with all of them without names.
+func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, hosts []string, do func(client.Object) error) error {
+	ofRoutes := keysOfRoutes(hosts)
 	for _, k := range kinds {
-		do := do
+		do, keys := do, hosts
+		if len(hosts) > 0 && !isCore(k) {
+			keys = ofRoutes
+		}
 		if len(keys) > 1 { // who says a name may have others, or inherit some
 			do = eachOnce(do)
 		}
@@ -265,9 +283,6 @@ func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, k
 			}
 		}
 		for _, key := range keys {
-			if key == inherits && isCore(k) {
-				continue
-			}
 			if err := h.eachIn(ctx, k, append(options, client.MatchingFields{indexHost: key}), do); err != nil {
 				return err
 			}
