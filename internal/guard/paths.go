@@ -72,12 +72,27 @@ func PathsOf(route metav1.Object) (paths []RoutePath) {
 	return paths
 }
 
-// IsAt says whether a listener of a parent serves a route. has are the labels of the route's namespace.
-func (r Route) IsAt(p *Parent, has labels.Set) bool {
-	for range r.at(p, has) {
-		return true
+// IsWholeAt says whether listeners of a parent serve a route as far as it asks there: by each of its references to it, and for each of its
+// host names. has are the labels of the route's namespace.
+func (r Route) IsWholeAt(p *Parent, has labels.Set) bool {
+	refs, hosts := sets.New[int](), sets.New[int]()
+	for l, i := range r.at(p, has) {
+		refs.Insert(i)
+		for _, host := range r.hostsAt(l) {
+			hosts.Insert(host)
+		}
 	}
-	return false
+	for i, ref := range r.Parents {
+		if r.ParentOf(ref) == p.ParentKey && !refs.Has(i) {
+			return false
+		}
+	}
+	for i := range r.Hosts {
+		if !hosts.Has(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // Served is what a route serves on Gateways: each of its paths on each of some hosts. Its points are in that order, of the hosts first.

@@ -162,12 +162,12 @@ func TestPathPoints(t *testing.T) {
 	set.Spec.Listeners = []gatewayv1.ListenerEntry{gatewayv1.ListenerEntry(door("set", "set.test", 84, nil))}
 	onSet := gatewayv1.ParentReference{Kind: ptr.To(gatewayv1.Kind("ListenerSet")), Name: "doors"}
 	for name, tc := range map[string]struct {
-		kind    Kind
-		ref     gatewayv1.ParentReference
-		hosts   []gatewayv1.Hostname
-		on      string
-		want    string
-		isNotAt bool
+		kind   Kind
+		ref    gatewayv1.ParentReference
+		hosts  []gatewayv1.Hostname
+		on     string
+		want   string
+		isPart bool
 	}{
 		"its own names":                   {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "", "x.test/p x.test/q y.test/p y.test/q", false},
 		"one of them":                     {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "y.test", "y.test/p y.test/q", false},
@@ -177,6 +177,7 @@ func TestPathPoints(t *testing.T) {
 		"a wider name":                    {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"*.test"}, "", "a.test/p a.test/q", false},
 		"a narrower name":                 {HTTPRoute, refTo("wild"), []gatewayv1.Hostname{"b.c.test"}, "", "b.c.test/p b.c.test/q", false},
 		"other names":                     {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"b.test"}, "", "", true},
+		"other names, too":                {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"b.test", "a.test"}, "", "a.test/p a.test/q", true},
 		"all listeners":                   {HTTPRoute, refTo(""), nil, "", "a.test/p a.test/q *.test/p *.test/q", false},
 		"all listeners, and the same":     {HTTPRoute, refTo(""), []gatewayv1.Hostname{"a.test"}, "", "a.test/p a.test/q", false},
 		"one that does not let it attach": {HTTPRoute, refTo("own"), nil, "", "", true},
@@ -191,7 +192,6 @@ func TestPathPoints(t *testing.T) {
 		if tc.on != "" {
 			on = sets.New(tc.on)
 		}
-		isAt := false
 		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
 			served := Served{Paths: paths}
 			served.AddHosts(r, p, nil)
@@ -201,11 +201,17 @@ func TestPathPoints(t *testing.T) {
 					t.Errorf("%s: it is %s", name, point.At)
 				}
 			}
-			isAt = isAt || r.IsAt(p, nil)
+			if r.ParentOf(tc.ref) == p.ParentKey && r.IsWholeAt(p, nil) == tc.isPart {
+				t.Errorf("%s: it is there as a whole: %v", name, !tc.isPart)
+			}
 		}
-		if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || isAt == tc.isNotAt {
-			t.Errorf("%s: at a listener %v, %s", name, isAt, diff)
+		if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
+	}
+	two := route(HTTPRoute, "shop", "web", refTo("any"), refTo("own"))
+	if two.IsWholeAt(ParentOfGateway(g), nil) {
+		t.Error("a reference to a listener that does not let it attach is none of what it asks for")
 	}
 	own := Served{Paths: PathsOf(httpRules(nil))}
 	own.AddHosts(route(HTTPRoute, "shop", "web", onSet), ParentOfListenerSet(set, "streams"), nil)

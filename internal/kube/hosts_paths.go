@@ -74,7 +74,8 @@ func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, of
 }
 
 // ServedNow is what some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A parent of
-// which the cache shows no listener for the route is looked for past it, as any may have been made, or changed, a moment ago.
+// which the cache shows no listener for one of the route's references or host names is looked for past it, as any may have been made, or
+// changed, a moment ago.
 func (h *Hosts) ServedNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (all []guard.Served, err error) {
 	known, looks := map[guard.ParentKey]*guard.Parent{}, 0
 	for _, version := range versions {
@@ -84,7 +85,7 @@ func (h *Hosts) ServedNow(ctx context.Context, has labels.Set, versions ...metav
 				return parent, nil
 			}
 			parent, err := h.gateways.Parent(ctx, key)
-			if err == nil && (parent == nil || !route.IsAt(parent, has)) && looks < mostLooks {
+			if err == nil && (parent == nil || !route.IsWholeAt(parent, has)) && looks < mostLooks {
 				looks++
 				parent, err = h.gateways.parentNow(ctx, key)
 			}

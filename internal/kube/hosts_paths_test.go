@@ -200,23 +200,38 @@ func TestRoutesOfAHost(t *testing.T) {
 
 // TestServedNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
 func TestServedNow(t *testing.T) {
-	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80})
+	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80},
+		gatewayv1.Listener{Name: "named", Protocol: gatewayv1.HTTPProtocolType, Port: 82, Hostname: new(gatewayv1.Hostname("a.test"))})
 	both := guard.Actions{guard.HTTPRoute: guard.Deny}
 	v := viewOfHosts(t, both, gateway, namespaceOf("edge", ""))
 	changed := gateway.DeepCopy()
 	changed.Spec.Listeners = append(changed.Spec.Listeners, gatewayv1.Listener{Name: "new", Protocol: gatewayv1.HTTPProtocolType, Port: 81})
-	v.tenants = storingHosts(t, changed)
+	all := onGateway("")
+	all.ParentRefs[0].SectionName = nil
 	before := pathRoute("edge/web", onGateway("own", "new"), []gatewayv1.Hostname{"a.test"}, "/")
 	for name, tc := range map[string]struct {
-		on   gatewayv1.CommonRouteSpec
-		want int
+		on    gatewayv1.CommonRouteSpec
+		hosts []gatewayv1.Hostname
+		want  int
+		looks int
 	}{
-		"what the cache has": {onGateway("own"), 1}, "what is new": {onGateway("new"), 1}, "what is not there": {onGateway("gone"), 0},
+		"what the cache has":           {onGateway("own"), []gatewayv1.Hostname{"a.test"}, 1, 0},
+		"what is new":                  {onGateway("new"), []gatewayv1.Hostname{"a.test"}, 1, 1},
+		"both":                         {onGateway("own", "new"), []gatewayv1.Hostname{"a.test"}, 1, 1},
+		"what is not there":            {onGateway("gone"), []gatewayv1.Hostname{"a.test"}, 0, 1},
+		"a name that the cache has":    {onGateway("named"), []gatewayv1.Hostname{"a.test"}, 1, 0},
+		"and one that is new":          {onGateway("named"), []gatewayv1.Hostname{"a.test", "b.test"}, 1, 1},
+		"and one that is new anywhere": {all, []gatewayv1.Hostname{"a.test", "b.test"}, 2, 0},
 	} {
-		after := pathRoute("edge/web", tc.on, []gatewayv1.Hostname{"a.test"}, "/")
+		live := &readsOf{Reader: storingHosts(t, changed), gets: map[string]int{}}
+		v.tenants = live
+		after := pathRoute("edge/web", tc.on, tc.hosts, "/")
 		served, err := v.Hosts.ServedNow(t.Context(), labels.Set{}, after, before)
 		if err != nil || len(served) != 2 || served[0].Total() != tc.want || served[1].Total() != 1 {
 			t.Errorf("%s: %v, %v", name, served, err)
+		}
+		if live.gets["Gateway edge/public"] != tc.looks {
+			t.Errorf("%s: looked for past the cache is %v", name, live.gets)
 		}
 	}
 	for _, missing := range []string{"Gateway", "ListenerSet"} {
