@@ -56,8 +56,8 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, wanted[0]))}
 		return v
 	case len(wanted) > MostEntries:
-		v.Problems = TooManyPaths(len(wanted), fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not serve "+
-			"yet: spread them over several, or add them one part after the other", MostEntries))
+		v.Problems = TooManyPaths(len(wanted), fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not "+
+			"serve yet: spread them over several, or add them one part after the other", MostEntries))
 		return v
 	}
 	for _, at := range wanted {

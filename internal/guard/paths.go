@@ -111,8 +111,8 @@ type ServedHost struct {
 
 func (h ServedHost) key() ServedHost { return ServedHost{On: h.On, Host: h.Host} }
 
-// AddHosts adds the hosts for which a route is served at the listeners of a parent, each of a Gateway once. has are the labels of the route's
-// namespace. A route that is for no host name there has none.
+// AddHosts adds the hosts for which a route is served at the listeners of a parent, each of a Gateway once. has are the labels of the
+// route's namespace. A route that is for no host name there has none.
 func (s *Served) AddHosts(r Route, p *Parent, has labels.Set) {
 	for l, parent := range r.at(p, has) {
 		for host, i := range r.hostsAt(l) {

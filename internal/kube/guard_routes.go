@@ -178,9 +178,7 @@ func (g *Gateways) PlacesNow(ctx context.Context, r guard.Route, has labels.Set)
 const mostLooks = 4
 
 // PlacesBy are those at the parents as they are read.
-func PlacesBy(
-	ctx context.Context, r guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (places []guard.Place, err error) {
+func PlacesBy(ctx context.Context, r guard.Route, has labels.Set, read readParent) (places []guard.Place, err error) {
 	for _, key := range r.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {

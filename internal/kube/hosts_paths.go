@@ -45,7 +45,8 @@ type asked struct {
 	hosts, paths sets.Set[string]
 }
 
-// served is what an object, if it is a route of a guarded kind, serves at its parents, but for its paths. has are the labels of its namespace.
+// served is what an object, if it is a route of a guarded kind, serves at its parents, but for its paths. has are the labels of its
+// namespace.
 func (h *Hosts) served(ctx context.Context, obj metav1.Object, has labels.Set, read readParent) (served guard.Served, err error) {
 	route, _ := guard.OfRoute(obj)
 	if !h.judgesPathsOf(route.Kind) {

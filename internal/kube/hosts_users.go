@@ -94,9 +94,7 @@ func keysOfRoutes(hosts []string) []string {
 
 // Names is an object with the host names that are judged in it, with those that a route takes over from listeners. read reads what a route
 // attaches to.
-func (h *Hosts) Names(
-	ctx context.Context, obj metav1.Object, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (hostname.User, error) {
+func (h *Hosts) Names(ctx context.Context, obj metav1.Object, read readParent) (hostname.User, error) {
 	return h.names(ctx, obj, h.objects.NamespaceLabels, read)
 }
 
@@ -120,9 +118,7 @@ func (h *Hosts) names(ctx context.Context, obj metav1.Object, labelsOf readLabel
 }
 
 // inherited are the host names of the listeners that a route attaches to.
-func inherited(
-	ctx context.Context, route guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (hosts []guard.InheritedHost, err error) {
+func inherited(ctx context.Context, route guard.Route, has labels.Set, read readParent) (hosts []guard.InheritedHost, err error) {
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
@@ -255,8 +251,8 @@ func (h *Hosts) judgedIn(ctx context.Context, kinds []routeKind, namespace strin
 // users are the kinds of objects that use host names which are judged.
 func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.routes()...) }
 
-// each calls a function with the objects of some kinds in a namespace, or in all for "", that say any of some host names, or are routes that
-// may be for one, or with all of them without names.
+// each calls a function with the objects of some kinds in a namespace, or in all for "", that say any of some host names, or are routes
+// that may be for one, or with all of them without names.
 func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, hosts []string, do func(client.Object) error) error {
 	ofRoutes := keysOfRoutes(hosts)
 	for _, k := range kinds {

@@ -111,8 +111,8 @@ func slimListenerSet(set *gatewayv1.ListenerSet) {
 	}
 }
 
-// SlimReader reads past the cache, and keeps of a stream, a Service, an Ingress or a ListenerSet what the cache does: a look at one may last,
-// any number of tenants can make theirs large, and what only one of the two shows would be claimed and released without end.
+// SlimReader reads past the cache, and keeps of a stream, a Service, an Ingress or a ListenerSet what the cache does: a look at one may
+// last, any number of tenants can make theirs large, and what only one of the two shows would be claimed and released without end.
 type SlimReader struct {
 	client.Reader
 }

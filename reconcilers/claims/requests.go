@@ -24,8 +24,8 @@ type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
 // enqueueClaim asks for a look at the holder of a claim, or at that claim alone where its others are of no concern: a class has as many
 // ports of an address that it shares, or of the nodes, as it has streams, and one look at all of them for each that comes or goes would
-// have no end. Of what a Service has, any may depend on the rest. A namespace that comes to have any number of paths by its routes is looked
-// at once for all that come at a time.
+// have no end. Of what a Service has, any may depend on the rest. A namespace that comes to have any number of paths by its routes is
+// looked at once for all that come at a time.
 func enqueueClaim(q claimQueue, c *v1beta1.EdgeClaim) {
 	req, at := claimRequest{Holder: claim.HolderOf(c)}, coordinateOf(c)
 	switch {
