@@ -167,6 +167,58 @@ func TestPathUsers(t *testing.T) {
 	}
 }
 
+// TestARouteHasSoManyPoints has a route serve more than it may have, on two Gateways: whoever asks, by host or for all of its namespace, is
+// told of the same ones, of the first Gateway first.
+func TestARouteHasSoManyPoints(t *testing.T) {
+	all := gatewayv1.NamespacesFromAll
+	on := onGateway("any", "any")
+	on.ParentRefs[1].Name = "other"
+	gateway := public(all, gatewayv1.Listener{Name: "any", Protocol: gatewayv1.HTTPProtocolType, Port: 80, AllowedRoutes: &gatewayv1.AllowedRoutes{
+		Namespaces: &gatewayv1.RouteNamespaces{From: &all},
+	}})
+	other := gateway.DeepCopy()
+	other.Name = "other"
+	var hosts []gatewayv1.Hostname
+	for i := range 8 {
+		hosts = append(hosts, gatewayv1.Hostname(fmt.Sprintf("%d.test", i)))
+	}
+	var paths []string
+	for i := range 100 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	objects := []client.Object{gateway, other, namespaceOf("shop", ""), pathRoute("shop/web", on, hosts, paths...)}
+	live, v := storingHosts(t, objects...), viewOfHosts(t, guard.Actions{guard.HTTPRoute: guard.Deny}, objects...)
+	cached, err := v.Hosts.PathsIn(t.Context(), "shop")
+	stored, errStored := v.Hosts.Look(live).In(t.Context(), "shop", false, true)
+	if err != nil || errStored != nil || len(cached) != guard.MostPathPoints || !maps.Equal(cached, stored.Paths) {
+		t.Fatalf("the cache has %d (%v), the API server %d (%v)", len(cached), err, len(stored.Paths), errStored)
+	}
+	byHost := map[claim.Coordinate]bool{}
+	look := v.Hosts.pathLook()
+	for _, host := range hosts {
+		users, err := look.users(t.Context(), asked{hosts: sets.New(string(host))})
+		if err != nil || len(users) != 1 {
+			t.Fatalf("%s: %v, %v", host, users, err)
+		}
+		for _, p := range users[0].Points {
+			byHost[p.At] = true
+		}
+	}
+	if !maps.Equal(cached, byHost) {
+		t.Errorf("host by host there are %d", len(byHost))
+	}
+	first := claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(gateway))
+	if !cached[first] || cached[claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(other))] {
+		t.Error("it has not those of the first Gateway first")
+	}
+	if served, err := look.isServed(t.Context(), "shop", first); err != nil || !served {
+		t.Errorf("%s is served: %v, %v", first, served, err)
+	}
+	if served, err := look.isServed(t.Context(), "shop", claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(other))); err != nil || served {
+		t.Errorf("one beyond them counts: %v, %v", served, err)
+	}
+}
+
 // TestRoutesOfAHost finds for a host name the routes that may be for it, and none of the others with a wildcard, of which there may be any
 // number.
 func TestRoutesOfAHost(t *testing.T) {
