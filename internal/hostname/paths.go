@@ -63,8 +63,8 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 		v.Problems = refusal.Problems{refusal.BeingDeleted(wanted[0].Field())}
 		return v
 	case r.Serves.Total() > guard.MostPathPoints:
-		v.Problems = exposure.TooManyPaths(r.Serves.Total(), fmt.Sprintf("a route may have at most %d hosts and paths on all Gateways "+
-			"together, and host names of listeners count: spread them over several", guard.MostPathPoints))
+		v.Problems = exposure.TooManyPaths(r.Serves.Total(), fmt.Sprintf("a route may have at most %d "+
+			"hosts and paths on all Gateways together, and host names of listeners count: spread them over several", guard.MostPathPoints))
 		return v
 	}
 	var free []guard.PathPoint
