@@ -76,12 +76,20 @@ func (l *Ledger) ReserveAll(
 
 // Check says what Reserve would, from what is stored now, and writes nothing.
 func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
-	for _, at := range points {
-		if err := l.check(ctx, by, mayTake, at); err != nil {
-			return err
-		}
+	errs := make([]error, len(points))
+	group := errgroup.Group{}
+	group.SetLimit(sideBySide)
+	for i, at := range points {
+		group.Go(func() error {
+			errs[i] = l.check(ctx, by, mayTake, at)
+			return nil
+		})
 	}
-	return nil
+	_ = group.Wait()                                       // each has its own
+	if held := slices.IndexFunc(errs, IsHeld); held >= 0 { // as in reserveBy
+		return errs[held]
+	}
+	return cmp.Or(errs...)
 }
 
 func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) error {

@@ -36,7 +36,8 @@ type Ledger struct {
 	// Cached reads a claim from a cache that may lag behind; nil where there is none.
 	Cached func(name string) *v1beta1.EdgeClaim
 	// Seen says whether an object of the claimant's UID is known to have been stored at any time, so that no creation of
-	// it is in flight; nil where nothing is known. It may err towards no.
+	// it is in flight, or, where a namespace is the claimant, no change up to its generation; nil where nothing is known. It may err
+	// towards no.
 	Seen func(ctx context.Context, by Claimant) bool
 	// HandsOver says whether a holder, as it is stored now, hands over to another object what that asks for; nil where nobody does.
 	// promised says that it was promised that before, which counts once the holder is gone.
