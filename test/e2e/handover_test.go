@@ -8,7 +8,7 @@ import (
 // TestStreamsAreHandedOver hands ports over to streams of another namespace, while clients connect to them: of a class without a proxy, and of
 // one in front of a Gateway. Each client is answered, by the Pods of the one or of the other.
 func TestStreamsAreHandedOver(t *testing.T) {
-	const direct, gateway = "10.77.0.217", "10.77.0.218"
+	const direct, gateway = "10.77.0.221", "10.77.0.222"
 	giver, heir := answering(t, "gives", 1, ""), answering(t, "takes", 1, "")
 	echoes(t, giver)
 	echoes(t, heir)
