@@ -138,6 +138,7 @@ const (
 	LabelClass = GroupName + "/class"
 
 	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
-	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir.
+	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir. Who looks for
+	// earlier ones names those that are not: see internal/kube/replicas.go.
 	LabelLedger = GroupName + "/ledger"
 )
