@@ -68,7 +68,7 @@ func (t *tool) command() *cobra.Command {
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
 
-The exit status is 0, 1 where audit has findings that are not just notes, or 2 where it could not look.`,
+The exit status is 0, 1 where audit or lint have findings that are not just notes, or 2 where they could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},
@@ -77,7 +77,7 @@ The exit status is 0, 1 where audit has findings that are not just notes, or 2 w
 	root.SetOut(t.Out)
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.whoCommand())
+	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.whoCommand())
 	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
 	return root
 }
