@@ -83,6 +83,10 @@ func New(ctx context.Context, options Options) (*Linter, error) {
 	if l.view, err = options.Settings.NewView(ctx, cached, l.objects, mapper, ""); err != nil {
 		return nil, err
 	}
+	// What follows a cache under a lock has to begin while there is nothing: it is told of what is there before it goes on.
+	if err := l.view.Consents.Follow(ctx); err != nil {
+		return nil, err
+	}
 	l.view.Gateways.Ask()
 	l.ledger = kube.NewLedger(l.objects, l.objects, l.view, claim.Ledger{Grace: claim.DefaultGrace})
 	l.judge = webhooks.NewJudge(webhooks.Options{View: l.view, Ledger: l.ledger, Guard: options.Settings.Guard, Events: noEvents{}})
