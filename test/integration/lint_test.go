@@ -1,0 +1,285 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/findings"
+	"jeffthecoder.xyz/portcullis/plugin"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+const (
+	// linted is how many manifests are generated, and lintSeed what they follow from.
+	linted   = 1000
+	lintSeed = 17
+)
+
+// TestLintSaysWhatApplyingSays applies generated manifests, valid and not, one after the other, and expects lint to say of each what the API
+// server says: whether it is refused, and the field that it is refused for.
+func TestLintSaysWhatApplyingSays(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 1})
+	must(w, w.InstallGatewayKinds(t.Context(), "tlsroutes", "httproutes", "grpcroutes"))
+	g := newGenerator(lintSeed)
+	all := g.begin()
+	begun := len(all)
+	for len(all) < begun+linted {
+		all = append(all, g.next())
+	}
+	said := w.lints(all, "--guard", "all=Deny", "--cert-manager=false")
+	refused := map[string]int{}
+	for i, m := range all {
+		if dbg := os.Getenv("LINT_DEBUG"); dbg != "" {
+			fmt.Fprintln(os.Stderr, time.Now().Format("05.000"), i, asJSON(w, m))
+			if fmt.Sprint(i) == dbg {
+				break
+			}
+		}
+		u := asObject(w, m)
+		fields, err := w.applies(u)
+		if i < begun && err != nil {
+			t.Fatalf("%s: %v", u.GetName(), err)
+		}
+		want := slices.Compact(slices.Sorted(slices.Values(fields)))
+		got := said[i].fields()
+		if slices.ContainsFunc(differences, func(d difference) bool { return d.is(u, err) }) {
+			continue
+		}
+		if (err == nil) != (len(said[i]) == 0) || err != nil && !slices.Equal(got, want) {
+			t.Errorf("manifest %d: %s\n  applying says: %v %v\n  lint says: %v %v", i, asJSON(w, m), want, err, got, said[i])
+		}
+		if err != nil {
+			refused[u.GetKind()]++
+		}
+	}
+	t.Logf("refused: %v", refused)
+	for _, kind := range []string{"StreamIngress", "StreamIngressClass", "AddressPool", "HostPolicy", "Service", "Ingress", "ListenerSet"} {
+		if refused[kind] == 0 {
+			t.Errorf("no %s was refused: the test holds nothing of it", kind)
+		}
+	}
+}
+
+// difference is one that must be, as docs/plugin.md lists it.
+type difference struct {
+	why string
+	is  func(u *unstructured.Unstructured, err error) bool
+}
+
+// differences are those that the manifests lead to.
+var differences = []difference{
+	{"a namespace that is not given is taken to be there", func(u *unstructured.Unstructured, err error) bool {
+		return apierrors.IsNotFound(err) && strings.Contains(err.Error(), `namespaces "`+u.GetNamespace()+`" not found`)
+	}},
+}
+
+// lintSaid is what lint refuses an object for.
+type lintSaid []plugin.LintFinding
+
+func (s lintSaid) fields() []string {
+	var fields []string
+	for _, f := range s {
+		fields = append(fields, f.Field)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(fields)))
+}
+
+// lints runs lint on manifests, each in a line of a file, and returns what it says of each.
+func (w *fixture) lints(all []fields, args ...string) map[int]lintSaid {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "all.yaml")
+	var text strings.Builder
+	for _, m := range all {
+		text.WriteString(asJSON(w, m) + "\n---\n")
+	}
+	must(w, os.WriteFile(file, []byte(text.String()), 0o600))
+	status, out, errOut := w.plugin("nobody", append([]string{"lint", "-f", file, "-o", "json"}, args...)...)
+	if status == plugin.ExitUnread {
+		w.t.Fatalf("lint ended with %d: %s", status, errOut)
+	}
+	report := plugin.Lint{}
+	must(w, json.Unmarshal([]byte(out), &report))
+	said := map[int]lintSaid{}
+	for _, f := range report.Findings {
+		if f.Level == findings.Error {
+			i := (f.Line - 1) / 2
+			said[i] = append(said[i], f)
+		}
+	}
+	return said
+}
+
+func asJSON(w *fixture, m fields) string {
+	text, err := json.Marshal(m)
+	must(w, err)
+	return string(text)
+}
+
+func asObject(w *fixture, m fields) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	must(w, json.Unmarshal([]byte(asJSON(w, m)), &u.Object))
+	must(w, u.UnmarshalJSON([]byte(asJSON(w, m))))
+	return u
+}
+
+// applies creates or changes an object, and waits until what comes after is decided with it. It returns the fields that it is refused for.
+func (w *fixture) applies(u *unstructured.Unstructured) (fields []string, err error) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	c := client.WithFieldValidation(w.Client, metav1.FieldValidationStrict)
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(u.GroupVersionKind())
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), stored); err == nil {
+		u.SetUID(stored.GetUID())
+		u.SetResourceVersion(stored.GetResourceVersion())
+		err = c.Update(ctx, u)
+		if err == nil {
+			w.isSeen(ctx, u)
+		}
+		return refusedFields(err), err
+	} else if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+		w.t.Fatal(err)
+	}
+	if err = c.Create(ctx, u); err == nil {
+		w.isSeen(ctx, u)
+	}
+	return refusedFields(err), err
+}
+
+// unknownFields are the fields in an error of strict decoding.
+var unknownFields = regexp.MustCompile(`unknown field "([^"]*)"`)
+
+// refusedFields are the fields in an error of the API, one that is empty for none.
+func refusedFields(err error) (fields []string) {
+	if err == nil {
+		return nil
+	}
+	if meta.IsNoMatchError(err) {
+		return []string{"kind"}
+	}
+	for _, found := range unknownFields.FindAllStringSubmatch(err.Error(), -1) {
+		fields = append(fields, found[1])
+	}
+	var status apierrors.APIStatus
+	if len(fields) == 0 && errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			fields = append(fields, strings.TrimPrefix(cause.Field, "<nil>"))
+		}
+	}
+	if len(fields) == 0 {
+		fields = []string{""}
+	}
+	return fields
+}
+
+// isSeen waits until the replica has seen an object, and has done for it what later decisions depend on.
+func (w *fixture) isSeen(ctx context.Context, u *unstructured.Unstructured) {
+	w.t.Helper()
+	switch u.GetKind() {
+	case "StreamIngress", "StreamIngressClass", "AddressPool", "HostPolicy":
+		w.eventually(u.GetKind()+" "+u.GetName()+" to be looked at", func() error { return w.observed(ctx, u) })
+	case "Service":
+		w.eventually("Service "+u.GetName()+" to be known", func() error { return w.isServed(ctx, u) })
+	}
+	switch u.GetKind() {
+	case "StreamIngress", "Service", "Ingress", "ListenerSet", "TCPRoute", "HTTPRoute":
+		w.eventually(u.GetKind()+" "+u.GetName()+" to be known", func() error { return w.isKnown(ctx, u) })
+	}
+}
+
+// observed says whether the conditions of an object are about what is stored.
+func (w *fixture) observed(ctx context.Context, u *unstructured.Unstructured) error {
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(u.GroupVersionKind())
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), now); err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(now.Object, "status", "conditions")
+	if err != nil || len(conditions) == 0 {
+		return errors.Join(err, errors.New("it has no conditions"))
+	}
+	for _, c := range conditions {
+		of, _ := c.(map[string]any)["observedGeneration"].(int64)
+		if of != now.GetGeneration() {
+			return fmt.Errorf("a condition is about generation %d, not %d", of, now.GetGeneration())
+		}
+	}
+	if u.GetKind() != "StreamIngress" {
+		return nil
+	}
+	claims := &v1beta1.EdgeClaimList{}
+	by := claim.StreamHolder(u.GetNamespace(), u.GetName()).String()
+	if err := w.Client.List(ctx, claims, client.MatchingFields{"spec.heldBy": by}); err != nil {
+		return err
+	}
+	return is(len(claims.Items), 1) // and what it had before is released
+}
+
+// isServed says whether a load balancer has its addresses, or is told why not.
+func (w *fixture) isServed(ctx context.Context, u *unstructured.Unstructured) error {
+	svc := &corev1.Service{}
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), svc); err != nil {
+		return err
+	}
+	class := svc.Spec.LoadBalancerClass
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || class == nil || *class != v1beta1.LoadBalancerClass ||
+		len(svc.Status.LoadBalancer.Ingress) > 0 {
+		return nil
+	}
+	events := &corev1.EventList{}
+	if err := w.Client.List(ctx, events, client.InNamespace(svc.Namespace)); err != nil {
+		return err
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.InvolvedObject.UID == svc.UID && e.Type == corev1.EventTypeWarning {
+			return nil
+		}
+	}
+	return errors.New("it has no address, and nobody says why")
+}
+
+// isKnown says whether the replica has an object in its cache: only then it refuses another of the name, before the API server does.
+func (w *fixture) isKnown(ctx context.Context, u *unstructured.Unstructured) error {
+	again := u.DeepCopy()
+	again.SetUID("")
+	again.SetResourceVersion("")
+	unstructured.RemoveNestedField(again.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(again.Object, "metadata", "managedFields")
+	unstructured.RemoveNestedField(again.Object, "spec", "clusterIP")
+	unstructured.RemoveNestedField(again.Object, "spec", "clusterIPs")
+	unstructured.RemoveNestedField(again.Object, "status")
+	err := w.Client.Create(ctx, again, client.DryRunAll)
+	if apierrors.IsAlreadyExists(err) && !strings.Contains(err.Error(), "admission webhook") && w.isJudged(u) {
+		return err
+	}
+	return nil
+}
+
+// isJudged says whether a webhook is asked about an object.
+func (w *fixture) isJudged(u *unstructured.Unstructured) bool {
+	if u.GetKind() != "Service" {
+		return u.GetKind() != "HTTPRoute"
+	}
+	_, isExposed := u.GetAnnotations()[v1beta1.AnnotationHTTP]
+	class, _, _ := unstructured.NestedString(u.Object, "spec", "loadBalancerClass")
+	ips, _, _ := unstructured.NestedSlice(u.Object, "spec", "externalIPs")
+	return isExposed || class == v1beta1.LoadBalancerClass || len(ips) > 0
+}
