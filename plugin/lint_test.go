@@ -83,7 +83,7 @@ func errorsOf(report *Lint) (found []LintFinding) {
 func TestLint(t *testing.T) {
 	files(t, map[string]string{
 		"a.yaml":                        given,
-		"deep/b.yaml":                   given,
+		"deep/er/b.yaml":                given,
 		"kustomized/given.yaml":         given,
 		"kustomized/kustomization.yaml": "resources: [given.yaml]\nnamespace: elsewhere\n",
 		"fine.yaml":                     strings.Replace(given, "listen: 5432\n", "listen: 5433\n", 1),
@@ -101,14 +101,15 @@ func TestLint(t *testing.T) {
 		t.Errorf("got %+v, want %+v", found[0], want)
 	}
 	checkLintFiles(t, len(report.Findings))
-	if found := errorsOf(lints(t, &fake{}, ExitFindings, "-f", ".", "-R", "-n", "team")); len(found) < 2 {
+	if found := errorsOf(lints(t, &fake{}, ExitFindings, "-f", "deep", "-R", "-n", "team")); len(found) != 1 {
 		t.Errorf("of directories, got %+v", found)
 	}
 	found = errorsOf(lints(t, &fake{}, ExitFindings, "-k", "kustomized"))
-	if len(found) != 1 || found[0].File != "kustomized" || found[0].Line != 0 || found[0].Object != "StreamIngress elsewhere/second" {
+	// kustomize orders what it does not know by the names of the kinds: streams are before their class.
+	if len(found) != 2 || found[0].File != "kustomized" || found[0].Line != 0 || found[1].Object != "StreamIngress elsewhere/second" {
 		t.Errorf("of a kustomization, got %+v", found)
 	}
-	if found := errorsOf(lints(t, &fake{}, ExitFindings, "-k", "kustomized", "-n", "team")); len(found) != 3 || found[0].Rule != "NamespaceMismatch" {
+	if found := errorsOf(lints(t, &fake{}, ExitFindings, "-k", "kustomized", "-n", "team")); len(found) != 2 || found[0].Rule != "NamespaceMismatch" {
 		t.Errorf("of another namespace, got %+v", found)
 	}
 	lints(t, &fake{}, ExitFine, "-f", "fine.yaml")
@@ -155,6 +156,7 @@ func TestLintServer(t *testing.T) {
 	files(t, map[string]string{"a.yaml": given})
 	class := &v1beta1.StreamIngressClass{ObjectMeta: named("", "public")}
 	class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"}
+	class.ResourceVersion, class.UID = "5", "class"
 	other := claim.Claimant{Holder: claim.StreamHolder("rival", "db"), UID: types.UID("rival")}
 	has := &fake{objects: map[string][]runtime.Object{
 		"namespaces":           {&corev1.Namespace{ObjectMeta: named("", "team")}},

@@ -122,6 +122,10 @@ func (l *Linter) Apply(ctx context.Context, manifest *unstructured.Unstructured)
 		}
 		return Verdict{}, nil
 	}
+	if kind.isCluster && manifest.GetNamespace() != "" { // which the API server takes off
+		manifest = manifest.DeepCopy()
+		manifest.SetNamespace("")
+	}
 	v := Verdict{Judged: true}
 	refused := l.inNamespace(manifest, kind)
 	if refused == nil {

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +47,6 @@ func TestLintSaysWhatApplyingSays(t *testing.T) {
 	said := w.lints(all, "--guard", "all=Deny", "--cert-manager=false")
 	refused := map[string]int{}
 	for i, m := range all {
-		if dbg := os.Getenv("LINT_DEBUG"); dbg != "" {
-			fmt.Fprintln(os.Stderr, time.Now().Format("05.000"), i, asJSON(w, m))
-			if fmt.Sprint(i) == dbg {
-				break
-			}
-		}
 		u := asObject(w, m)
 		fields, err := w.applies(u)
 		if i < begun && err != nil {
@@ -76,6 +70,60 @@ func TestLintSaysWhatApplyingSays(t *testing.T) {
 			t.Errorf("no %s was refused: the test holds nothing of it", kind)
 		}
 	}
+}
+
+// TestLintServer holds that manifests are judged beside what a cluster has, with the rights that docs/plugin.md names, and that nothing is
+// written.
+func TestLintServer(t *testing.T) {
+	w := shared(t)
+	w.newEdge("linted")
+	s := sti("linted-team/postgres", of("linted"), tcp(5432), to("db", 5432))
+	w.create(namespace("linted-team"), service("linted-team/db", port("sql", 5432)), s)
+	w.programmed(s)
+	const user = "linter"
+	for _, role := range []string{"view", "portcullis-ledger-view"} {
+		w.create(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user + "-" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		})
+	}
+	stream := func(name string, listen int) fields {
+		return manifest(oursVersion, "StreamIngress", "linted-team", name, nil, fields{"spec": fields{
+			"className": "linted", "listen": listen, "upstream": fields{"service": "db", "port": "sql"},
+		}})
+	}
+	var text strings.Builder
+	for _, m := range []fields{stream("rival", 5432), stream("postgres", 5433), stream("rival", 5432)} {
+		text.WriteString(asJSON(w, m) + "\n---\n")
+	}
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	must(w, os.WriteFile(file, []byte(text.String()), 0o600))
+	report := plugin.Lint{}
+	w.eventually("the rights of "+user, func() error {
+		status, out, errOut := w.plugin(user, "lint", "--server", "-f", file, "-o", "json")
+		if status != plugin.ExitFindings || strings.Contains(errOut, "edgeclaims") {
+			return fmt.Errorf("lint ended with %d: %s", status, errOut)
+		}
+		return json.Unmarshal([]byte(out), &report)
+	})
+	if len(report.Findings) != 1 || report.Findings[0].Line != 1 || report.Findings[0].Field != "spec.listen" ||
+		!strings.Contains(report.Findings[0].Text, "held by StreamIngress linted-team/postgres") {
+		t.Errorf("got %+v", report.Findings)
+	}
+	for _, u := range report.Unread {
+		if u.Why == "forbidden" && u.What != "nodes" && u.What != "ingressclasses" && !isOfGatewayAPI(u.What) {
+			t.Errorf("%s, though docs/plugin.md says that it may be read", u)
+		}
+	}
+	w.get(s)
+	must(w, is(*s.Spec.Listen, 5432))
+}
+
+// isOfGatewayAPI says whether a kind is one that view does not have without the roles that the Gateway API brings.
+func isOfGatewayAPI(plural string) bool {
+	return strings.HasSuffix(plural, "routes") || strings.HasPrefix(plural, "gateway") || plural == "listenersets" ||
+		plural == "referencegrants" || plural == "certificates"
 }
 
 // difference is one that must be, as docs/plugin.md lists it.
