@@ -48,7 +48,7 @@ The exit status is 0 without findings or with notes alone, 1 with others, and 2 
 	}
 	a.output.addTo(cmd)
 	cmd.Flags().BoolVarP(&a.all, "all-namespaces", "A", false, "look at all namespaces, as it does without -n")
-	a.pipeline.addTo(cmd)
+	a.addFilesTo(cmd)
 	cmd.Flags().Var(&a.nodePorts, "node-port-range", "the --service-node-port-range of the API server")
 	return cmd
 }

@@ -55,7 +55,7 @@ The exit status is 0 if nothing is refused, 1 if anything is, and 2 where manife
 		RunE: l.run,
 	}
 	l.output.addTo(cmd)
-	l.pipeline.addTo(cmd)
+	l.addFilesTo(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&l.files.Filenames, "filename", "f", nil, "`files`, directories and URLs of manifests; - is standard input")
 	flags.StringVarP(&l.files.Kustomize, "kustomize", "k", "", "a `directory` with a kustomization")
@@ -137,13 +137,13 @@ func (l *lintCommand) linter(ctx context.Context, report *Lint) (*lint.Linter, e
 }
 
 // add applies a manifest, which is in a namespace if it names none, and adds what that says.
-func (r *Lint) add(ctx context.Context, linter *lint.Linter, m *manifest, namespace string, isGiven bool) error {
+func (l *Lint) add(ctx context.Context, linter *lint.Linter, m *manifest, namespace string, isGiven bool) error {
 	if linter.IsNamespaced(m.GroupVersionKind()) {
 		switch named := m.GetNamespace(); {
 		case named == "":
 			m.SetNamespace(namespace)
 		case isGiven && named != namespace:
-			r.find(m, findings.Error, lint.Problem{
+			l.find(m, findings.Error, lint.Problem{
 				Reason: "NamespaceMismatch", Field: "metadata.namespace",
 				Message: fmt.Sprintf("the namespace %s does not match the namespace %s of -n", named, namespace),
 			})
@@ -155,24 +155,24 @@ func (r *Lint) add(ctx context.Context, linter *lint.Linter, m *manifest, namesp
 		return fmt.Errorf("%s: %w", m.file, err)
 	}
 	if verdict.Judged {
-		r.Objects++
+		l.Objects++
 	}
 	for _, p := range verdict.Refusals {
-		r.find(m, findings.Error, p)
+		l.find(m, findings.Error, p)
 	}
 	for _, text := range verdict.Warnings {
 		field, _, _ := strings.Cut(text, ": ")
 		if strings.ContainsAny(field, " ") {
 			field = ""
 		}
-		r.find(m, findings.Note, lint.Problem{Reason: "Warning", Field: field, Message: strings.TrimPrefix(text, field+": ")})
+		l.find(m, findings.Note, lint.Problem{Reason: "Warning", Field: field, Message: strings.TrimPrefix(text, field+": ")})
 	}
 	return nil
 }
 
 // find adds a finding.
-func (r *Lint) find(m *manifest, level findings.Level, p lint.Problem) {
-	r.Findings = append(r.Findings, LintFinding{
+func (l *Lint) find(m *manifest, level findings.Level, p lint.Problem) {
+	l.Findings = append(l.Findings, LintFinding{
 		Level: level, Rule: p.Reason, Object: objectOf(m), File: m.file, Line: m.lineOf(p.Field), Field: p.Field, Text: p.Message,
 	})
 }

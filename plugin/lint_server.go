@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
@@ -28,9 +27,6 @@ type found struct {
 	certManager, namespaces bool
 }
 
-// errNoKinds says that there is nothing that may be read of what decisions depend on.
-var errNoKinds = errors.New("nothing of the cluster could be read: ask for the right to list Services and Ingresses, of a namespace (-n) at least")
-
 // readCluster reads what decisions depend on. The error says that the cluster can't be read at all.
 func (l *lintCommand) readCluster(ctx context.Context) (*found, []Unread, error) {
 	r, err := l.newReader(false)
@@ -47,7 +43,7 @@ func (l *lintCommand) readCluster(ctx context.Context) (*found, []Unread, error)
 		}
 	}
 	if !r.isRead {
-		return nil, nil, cmp.Or(r.failed, errNoKinds)
+		return nil, nil, cmp.Or(r.failed, errNothing)
 	}
 	f.namespaces = s.Knows("Namespace", "")
 	f.certManager = !slices.Contains(r.unread, Unread{certificates, notInstalled})
@@ -86,7 +82,7 @@ func (r *reader) readTargets(ctx context.Context, f *found) error {
 // certificates are what cert-manager has.
 const certificates = "certificates"
 
-// found has the objects of a kind that is read.
+// foundIn adds the objects of a kind that is read.
 func foundIn[T client.Object](f *found) func(*snapshot.Snapshot, T) {
 	return func(_ *snapshot.Snapshot, obj T) { f.objects = append(f.objects, obj) }
 }

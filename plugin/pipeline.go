@@ -9,7 +9,7 @@ import (
 // pipeline are the files that findings are written to for pipelines, none where empty.
 type pipeline struct{ junit, sarif string }
 
-func (p *pipeline) addTo(cmd *cobra.Command) {
+func (p *pipeline) addFilesTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.junit, "junit", "", "also write the findings to this `file`, as JUnit has them")
 	cmd.Flags().StringVar(&p.sarif, "sarif", "", "also write the findings to this `file`, in SARIF 2.1.0")
 }

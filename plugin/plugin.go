@@ -1,5 +1,5 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there. It asks the API server to get and to list, and for nothing else.
+// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else.
 package plugin
 
 import (
@@ -63,8 +63,8 @@ func (t *tool) command() *cobra.Command {
 	t.config = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:   "kubectl-portcullis",
-		Short: "See who has which door of a cluster, and which conflicts there are",
-		Long: `See who has which door of a cluster, and which conflicts there are.
+		Short: "See who has which door of a cluster, which conflicts there are, and what applying manifests says",
+		Long: `See who has which door of a cluster, which conflicts there are, and what applying manifests says.
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
 

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// merge makes of a stored object, nil for none, what kubectl apply has the API server make of it: what the manifest names anew or differently
-// is changed, and what it has named at its last application, and does no longer, is removed.
+// merge makes of a stored object, nil for none, what kubectl apply has the API server make of it: what the manifest names anew or
+// differently is changed, and what it has named at its last application, and does no longer, is removed.
 func merge(scheme *runtime.Scheme, kind judgedKind, before, manifest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	plain, err := plainOf(manifest)
 	if err != nil {
@@ -52,7 +52,8 @@ func merge(scheme *runtime.Scheme, kind judgedKind, before, manifest *unstructur
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	after := &unstructured.Unstructured{}
-	return after, after.UnmarshalJSON(merged)
+	err = after.UnmarshalJSON(merged)
+	return after, err
 }
 
 // plainOf is a manifest as kubectl notes it: without what it has noted itself.

@@ -96,7 +96,8 @@ func (d *definition) unknown(u *unstructured.Unstructured) ([]string, error) {
 	paths = append(paths, pruning.PruneWithOptions(u.Object, d.structural, true,
 		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, d.structural)
-	coerceErr, coerced := objectmeta.CoerceWithOptions(nil, u.Object, d.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	coerceErr, coerced := objectmeta.CoerceWithOptions(nil, u.Object, d.structural, false,
+		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if coerceErr != nil {
 		return nil, coerceErr
 	}
@@ -112,8 +113,8 @@ func (d *definition) prepare(u *unstructured.Unstructured) {
 	defaulting.Default(u.Object, d.structural)
 }
 
-// validate says what the API server says of a new object (before is nil), or of the change of one: as its strategy for custom resources does,
-// by the functions that this calls.
+// validate says what the API server says of a new object (before is nil), or of the change of one: as its strategy for custom resources
+// does, by the functions that this calls.
 func (d *definition) validate(ctx context.Context, before, u *unstructured.Unstructured) field.ErrorList {
 	errs := d.validateSchema(ctx, before, u)
 	for _, err := range errs {

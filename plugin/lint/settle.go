@@ -16,8 +16,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// settle does what reconcilers do for an object that was stored, as far as later decisions depend on it: a stream has its class and its port
-// from then on, what leaves the choice of an address to Portcullis has one, and what is no longer asked for is released.
+// settle does what reconcilers do for an object that was stored, as far as later decisions depend on it: a stream has its class and its
+// port from then on, what leaves the choice of an address to Portcullis has one, and what is no longer asked for is released.
 func (l *Linter) settle(ctx context.Context, obj client.Object) error {
 	switch o := obj.(type) {
 	case *v1beta1.StreamIngress:

@@ -95,7 +95,7 @@ func (w *fixture) listsDoors() {
 		w.t.Errorf("the doors of shop have those of blog:\n%s", out)
 	}
 	_, out, _ = w.plugin(auditor, "doors", "-A")
-	mustContain(w.t, out, "Service blog/address-twice", "shop.example.com/api", "30000")
+	mustContain(w.t, out, "Service blog/address-twice", "shop.example.com/api", "NodePort")
 }
 
 // saysWho asks who has what.
