@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 )
 
@@ -99,5 +100,42 @@ func TestApply(t *testing.T) {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
+	}
+}
+
+const second = `
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: StreamIngress
+metadata: {name: second}
+spec: {listen: 5432, upstream: {service: postgres, port: 5432}}
+`
+
+// TestChanges holds that what an object gives up is free, and that what a manifest does no longer name is taken off.
+func TestChanges(t *testing.T) {
+	l := newLinter(t)
+	says(t, l, class+"\n---\n"+postgres+"\n---\n"+strings.ReplaceAll(postgres, "listen: 5432", "listen: 5433"))
+	if got := says(t, l, second); strings.Contains(got, "Duplicate") {
+		t.Errorf("a port that is given up: %s", got)
+	}
+	says(t, l, strings.ReplaceAll(postgres, "listen: 5432, ", ""))
+	stored := l.objects.stored[l.definitions[manifests(t, l, postgres)[0].GroupVersionKind().GroupKind()].kind.GroupKind()]
+	for key, obj := range stored {
+		if spec := obj.(*v1beta1.StreamIngress); key.Name == "postgres" && (spec.Spec.Listen != nil || spec.Status.Listen != 5433) {
+			t.Errorf("got %+v", spec)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for name, row := range map[string]struct{ given, want string }{
+		"another kind":    {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}", ""},
+		"no kind of ours": {strings.ReplaceAll(postgres, "StreamIngress", "StreamIngres"), "NotFound kind: no matches"},
+		"an unknown field": {"{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80, prot: TCP}]}}",
+			`UnknownField spec.ports[0].prot: unknown field`},
+		"another type": {"{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: x}]}}", "BadRequest"},
+	} {
+		if got := says(t, newLinter(t), row.given); !strings.HasPrefix(got, row.want) || row.want == "" && got != "" {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }
