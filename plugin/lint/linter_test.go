@@ -139,3 +139,21 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestHandOver has a stream of the manifests hand its port over to another one, and to nobody else.
+func TestHandOver(t *testing.T) {
+	const stream = `
+apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
+kind: StreamIngress
+metadata: {name: NAME, annotations: {nginx-stream.jeffthecoder.xyz/hand-over-to: "TO"}}
+spec: {listen: 5432, upstream: {service: db, port: 1}}
+`
+	named := func(name, to string) string { return "---" + strings.NewReplacer("NAME", name, "TO", to).Replace(stream) }
+	for name, want := range map[string]bool{"heir": true, "other": false} {
+		l := newLinter(t)
+		got := says(t, l, strings.TrimSpace(class)+"\n"+named("giver", "default/heir")+named(name, ""))
+		if admitted := !strings.Contains(got, "held by StreamIngress default/giver"); admitted != want {
+			t.Errorf("%s is told %q", name, got)
+		}
+	}
+}
