@@ -148,7 +148,9 @@ kind: StreamIngress
 metadata: {name: NAME, annotations: {nginx-stream.jeffthecoder.xyz/hand-over-to: "TO"}}
 spec: {listen: 5432, upstream: {service: db, port: 1}}
 `
-	named := func(name, to string) string { return "---" + strings.NewReplacer("NAME", name, "TO", to).Replace(stream) }
+	named := func(name, to string) string {
+		return "---" + strings.NewReplacer("NAME", name, "TO", to).Replace(stream)
+	}
 	for name, want := range map[string]bool{"heir": true, "other": false} {
 		l := newLinter(t)
 		got := says(t, l, strings.TrimSpace(class)+"\n"+named("giver", "default/heir")+named(name, ""))

@@ -93,7 +93,8 @@ func (p *handing) handOver(i, n int) {
 	byEdit := n%3 == 0
 	if byEdit {
 		other := heir.DeepCopy()
-		if tcp(p.port(i) + 1000)(other); n%2 == 0 {
+		tcp(p.port(i) + 1000)(other)
+		if n%2 == 0 {
 			auto(TCP)(other)
 		}
 		p.insist("creating "+other.Name, func() error { return ignoreExists(p.Client.Create(p.t.Context(), other.DeepCopy())) })
