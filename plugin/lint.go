@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -81,7 +82,7 @@ func (l *lintCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	all, unreadable := l.readManifests(l.files)
 	if len(all) == 0 {
-		return errors.Join(unreadable, errors.New("no manifests"))
+		return cmp.Or(unreadable, errors.New("no manifests"))
 	}
 	report := &Lint{TypeMeta: typeOf("Lint"), Findings: []LintFinding{}, Unread: []Unread{}}
 	linter, err := l.linter(cmd.Context(), report)
@@ -89,9 +90,11 @@ func (l *lintCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	for _, m := range all {
-		if err := report.add(cmd.Context(), linter, m, namespace, isGiven); err != nil {
-			return err
-		}
+		unreadable = errors.Join(unreadable, report.add(cmd.Context(), linter, m, namespace, isGiven))
+	}
+	tell(l.ErrOut, report.Unread)
+	if unreadable != nil {
+		report.Unread = append(report.Unread, Unread{What: "manifests", Why: unreadable.Error()})
 	}
 	if err := l.write(
 		func() ([]byte, error) { return lintJUnit(report) },
@@ -102,7 +105,6 @@ func (l *lintCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := l.output.print(l.Out, report, lintTable(report)); err != nil {
 		return err
 	}
-	tell(l.ErrOut, report.Unread)
 	fmt.Fprintln(l.ErrOut, lintSummary(report))
 	if unreadable != nil {
 		return unreadable

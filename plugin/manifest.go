@@ -32,8 +32,8 @@ func (m *manifest) lineOf(field string) int {
 // standardInput is its name among files.
 const standardInput = "-"
 
-// readManifests reads what files hold, in the order in which kubectl apply does. What can't be read is in the error; the rest is returned
-// beside it.
+// readManifests reads what files hold, in the order in which kubectl apply does. What can't be read is in the error; what can is returned
+// beside it, unless a file is not there.
 func (t *tool) readManifests(files resource.FilenameOptions) ([]*manifest, error) {
 	if err := files.RequireFilenameOrKustomize(); err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func (t *tool) readManifests(files resource.FilenameOptions) ([]*manifest, error
 	b := resource.NewBuilder(t.config).Local().Unstructured().ContinueOnError()
 	texts := map[string][]byte{}
 	for _, name := range files.Filenames {
-		if name != standardInput {
+		if name != standardInput && !isPipe(name) {
 			b.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{name}, Recursive: files.Recursive})
 			continue
 		}
-		text, err := io.ReadAll(t.In)
+		text, err := t.readOnce(name)
 		if err != nil {
 			return nil, err
 		}
@@ -77,6 +77,20 @@ func (t *tool) readManifests(files resource.FilenameOptions) ([]*manifest, error
 		return err
 	})
 	return all, err
+}
+
+// isPipe says whether a file is one that can be read once only.
+func isPipe(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// readOnce reads the standard input, or what is like it.
+func (t *tool) readOnce(name string) ([]byte, error) {
+	if name == standardInput {
+		return io.ReadAll(t.In)
+	}
+	return os.ReadFile(name) //nolint:gosec // it was named
 }
 
 // textOf is the text of a file, nil where it can't be read a second time.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +44,3 @@ func (j Judge) Validate(ctx context.Context, before, obj client.Object) (warning
 	}
 	return warnings, refusals
 }
-
-// IsVerdict says whether an error of Validate is about the object, and not that nothing could be decided.
-func IsVerdict(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) }

@@ -78,7 +78,7 @@ func (l *Ledger) ReserveAll(
 func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
 	errs := make([]error, len(points))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i, at := range points {
 		group.Go(func() error {
 			errs[i] = l.check(ctx, by, mayTake, at)
@@ -150,7 +150,7 @@ func (l *Ledger) ClaimUnless(
 func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {
 	errs := make([]error, len(made))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i, c := range made {
 		group.Go(func() error {
 			if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -163,8 +163,10 @@ func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error
 	return errors.Join(errs...)
 }
 
-// sideBySide is how many claims of one object are made at a time.
-const sideBySide = 8
+// mostSideBySide is how many claims of one object are made at a time, unless the ledger says otherwise.
+const mostSideBySide = 8
+
+func (l *Ledger) sideBySide() int { return cmp.Or(l.SideBySide, mostSideBySide) }
 
 // reservation is what was reserved at a time.
 type reservation struct {
@@ -206,7 +208,7 @@ func (l *Ledger) reserveBy(
 	}
 	errs := make([]error, len(points))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i := 1; i < len(points); i++ {
 		group.Go(func() error {
 			errs[i] = claim(i)

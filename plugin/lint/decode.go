@@ -52,8 +52,10 @@ func merge(scheme *runtime.Scheme, kind judgedKind, before, manifest *unstructur
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	after := &unstructured.Unstructured{}
-	err = after.UnmarshalJSON(merged)
-	return after, err
+	if err := after.UnmarshalJSON(merged); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return after, nil
 }
 
 // plainOf is a manifest as kubectl notes it: without what it has noted itself.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,7 +89,7 @@ func New(ctx context.Context, options Options) (*Linter, error) {
 		return nil, err
 	}
 	l.view.Gateways.Ask()
-	l.ledger = kube.NewLedger(l.objects, l.objects, l.view, claim.Ledger{Grace: claim.DefaultGrace})
+	l.ledger = kube.NewLedger(l.objects, l.objects, l.view, claim.Ledger{Grace: claim.DefaultGrace, SideBySide: 1})
 	l.judge = webhooks.NewJudge(webhooks.Options{View: l.view, Ledger: l.ledger, Guard: options.Settings.Guard, Events: noEvents{}})
 	return l, nil
 }
@@ -127,17 +128,29 @@ func (l *Linter) Apply(ctx context.Context, manifest *unstructured.Unstructured)
 		manifest.SetNamespace("")
 	}
 	v := Verdict{Judged: true}
+	if manifest.GetName() == "" { // kubectl apply takes no generateName
+		v.Refusals = []Problem{{
+			Reason: string(metav1.CauseTypeFieldValueRequired), Field: "metadata.name", Message: "Required value: name is required",
+		}}
+		return v, nil
+	}
 	refused := l.inNamespace(manifest, kind)
 	if refused == nil {
 		v.Warnings, refused = l.apply(ctx, manifest, kind)
 	}
 	for _, err := range refused {
-		if status := apierrors.APIStatus(nil); !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) {
+		if !isVerdict(err) {
 			return v, fmt.Errorf("%s %s: %w", kind.Kind, client.ObjectKeyFromObject(manifest), err)
 		}
 		v.Refusals = append(v.Refusals, problemsOf(err)...)
 	}
 	return v, nil
+}
+
+// isVerdict says whether an error is about the object, and not that nothing could be decided.
+func isVerdict(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsForbidden(err)
 }
 
 // inNamespace refuses an object of a namespace that is not there.
