@@ -154,18 +154,18 @@ func TestHandOverToNobody(t *testing.T) {
 	w.create(giver)
 	w.programmed(giver)
 	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("unheired-b/new"))
+	c := &v1beta1.EdgeClaim{}
+	c.Name = claim.Stream("unheired", TCP, 5432).Name()
 	w.eventually("the port to be promised to who is named", func() error {
 		if err := w.try(heir.DeepCopy()); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("not refused by the quota: %w", err)
 		}
+		w.get(c)
+		if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" { // or the grace is over already
+			return fmt.Errorf("the heir is %v", c.Spec.Heir)
+		}
 		return nil
 	})
-	c := &v1beta1.EdgeClaim{}
-	c.Name = claim.Stream("unheired", TCP, 5432).Name()
-	w.get(c)
-	if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" {
-		t.Fatalf("the heir is %v", c.Spec.Heir)
-	}
 	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-a/old")
 
 	t.Log("withdrawn, it is not theirs, whatever they ask for then")
