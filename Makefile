@@ -103,6 +103,10 @@ layering: ## Prove that imports flow one way and that the domain packages know n
 bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, and to bin; BENCH_ARGS=--only=admission; CILIUM_OPERATOR=<path>: with Cilium, too).
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" QUICK=$(QUICK) go run ./test/bench $(BENCH_ARGS)
 
+.PHONY: recordings
+recordings: ## Draw docs/pictures: what a terminal shows of real commands, on control planes of their own.
+	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/recording
+
 # Prometheus and promtool, without the clients of every cloud.
 PROMETHEUS := bin/prometheus
 .PHONY: monitoring
