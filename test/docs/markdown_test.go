@@ -14,7 +14,11 @@ import (
 )
 
 // pages are the texts that people write.
-var pages = []string{"README.md", "docs/guard.md", "docs/operations.md", "docs/plugin.md", "docs/security.md", "docs/troubleshooting.md"}
+var pages = []string{
+	"README.md", "docs/addresses.md", "docs/glossary.md", "docs/guard.md", "docs/hosts.md", "docs/ingress-http.md", "docs/ingress-nginx.md",
+	"docs/ledger.md", "docs/limits.md", "docs/metrics.md", "docs/operations.md", "docs/plugin.md", "docs/pods.md", "docs/security.md",
+	"docs/streams.md", "docs/troubleshooting.md",
+}
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -34,7 +34,7 @@ scrape_configs:
 
 // TestPrometheusSeesEverything lets a real Prometheus scrape two replicas and the API server, by TLS and with the token of
 // the ServiceAccount that config/prometheus lets in. Every query of the dashboard gives data, every alert can be
-// evaluated from metrics that exist, and every metric is one of the README's.
+// evaluated from metrics that exist, and every metric is in docs/metrics.md.
 func TestPrometheusSeesEverything(t *testing.T) {
 	program(t, "prometheus")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -105,7 +105,7 @@ func start(ctx context.Context, t *testing.T, o harness.Options) *harness.Harnes
 }
 
 // hold checks the names of the metrics: those that alerts and dashboard use exist, and those of Portcullis are the ones
-// that the README lists.
+// that docs/metrics.md lists.
 func hold(t *testing.T, p *prometheus) {
 	t.Helper()
 	scraped := p.names()
@@ -122,12 +122,12 @@ func hold(t *testing.T, p *prometheus) {
 	listed := listedMetrics(t)
 	for _, name := range scraped {
 		if base := baseOf(name); strings.HasPrefix(name, "portcullis_") && !slices.Contains(listed, base) {
-			t.Errorf("the README does not list %s", base)
+			t.Errorf("docs/metrics.md does not list %s", base)
 		}
 	}
 	for _, name := range listed {
 		if !exists(name) && !exists(name+"_count") {
-			t.Errorf("the README lists %s, which does not exist", name)
+			t.Errorf("docs/metrics.md lists %s, which does not exist", name)
 		}
 	}
 }
