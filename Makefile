@@ -1,5 +1,5 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
-# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/kubernetes/go.mod (etcd,
+# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/kubernetes/go.mod (etcd,
 # kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds and
 # caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
 
@@ -28,7 +28,7 @@ ASSETS := go run -C tools ./assets
 KUBECTL ?= kubectl
 # The packages that carry RBAC and webhook markers; certs has a role of its own, which only self-signed certificates need.
 MARKED := $(foreach dir,webhooks reconcilers cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
-GENERATED := api config/grafana config/crd/bases config/rbac/role.yaml config/selfsigned/role.yaml config/webhook/manifests.yaml docs/api.md
+GENERATED := api charts config/grafana config/crd/bases config/rbac/role.yaml config/selfsigned/role.yaml config/webhook/manifests.yaml docs/api.md
 
 ##@ Use
 
@@ -75,6 +75,11 @@ generate: ## Generate Go code and the API reference from the types, and the dash
 	@$(TOOL) crd-ref-docs --log-level=ERROR --config=tools/crd-ref-docs.yaml --source-path=api --renderer=markdown --output-path=docs/api.md
 	@go run -C tools ./dashboard >config/grafana/portcullis.json
 
+# Of what manifests made, too.
+.PHONY: chart
+chart: ## Generate the Helm chart from the kustomize tree.
+	@go run -C tools ./chart -config=../config -dir=../charts/portcullis
+
 .PHONY: manifests
 manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
 	@rm -f config/crd/bases/*.yaml
@@ -84,9 +89,9 @@ manifests: ## Generate CRDs, RBAC and webhook manifests from the markers.
 	@$(TOOL) controller-gen rbac:roleName=portcullis-certs paths=./certs/... output:rbac:dir=config/selfsigned
 
 .PHONY: verify
-verify: generate manifests ## Prove that generated files and go.mod files are up to date.
+verify: generate manifests chart ## Prove that generated files and go.mod files are up to date.
 	@changed=$$(git status --porcelain -- $(GENERATED)); if [ -n "$$changed" ]; then \
-		echo "not up to date, commit what 'make generate manifests' changed:"; echo "$$changed"; \
+		echo "not up to date, commit what 'make generate manifests chart' changed:"; echo "$$changed"; \
 		git --no-pager diff -- $(GENERATED); exit 1; fi
 	@for mod in $$(git ls-files '*go.mod'); do \
 		go -C "$$(dirname "$$mod")" mod tidy -diff || { echo "$$mod is not tidy"; exit 1; }; done
