@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
@@ -361,5 +362,35 @@ func TestGuardComponent(t *testing.T) {
 				t.Errorf("%s: there is no %s of the guard", overlay, name)
 			}
 		}
+	}
+}
+
+// TestTheWorkflowCallsMake holds that each step of the forge's CI is a target of make, or a program that is named with its version.
+func TestTheWorkflowCallsMake(t *testing.T) {
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Run, Uses string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/ci.yaml")), &workflow); err != nil {
+		t.Fatal(err)
+	}
+	makefile := read(t, "Makefile")
+	steps := 0
+	for name, job := range workflow.Jobs {
+		for _, step := range job.Steps {
+			steps++
+			if step.Uses != "" && !regexp.MustCompile(`^[^@]+@[0-9a-f]{40}$`).MatchString(step.Uses) {
+				t.Errorf("%s: %s is not pinned", name, step.Uses)
+			}
+			_, target, isMake := strings.Cut(" "+step.Run, " make ")
+			target, _, _ = strings.Cut(target, " ")
+			if isMake && !strings.Contains(makefile, "\n"+target+":") || !isMake && step.Run != "" && !strings.Contains(step.Run, "@v") {
+				t.Errorf("%s: %s", name, step.Run)
+			}
+		}
+	}
+	if steps < 10 {
+		t.Errorf("only %d steps", steps)
 	}
 }
