@@ -48,7 +48,8 @@ func (a *allocator) conflicts(allocations []Allocation, beside ...Allocation) re
 
 // heldByOther finds a claim of somebody else that a point can't be had beside: on the point itself, on the whole address
 // of a port, on any port of a whole address, or, for a port of the nodes, on that of a proxy there. Those of an address can meet
-// where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's.
+// where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's. What is handed over to the Service
+// is nobody else's any more.
 func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	var listed *v1beta1.EdgeClaim // before the claims: who makes one meanwhile is found by either
 	if at.IsNode() {
@@ -71,8 +72,14 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	}
 	for _, name := range names {
 		held := a.facts.Claim(name.Name())
-		if held != nil && claim.HolderOf(held) != a.Holder() {
+		if held == nil || claim.HolderOf(held) == a.Holder() {
+			continue
+		}
+		if !a.isHanded(at, held) {
 			return held
+		}
+		if listed != nil && claim.HolderOf(listed) == claim.HolderOf(held) { // it has handed over some of its ports already
+			listed = nil
 		}
 	}
 	if at.IsAddress() && at.Port() == 0 {
@@ -90,10 +97,14 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 func Conflict(
 	facts Facts, s *Subject, allocation Allocation, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	text := refusal.Held(held, isLeaving(facts, held), graceLeft)
+	leaving := isLeaving(facts, held)
+	text, handOver := refusal.Held(held, leaving, graceLeft), ""
+	if !leaving && allocation.Pool.SourceOrDefault() == v1beta1.SourceAddresses {
+		handOver = s.handOver(facts, at, held)
+	}
 	if at.Port() == 0 {
 		return refusal.One(v1beta1.ReasonAddressConflict,
-			refusal.Duplicate(s.AddressesPath, at.Address().String(), text+s.instead(facts, allocation)))
+			refusal.Duplicate(s.AddressesPath, at.Address().String(), text+s.instead(facts, allocation)+handOver))
 	}
 	path := loadbalancer.TypePath
 	if i := slices.Index(allocation.Points, at); i >= 0 {
@@ -104,7 +115,8 @@ func Conflict(
 		where = fmt.Sprintf(" on class %q, whose proxy listens", on.Class()) + where
 	}
 	if at.IsAddress() {
-		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), allocation.Pool.Name, s.instead(facts, allocation))
+		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), allocation.Pool.Name,
+			s.instead(facts, allocation)+handOver)
 	}
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(path, at.Point(), text+where))
 }

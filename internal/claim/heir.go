@@ -54,6 +54,8 @@ func AsHeirs(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
 	heir := HeirOf(found)
 	switch {
+	case !mayBeHandedTo(found, by):
+		return false, nil
 	case heir == by.Holder && isStored:
 		return true, nil
 	case heir != (Holder{}) && heir != by.Holder, l.HandsOver == nil:
@@ -74,6 +76,22 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 		return nil, &HeldError{At: at, Claim: next}
 	}
 	return next, nil
+}
+
+// mayBeHandedTo says whether a claim is one that its holder can hand over to the claimant. Of what Services hold, those are addresses, and
+// ports of addresses, that they were given as load balancers, each for itself: what a Service names in spec.externalIPs it has for as long as
+// it does, and what it has in front of a proxy is that of streams.
+func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
+	if !HolderOf(found).IsService() {
+		return true
+	}
+	return IsHandable(found) && !by.ExternalIP && by.ClassName == ""
+}
+
+// IsHandable says whether a claim is one that a Service can hand over.
+func IsHandable(c *v1beta1.EdgeClaim) bool {
+	at, err := Of(c)
+	return err == nil && at.IsAddress() && HolderOf(c).IsService() && !c.Spec.ExternalIP && c.Spec.ClassName == ""
 }
 
 // promisedTo is a claim with the claimant as its heir, promised now. What an earlier promise to it binds, it still does.

@@ -2,11 +2,13 @@ package kube
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -16,6 +18,7 @@ import (
 // handed are the kinds that hand over what they hold.
 var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: v1beta1.GroupName, Kind: "StreamIngress"}: v1beta1.GroupVersion.WithKind("StreamIngress"),
+	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
 }
 
 // HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
@@ -33,6 +36,24 @@ func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bo
 	}
 	heir, named := claim.NamedHeir(obj)
 	return named && heir == to.Key(), nil
+}
+
+// HandsOver says whether a Service hands over what it holds to another one. Of one that does not, as far as the cache knows, admission asks
+// past that: the annotation is written a moment before the other Service is applied. It asks of a few only, as each port of a request may be
+// somebody else's; of the others the cache tells soon.
+func (f *Facts) HandsOver(from, to types.NamespacedName) bool {
+	names := func(svc *corev1.Service) bool {
+		if svc == nil {
+			return false
+		}
+		heir, named := claim.NamedHeir(svc)
+		return named && heir == to
+	}
+	if names(f.Service(from)) {
+		return true
+	}
+	isKnown := slices.ContainsFunc(f.now, func(r reply[types.NamespacedName, *corev1.Service]) bool { return r.question == from })
+	return (isKnown || len(f.now) < mostAnswers) && names(f.now.of(f, from, f.from.ServiceNow))
 }
 
 // ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.

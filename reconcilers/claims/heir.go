@@ -32,6 +32,9 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 			Exists: true, UID: s.stream.UID, Generation: s.stream.Generation, Wants: stream.Inherits(s.stream, at),
 		}, nil
 	}
+	if at := coordinateOf(c); at.IsAddress() && s.holder.IsService() {
+		return s.balancerAsks(ctx, at)
+	}
 	return s.wants(ctx, c)
 }
 
