@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
@@ -71,6 +73,22 @@ func (r *loadBalancerReconciler) bridge(ctx context.Context, svc *corev1.Service
 	}
 	o.ingress = merged(svc.Status.LoadBalancer.Ingress, o.ingress, awaits)
 	return min(left, bridgePoll), nil
+}
+
+// handedOver are the addresses in the status of a Service that its heir has. lost are those that somebody else has; of some of them the cache
+// may not show yet who that is.
+func (r *loadBalancerReconciler) handedOver(ctx context.Context, svc *corev1.Service, lost []allocator.Taken) ([]netip.Addr, error) {
+	heir, named := claim.NamedHeir(svc)
+	if !named {
+		return nil, nil
+	}
+	handed, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr { return allocator.HandedOver(f, svc) })
+	for _, taken := range lost {
+		if claim.HolderOf(taken.By) == claim.ServiceHolder(heir.Namespace, heir.Name) && taken.IsClaimed() && !slices.Contains(handed, taken.Address) {
+			handed = append(handed, taken.Address)
+		}
+	}
+	return handed, err
 }
 
 // awaitsHeir are the addresses that a Service has handed over, and at which the heir is about to be listed.

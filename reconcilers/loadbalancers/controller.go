@@ -145,11 +145,11 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 		return nil, err
 	}
 	o := &outcome{subject: s, problems: problems}
-	if o.handed, err = kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr { return allocator.HandedOver(f, svc) }); err != nil {
-		return nil, err
-	}
 	if err := r.enter(ctx, o); err != nil || o.entering.All() {
 		return o, err
+	}
+	if o.handed, err = r.handedOver(ctx, svc, o.entering.Lost); err != nil {
+		return nil, err
 	}
 	o.entering.Leave(s)
 	if o.foreign, err = r.isForeign(ctx, svc, o); err != nil {
