@@ -66,6 +66,20 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	if at.IsAddress() {
 		listed = a.listedByOther(at)
 	}
+	held, giver := a.claimedByOther(at)
+	switch {
+	case held != nil:
+		return held
+	case listed != nil && claim.HolderOf(listed) == giver: // it has handed over some of its ports there already
+		return nil
+	default:
+		return listed
+	}
+}
+
+// claimedByOther is a claim of somebody else beside which a point can't be had. giver is who hands the point over to the Service, the zero
+// Holder for nobody.
+func (a *allocator) claimedByOther(at claim.Coordinate) (held *v1beta1.EdgeClaim, giver claim.Holder) {
 	names := []claim.Coordinate{at}
 	if at.IsAddress() && at.Port() != 0 {
 		names = append(names, claim.Address(at.Address()))
@@ -76,20 +90,18 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 			continue
 		}
 		if !a.isHanded(at, held) {
-			return held
+			return held, giver
 		}
-		if listed != nil && claim.HolderOf(listed) == claim.HolderOf(held) { // it has handed over some of its ports already
-			listed = nil
-		}
+		giver = claim.HolderOf(held)
 	}
 	if at.IsAddress() && at.Port() == 0 {
 		for _, held := range a.facts.ClaimedPorts(at.Address()) {
 			if claim.HolderOf(held) != a.Holder() {
-				return held
+				return held, giver
 			}
 		}
 	}
-	return listed
+	return nil, giver
 }
 
 // Conflict tells a Service that a point of an allocation is held: by whom, since when, and what could be had instead.

@@ -39,15 +39,10 @@ func isGiver(svc *corev1.Service) bool {
 	return is
 }
 
-// isHanded says whether the claim of another Service on a point is handed over to this one: it is promised it already, or named. Only a point
-// that was asked for by name is, and nobody takes who gives: two that name each other would go on forever.
+// isHanded says whether the claim of another Service on a point is handed over to this one: it is promised it already, or named. Only a
+// point that was asked for by name is, and nobody takes who gives: two that name each other would go on forever.
 func (a *allocator) isHanded(at claim.Coordinate, held *v1beta1.EdgeClaim) bool {
-	return held.Name == at.Name() && a.isHandedAt(at.Address(), held)
-}
-
-// isHandedAt says the same of a claim on an address or any port of it.
-func (a *allocator) isHandedAt(ip netip.Addr, held *v1beta1.EdgeClaim) bool {
-	if !claim.IsHandable(held) || !a.names(ip) || isGiver(a.Service) {
+	if held.Name != at.Name() || !claim.IsHandable(held) || !a.names(at.Address()) || isGiver(a.Service) {
 		return false
 	}
 	giver := claim.HolderOf(held).Key()
@@ -60,11 +55,11 @@ func (a *allocator) isHandedAt(ip netip.Addr, held *v1beta1.EdgeClaim) bool {
 	default:
 		return false
 	}
-	return !keepsPoints(a.facts, giver, ip)
+	return !keepsPoints(a.facts, giver, at.Address())
 }
 
-// keepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it stands in front of the proxy of
-// a class, or names the address in spec.externalIPs.
+// keepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it stands in front of the proxy
+// of a class, or names the address in spec.externalIPs.
 func keepsPoints(facts Facts, key types.NamespacedName, ip netip.Addr) bool {
 	if slices.Contains(facts.Fronts(), key) {
 		return true
@@ -119,8 +114,8 @@ func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
 	})
 }
 
-// IsOvertaken says whether a Service without a class was served by Portcullis, and another Service has by now an address that it lists, or a
-// port of it there: it has handed that over. Another controller lists no ports.
+// IsOvertaken says whether a Service without a class was served by Portcullis, and another Service has by now an address that it lists, or
+// a port of it there: it has handed that over. Another controller lists no ports.
 func IsOvertaken(facts Facts, svc *corev1.Service) bool {
 	self := claim.ServiceHolder(svc.Namespace, svc.Name)
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
@@ -160,8 +155,8 @@ func (a *allocator) onlyKeep(retained []Allocation) ([]Allocation, refusal.Probl
 		"a Service that hands over what it has is given nothing else: remove the annotation to have it ask for an address again"))
 }
 
-// becomesOurs says whether a claim in the namespace of a Service, or promised to it there, is on one of the points that the Service is to have
-// as they are handed over to it: for its namespace, that is not one more.
+// becomesOurs says whether a claim in the namespace of a Service, or promised to it there, is on one of the points that the Service is to
+// have as they are handed over to it: for its namespace, that is not one more.
 func (a *allocator) becomesOurs(wanted sets.Set[claim.Coordinate], at claim.Coordinate, c *v1beta1.EdgeClaim) bool {
 	return wanted.Has(at) && claim.HolderOf(c) != a.Holder() && a.isHanded(at, c)
 }

@@ -70,8 +70,8 @@ func (a *allocator) poolLimit(allocations []Allocation, fronts []types.Namespace
 	claims := a.facts.ClaimsOfNamespace(a.Service.Namespace, claim.ScopeFamily(allocation.Points[0].Scope()))
 	claims = slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool {
 		at, err := claim.Of(c)
-		return err != nil || at.IsAddress() && !allocation.Pool.Set.Contains(at.Address()) || slices.Contains(fronts, claim.HolderOf(c).Key()) ||
-			a.becomesOurs(wanted, at, c)
+		return err != nil || at.IsAddress() && !allocation.Pool.Set.Contains(at.Address()) ||
+			slices.Contains(fronts, claim.HolderOf(c).Key()) || a.becomesOurs(wanted, at, c)
 	})
 	of.All = len(claims)
 	for _, c := range claims {

@@ -79,8 +79,8 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 }
 
 // mayBeHandedTo says whether a claim is one that its holder can hand over to the claimant. Of what Services hold, those are addresses, and
-// ports of addresses, that they were given as load balancers, each for itself: what a Service names in spec.externalIPs it has for as long as
-// it does, and what it has in front of a proxy is that of streams.
+// ports of addresses, that they were given as load balancers, each for itself: what a Service names in spec.externalIPs it has for as long
+// as it does, and what it has in front of a proxy is that of streams.
 func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
 	if !HolderOf(found).IsService() {
 		return true

@@ -39,8 +39,8 @@ func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bo
 }
 
 // HandsOver says whether a Service hands over what it holds to another one. Of one that does not, as far as the cache knows, admission asks
-// past that: the annotation is written a moment before the other Service is applied. It asks of a few only, as each port of a request may be
-// somebody else's; of the others the cache tells soon.
+// past that: the annotation is written a moment before the other Service is applied. It asks of a few only, as each port of a request may
+// be somebody else's; of the others the cache tells soon.
 func (f *Facts) HandsOver(from, to types.NamespacedName) bool {
 	names := func(svc *corev1.Service) bool {
 		if svc == nil {

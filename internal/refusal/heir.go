@@ -16,7 +16,8 @@ var HeirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHa
 
 // HandOver is how the holder of a point could let an object of its kind have it, as the end of a refusal.
 func HandOver(to metav1.Object) string {
-	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s/%s", v1beta1.AnnotationHandOverTo, to.GetNamespace(), to.GetName())
+	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s/%s",
+		v1beta1.AnnotationHandOverTo, to.GetNamespace(), to.GetName())
 }
 
 // UnreadableHeir refuses an object of a kind that comes to say to whom it hands over what, but not so that anybody can read it.

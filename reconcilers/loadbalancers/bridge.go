@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
@@ -54,8 +55,8 @@ func (b *bridges) forget(key types.NamespacedName) {
 	delete(b.since, key)
 }
 
-// bridge has a Service stay listed at the addresses that it has handed over, until its heir is listed there. It returns when to look again, 0
-// for never.
+// bridge has a Service stay listed at the addresses that it has handed over, until its heir is listed there. It returns when to look again,
+// 0 for never.
 func (r *loadBalancerReconciler) bridge(ctx context.Context, svc *corev1.Service, o *outcome) (again time.Duration, err error) {
 	key := client.ObjectKeyFromObject(svc)
 	awaits, err := r.awaitsHeir(ctx, svc, o)
@@ -75,16 +76,19 @@ func (r *loadBalancerReconciler) bridge(ctx context.Context, svc *corev1.Service
 	return min(left, bridgePoll), nil
 }
 
-// handedOver are the addresses in the status of a Service that its heir has. lost are those that somebody else has; of some of them the cache
-// may not show yet who that is.
+// handedOver are the addresses in the status of a Service that its heir has. lost are those that somebody else has; of some of them the
+// cache may not show yet who that is.
 func (r *loadBalancerReconciler) handedOver(ctx context.Context, svc *corev1.Service, lost []allocator.Taken) ([]netip.Addr, error) {
 	heir, named := claim.NamedHeir(svc)
 	if !named {
 		return nil, nil
 	}
+	isHeirs := func(c *v1beta1.EdgeClaim) bool {
+		return claim.HolderOf(c) == claim.ServiceHolder(heir.Namespace, heir.Name)
+	}
 	handed, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr { return allocator.HandedOver(f, svc) })
 	for _, taken := range lost {
-		if claim.HolderOf(taken.By) == claim.ServiceHolder(heir.Namespace, heir.Name) && taken.IsClaimed() && !slices.Contains(handed, taken.Address) {
+		if taken.IsClaimed() && isHeirs(taken.By) && !slices.Contains(handed, taken.Address) {
 			handed = append(handed, taken.Address)
 		}
 	}

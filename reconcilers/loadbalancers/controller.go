@@ -259,7 +259,8 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
 // that holds nothing, and has not handed it over. What the managed fields say of who wrote them is the tenant's to write.
 func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Service, o *outcome) (bool, error) {
-	if svc.Spec.LoadBalancerClass != nil || len(o.subject.Held)+len(o.handed) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
+	if svc.Spec.LoadBalancerClass != nil || len(o.subject.Held)+len(o.handed) > 0 ||
+		!loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
 	overtaken, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.IsOvertaken(f, svc) })

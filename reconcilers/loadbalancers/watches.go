@@ -114,8 +114,8 @@ func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 	}
 }
 
-// onListing looks at the Services that wait, when an address is free by no claim that goes: it was a Service's by its status alone. When one
-// comes to be listed, it looks at who has handed the address over to it, and when one comes to hand over what it has, at its heir.
+// onListing looks at the Services that wait, when an address is free by no claim that goes: it was a Service's by its status alone. When
+// one comes to be listed, it looks at who has handed the address over to it, and when one comes to hand over what it has, at its heir.
 func (r *loadBalancerReconciler) onListing() handler.EventHandler {
 	look := func(ctx context.Context, before, now client.Object, q watch.Queue) {
 		if !r.listingEnds(ctx, before, now) {
