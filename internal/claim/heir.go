@@ -25,6 +25,9 @@ const MaxHeir = 63 + 1 + 253
 // none.
 func NamedHeir(obj metav1.Object) (heir types.NamespacedName, ok bool) {
 	namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationHandOverTo], "/")
+	if name == "" { // as of most, of which it is asked all the time
+		return types.NamespacedName{}, false
+	}
 	ok = len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 	if !ok {
 		return types.NamespacedName{}, false

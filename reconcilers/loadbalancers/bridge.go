@@ -139,7 +139,7 @@ func heirChanged(before, now *corev1.Service) (heir types.NamespacedName, change
 
 // newlyListed looks at those who are listed at an address at which a Service has come to be listed, and do not hold it: they wait for that.
 func (r *loadBalancerReconciler) newlyListed(ctx context.Context, before, now *corev1.Service, q watch.Queue) {
-	if !r.View.LoadBalancers.IsOurs(now) {
+	if kube.ServesAlike(before, now) || !r.View.LoadBalancers.IsOurs(now) {
 		return
 	}
 	for _, ip := range goneFrom(now.Status.LoadBalancer.Ingress, before.Status.LoadBalancer.Ingress) {

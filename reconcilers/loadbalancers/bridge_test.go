@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -188,6 +190,52 @@ func TestMergedStatus(t *testing.T) {
 			}
 			if !slices.Equal(got, strings.Fields(tc.want)) {
 				t.Errorf("it is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestBothSidesAreLookedAt holds that an heir is looked at when it is named, and when a claim becomes its, and a giver when the heir is listed.
+func TestBothSidesAreLookedAt(t *testing.T) {
+	const ip = "192.0.2.7"
+	silent, giver, heir, listed := balancerAt(ip), balancerAt(ip), heirOf(ip, ""), heirOf(ip, ip)
+	handsTo("shop/heir")(giver)
+	other := giver.DeepCopy()
+	handsTo("shop/other")(other)
+	for name, tc := range map[string]struct {
+		before, now client.Object
+		want        []string
+	}{
+		"it is named":                {silent, giver, []string{"heir"}},
+		"another was named":          {other, giver, []string{"heir"}},
+		"it was named before":        {giver, giver, nil},
+		"it is named no longer":      {giver, silent, nil},
+		"it is listed":               {heir, listed, []string{"web"}},
+		"it was listed before":       {listed, listed, nil},
+		"it is listed no longer":     {listed, heir, nil},
+		"it has the claim":           {onAddress(ip), inherited(ip), []string{"heir", "web"}},
+		"the claim is the giver's":   {onAddress(ip), onAddress(ip), nil},
+		"the heir is as it was":      {inherited(ip), inherited(ip), nil},
+		"the giver has it once more": {inherited(ip), onAddress(ip), []string{"heir", "web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := balancers(t, nil, copies(giver, listed, inherited(ip)))
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			on := r.onListing()
+			if _, isClaim := tc.before.(*v1beta1.EdgeClaim); isClaim {
+				on = r.onClaim()
+			}
+			on.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.now}, q)
+			var got []string
+			for q.Len() > 0 {
+				request, _ := q.Get()
+				got = append(got, request.Name)
+				q.Done(request)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("looked at are %q, want %q", got, tc.want)
 			}
 		})
 	}
