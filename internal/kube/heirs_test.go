@@ -49,7 +49,7 @@ func TestHandsOver(t *testing.T) {
 				return clientOf(t, svc.DeepCopy()).Build()
 			}
 			live := store(tc.stored)
-			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}}
+			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}, Ingresses: &Ingresses{}}
 			for is, reader := range map[bool]Reader{tc.byCache: view, tc.admission: LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
 				if got := f.HandsOver(giver, heir); f.err != nil || got != is {
@@ -57,10 +57,10 @@ func TestHandsOver(t *testing.T) {
 				}
 			}
 			from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
-			if got, err := view.HandsOver(t.Context(), from, to); err != nil || got != tc.live {
+			if got, err := view.HandsOver(t.Context(), from, to, false); err != nil || got != tc.live {
 				t.Errorf("live: %v, %v", got, err)
 			}
-			if got, _ := view.HandsOver(t.Context(), from, claim.StreamHolder("data", "new")); got {
+			if got, _ := view.HandsOver(t.Context(), from, claim.StreamHolder("data", "new"), false); got {
 				t.Error("it hands over to another kind")
 			}
 		})
