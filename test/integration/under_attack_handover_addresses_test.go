@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ import (
 )
 
 // handedAddresses are as many addresses as are handed over at a time; every second one is shared, and its port is handed over. That takes a
-// fraction of a second, but while there is no leader: so there are several for each of a port.
+// fraction of a second, but while there is no leader: so there are several for each of a port, and more until two leaders were killed.
 const handedAddresses = 6
 
 // addressLines are addresses that go from Service to Service.
@@ -57,7 +58,7 @@ func TestHandOverAddressUnderAttack(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range handedAddresses {
 		group.Go(func() {
-			for n := 1; n <= max(*handOvers/2, 1) && !t.Failed(); n++ {
+			for n := 1; (n <= max(*handOvers/2, 1) || l.tookOver() < 2) && !t.Failed(); n++ {
 				l.handOver(i, n)
 			}
 		})
@@ -69,6 +70,21 @@ func TestHandOverAddressUnderAttack(t *testing.T) {
 		t.Error("this was no attack")
 	}
 	history.mustHold(w)
+}
+
+// tookOver is how often a replica has taken over from another one that led.
+func (l *addressLines) tookOver() (times int32) {
+	l.t.Helper()
+	var leases coordinationv1.LeaseList
+	if err := l.Client.List(l.t.Context(), &leases); err != nil {
+		l.t.Errorf("listing Leases: %v", err)
+	}
+	for _, lease := range leases.Items {
+		if lease.Spec.LeaseTransitions != nil {
+			times += *lease.Spec.LeaseTransitions
+		}
+	}
+	return times
 }
 
 // address is the i-th address, and the name of the claim on what is handed over of it.
