@@ -121,15 +121,18 @@ const (
 	ReasonMoved = "Moved"
 )
 
+// Reasons of what is handed over.
+const (
+	// ReasonHandedOver: what the object had is another's now, as it asked for by its annotation. It asks for that again once the
+	// annotation is gone.
+	ReasonHandedOver = "HandedOver"
+	// ReasonTookOver: the object has what another one has handed over to it.
+	ReasonTookOver = "TookOver"
+)
+
 const (
 	// AnnotationHandOverTo on the holder of a point names the object of its kind, as namespace/name, that may have the point in its place.
 	AnnotationHandOverTo = GroupName + "/hand-over-to"
-
-	// ReasonHandedOver is that of Accepted, and of an event: what the object had is another's now, as it asked for by its annotation. It
-	// asks for that again once the annotation is gone.
-	ReasonHandedOver = "HandedOver"
-	// ReasonTookOver is that of an event: the object has what another one has handed over to it.
-	ReasonTookOver = "TookOver"
 
 	// AnnotationDefaultClass marks, with the value "true", the StreamIngressClass of streams that name none.
 	AnnotationDefaultClass = GroupName + "/is-default-class"
@@ -138,6 +141,7 @@ const (
 	LabelClass = GroupName + "/class"
 
 	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
-	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir.
+	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir. Who looks for
+	// earlier ones names those that are not: see internal/kube/replicas.go.
 	LabelLedger = GroupName + "/ledger"
 )

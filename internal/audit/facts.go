@@ -109,7 +109,7 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
 	promised = promised || c.Spec.Heir != nil // which is found out to be stored, or forgotten
-	_, _, left := claim.Adopted(c) // and about to be given back
+	_, _, left := claim.Adopted(c)            // and about to be given back
 	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, class: c.Spec.ClassName, asked: left}
 	switch {
 	case at.IsListener() && at.ListenerHost() != "":

@@ -52,8 +52,28 @@ func AsHeirs(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 	return next
 }
 
-// isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now, or
-// is gone and had promised it; one that is stored if it was promised it, or the holder says so. While another is promised it, nobody else may.
+// takeOver makes the claimant the heir of a claim that another has, or its holder if the claimant is stored. It is a *HeldError unless the
+// holder hands it over.
+func (l *Ledger) takeOver(
+	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, isPromise bool,
+) (*v1beta1.EdgeClaim, error) {
+	handed, err := l.isHandedTo(ctx, found, by, !isPromise)
+	switch {
+	case err != nil:
+		return nil, err
+	case !handed:
+		return nil, &HeldError{At: at, Claim: found}
+	case isPromise:
+		return l.promise(ctx, found, at, by)
+	default:
+		next := l.handedTo(ctx, found, by)
+		return next, l.handOver(ctx, found, next)
+	}
+}
+
+// isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
+// or is gone and had promised it; one that is stored if it was promised it, or the holder says so. While another is promised it, nobody
+// else may.
 func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
 	heir := HeirOf(found)
 	switch {

@@ -136,7 +136,9 @@ func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
 }
 
 // gaveAway says whether a claim of the claimant is promised to an heir: then the claimant is promised it no more.
-func (c Claimant) gaveAway(found *v1beta1.EdgeClaim) bool { return HolderOf(found) == c.Holder && found.Spec.Heir != nil }
+func (c Claimant) gaveAway(found *v1beta1.EdgeClaim) bool {
+	return HolderOf(found) == c.Holder && found.Spec.Heir != nil
+}
 
 // isNoted says whether a claim of the claimant says for which class it is, and whether it is for an external IP alone.
 func (c Claimant) isNoted(in *v1beta1.EdgeClaim) bool {

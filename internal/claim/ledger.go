@@ -48,7 +48,9 @@ type Ledger struct {
 	Overlapping Overlapping
 	// ClassFor says for which IngressClass the holder of a path has it, if that is known; nil where it never is.
 	ClassFor func(ctx context.Context, holder Holder) (class string, known bool, err error)
-	Clock    clock.PassiveClock
+	// SideBySide is how many calls of the store are made at a time for one object, 0 for as many as an API server bears.
+	SideBySide int
+	Clock      clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
 	// Promises bounds what is promised and not stored; nil for no bound.

@@ -17,20 +17,22 @@ import (
 type HeirFacts interface {
 	// Claim is the claim of a name.
 	Claim(name string) *v1beta1.EdgeClaim
+	// Held are the points that a holder has claims on.
+	Held(by claim.Holder) []claim.Coordinate
 }
 
 // HandedOver refuses a stream, which holds nothing, any port once it has handed one over, for as long as it says to whom: what is handed
 // over is not asked for again, be it free by now. It has, where its status says so, or that it had a port which somebody else has: nobody
 // else loses one. That the heir has the port that it names is enough where the status says nothing.
 func HandedOver(f HeirFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) refusal.Problems {
+	self := claim.StreamHolder(s.Namespace, s.Name)
 	heir, named := claim.NamedHeir(s)
-	if !named {
+	if !named || len(f.Held(self)) > 0 {
 		return nil
 	}
 	if told := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionHandedOver); told != nil {
 		return handedOver(heir, told.Message)
 	}
-	self := claim.StreamHolder(s.Namespace, s.Name)
 	had := claim.Stream(s.Status.ClassName, s.ProtocolOrDefault(), s.Status.Listen)
 	if meta.IsStatusConditionTrue(s.Status.Conditions, v1beta1.ConditionAccepted) && !had.IsZero() {
 		if c := f.Claim(had.Name()); c != nil && claim.HolderOf(c).IsStream() && claim.HolderOf(c) != self {
@@ -55,9 +57,9 @@ func handedOver(heir types.NamespacedName, text string) refusal.Problems {
 }
 
 // Inherits says whether a stream, to which a point is being handed over, asks for it: it names the port, in that class. What it may
-// have had, or would be given, is of no matter.
+// have had, or would be given, is of no matter; nor, of one that names no class, is there an answer before its status says which it has.
 func Inherits(s *v1beta1.StreamIngress, at claim.Coordinate) bool {
-	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName, at.Class())
+	class := cmp.Or(s.Spec.ClassName, s.Status.ClassName)
 	return s.Spec.Listen != nil && class == at.Class() && Wanted(s, at.Class(), nil) == at
 }
 

@@ -42,6 +42,7 @@ func TestHandedOver(t *testing.T) {
 		"who is not named has it, and it never had":    {sti(listen(6379), handing("team-b/redis")), claims(other, tcp(6379)), false},
 		"it no longer says so":                         {sti(listen(6379), is(v1beta1.ConditionHandedOver, v1beta1.ReasonHandedOver)), claims(rival, tcp(6379)), false},
 		"it says so, but nobody can read it":           {sti(listen(6379), handing("redis"), accepted, servedBy("public", 6379)), claims(rival, tcp(6379)), false},
+		"it has a port, and the heir another one":      {sti(listen(6379), handing("team-b/redis"), accepted, servedBy("public", 6379)), both(claims(rival, tcp(6379)), claims(claim.StreamHolder("shop", "postgres"), tcp(53))), false},
 		"what is foreign has it":                       {sti(listen(6379), handing("team-b/redis"), accepted, servedBy("public", 6379)), claims(proxy, tcp(6379)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,13 +61,14 @@ func TestInherits(t *testing.T) {
 		stream *v1beta1.StreamIngress
 		want   bool
 	}{
-		"the port, in the class":                    {sti(listen(6379)), true},
-		"the port, in whichever class":              {sti(of(""), listen(6379)), true},
-		"another port":                              {sti(listen(6380)), false},
-		"the port, in another class":                {sti(of("internal"), listen(6379)), false},
-		"any port":                                  {sti(), false},
-		"any port, and has had this one":            {sti(servedBy("public", 6379)), false},
-		"the port, and another class has served it": {sti(of(""), listen(6379), servedBy("internal", 1)), false},
+		"the port, in the class":                      {sti(listen(6379)), true},
+		"the port, of a class that is yet to be told": {sti(of(""), listen(6379)), false},
+		"another port":                                {sti(listen(6380)), false},
+		"the port, in another class":                  {sti(of("internal"), listen(6379)), false},
+		"the port, and the class serves it":           {sti(of(""), listen(6379), servedBy("public", 0)), true},
+		"any port":                                    {sti(), false},
+		"any port, and has had this one":              {sti(servedBy("public", 6379)), false},
+		"the port, and another class has served it":   {sti(of(""), listen(6379), servedBy("internal", 1)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Inherits(tc.stream, tcp(6379)); got != tc.want {

@@ -118,7 +118,7 @@ func portLimit(
 	rule := RulesFor(class, namespace).Giving(at.Protocol(), at.Port())
 	of, limited := shares[rule]
 	if c := f.Claim(at.Name()); limited && c != nil && claim.HolderOf(c) != claim.StreamHolder(s.Namespace, s.Name) &&
-		(claim.HolderOf(c).Namespace == s.Namespace || claim.HeirOf(c).Namespace == s.Namespace) {
+		inNamespace(c, s.Namespace).IsStream() {
 		of.All-- // it can only be had by being handed over, and is no one more then
 	}
 	if !of.Exceeded() {

@@ -28,20 +28,21 @@ func heirAt(f stream.LimitFacts, at claim.Coordinate, heir claim.Holder) *v1beta
 // errBehind says that the cache shows that who has a port is gone, and not yet to whom it was handed over.
 var errBehind = errors.New("the cache does not show yet who has the port")
 
-// isBehind says whether the cache shows another claim than is stored, where somebody else asks for the port: each kind comes to the cache
-// by itself, so that it may show the end of who has handed the port over before it shows that.
+// isBehind says whether the cache shows another holder or heir of a claim than is stored, where somebody else asks for the port: each kind
+// comes to the cache by itself, so that it may show the end of who has handed the port over before it shows that.
 func (b base) isBehind(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (bool, error) {
 	streams, err := b.View.Streams.At(ctx, at.Protocol(), at.Port())
-	if err != nil || !slices.ContainsFunc(streams, func(s v1beta1.StreamIngress) bool {
-		return s.Name != c.Spec.Holder.Name || s.Namespace != c.Spec.Holder.Namespace
-	}) {
+	isAnother := func(s v1beta1.StreamIngress) bool {
+		return stream.Inherits(&s, at) && claim.StreamHolder(s.Namespace, s.Name) != claim.HolderOf(c)
+	}
+	if err != nil || !slices.ContainsFunc(streams, isAnother) {
 		return false, err
 	}
 	now, err := b.Ledger.Store.Get(ctx, c.Name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && now.ResourceVersion != c.ResourceVersion, err
+	return err == nil && (claim.HolderOf(now) != claim.HolderOf(c) || claim.HeirOf(now) != claim.HeirOf(c)), err
 }
 
 // noteBehind notes the points that nobody asks for as far as the cache shows, and that it may not know all of: they stay as they are, and

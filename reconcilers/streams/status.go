@@ -297,8 +297,8 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 	return nil
 }
 
-// handedOver has the status of a stream say that it has handed its port over, for as long as the stream says to whom, whatever it is refused
-// for meanwhile.
+// handedOver has the status of a stream say that it has handed its port over, for as long as the stream says to whom, whatever it is
+// refused for meanwhile.
 func (v *verdict) handedOver(si *v1beta1.StreamIngress, status *v1beta1.StreamIngressStatus) {
 	if _, named := claim.NamedHeir(si); !named || !v.at.IsZero() {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionHandedOver)

@@ -1,9 +1,11 @@
 package accesstest
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/guard"
@@ -35,11 +37,14 @@ func Guarding(t testing.TB, actions guard.Actions, objects ...client.Object) *ku
 	if err := memory.Fill(t.Context(), cached, view.Synced); err != nil {
 		t.Fatal(err)
 	}
-	for err := view.Gateways.Read(t.Context()); err != nil; err = view.Gateways.Read(t.Context()) {
-		if !kube.IsUnread(err) {
-			t.Fatal(err)
+	if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := view.Gateways.Read(ctx)
+		if kube.IsUnread(err) {
+			return false, nil
 		}
-		time.Sleep(time.Millisecond)
+		return err == nil, err
+	}); err != nil {
+		t.Fatal(err)
 	}
 	return view
 }

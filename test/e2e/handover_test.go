@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,7 +31,7 @@ func handedOver(t *testing.T, giver, heir, class, address string) {
 	}
 	moved(t, giver, class)
 	first, _ := reachedBy(t, address+":80", protocols...)
-	visits := visiting(t, address)
+	visits := visiting(t, slices.Repeat([]string{address}, 5)...) // fifty connections a second of each protocol
 	for _, hand := range [][2]string{{giver, heir}, {heir, giver}} {
 		from, to := hand[0], hand[1]
 		t.Logf("from %s to %s", from, to)
@@ -40,10 +42,12 @@ func handedOver(t *testing.T, giver, heir, class, address string) {
 		moved(t, to, class)
 		kubectl(t, "delete", "streamingress", "--all", "-n", from)
 	}
-	last, _ := reachedBy(t, address+":80", protocols...)
-	if strings.Join(first, " ") != strings.Join(last, " ") {
-		t.Errorf("%v answered at first, and %v in the end", first, last)
-	}
+	eventually(t, "those who answered at first to answer in the end", func() error {
+		if last, _ := reachedBy(t, address+":80", protocols...); strings.Join(first, " ") != strings.Join(last, " ") {
+			return fmt.Errorf("%v answered at first, and %v do now", first, last)
+		}
+		return nil
+	})
 	visits.wereAnswered(t)
 	kubectl(t, "delete", "streamingress", "--all", "-n", giver)
 }

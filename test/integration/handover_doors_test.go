@@ -111,7 +111,7 @@ func TestHandOverOnAGateway(t *testing.T) {
 	w.has(giver, v1beta1.ConditionAccepted, "False HandedOver")
 	history.mustHold(w)
 
-	t.Log("to one that leads nowhere yet, and to one whose route somebody else has the name of: nobody's traffic goes on to who has given")
+	t.Log("to one that leads nowhere yet: nobody's traffic goes on to who has given")
 	nowhere := sti("handgate-a/nowhere", of(class.Name), tcp(5432), func(s *v1beta1.StreamIngress) {
 		to("none", 0)(s)
 		s.Spec.Upstream.Port.Type, s.Spec.Upstream.Port.StrVal = 1, "http"

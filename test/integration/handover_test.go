@@ -76,6 +76,27 @@ func TestHandOver(t *testing.T) {
 	w.programmed(giver)
 	e.leads(TCP, 5432, "hands-a/db:5433")
 
+	t.Log("and back, to one that asks for it already, whoever is named or asks first")
+	heir = sti("hands-b/new", of("hands"), tcp(5432), to("db", 5432))
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-b/new"))
+	w.create(heir)
+	w.programmed(heir)
+	w.has(giver, v1beta1.ConditionAccepted, "False HandedOver")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	w.has(giver, v1beta1.ConditionAccepted, "False PortConflict")
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress]("hands-a/old"))
+	w.programmed(giver)
+	e.leads(TCP, 5432, "hands-a/db:5433")
+	w.has(heir, v1beta1.ConditionAccepted, "False HandedOver")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-b/new"))
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress](""))
+	w.programmed(heir)
+	e.leads(TCP, 5432, "hands-b/db:5432")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress]("hands-a/old"))
+	w.programmed(giver)
+	w.delete(heir)
+
 	t.Log("in one namespace, and who has given goes at once")
 	brother := sti("hands-a/brother", of("hands"), tcp(5432), to("other", 1))
 	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-a/brother"))
@@ -120,37 +141,37 @@ func TestHandOver(t *testing.T) {
 // TestHandOverToNobody has the one who is named be refused by a quota after it was promised the port: nothing has happened.
 func TestHandOverToNobody(t *testing.T) {
 	w := shared(t)
-	e := w.newEdge("nobody", autoAssign(20000, 20999))
-	w.create(namespace("nobody-a"), namespace("nobody-b"))
-	w.without("nobody-b", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
-		w.setsQuota("nobody-b")
-		probe := sti("nobody-b/probe", of("nobody"), udp(1))
+	e := w.newEdge("unheired", autoAssign(20000, 20999))
+	w.create(namespace("unheired-a"), namespace("unheired-b"))
+	w.without("unheired-b", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
+		w.setsQuota("unheired-b")
+		probe := sti("unheired-b/probe", of("unheired"), udp(1))
 		defer e.delete(probe)
 		return e.try(probe)
 	})
-	giver := sti("nobody-a/old", of("nobody"), tcp(5432), to("db", 5432))
-	heir := sti("nobody-b/new", of("nobody"), tcp(5432), to("db", 5432))
+	giver := sti("unheired-a/old", of("unheired"), tcp(5432), to("db", 5432))
+	heir := sti("unheired-b/new", of("unheired"), tcp(5432), to("db", 5432))
 	w.create(giver)
 	w.programmed(giver)
-	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("nobody-b/new"))
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("unheired-b/new"))
+	c := &v1beta1.EdgeClaim{}
+	c.Name = claim.Stream("unheired", TCP, 5432).Name()
 	w.eventually("the port to be promised to who is named", func() error {
 		if err := w.try(heir.DeepCopy()); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("not refused by the quota: %w", err)
 		}
+		w.get(c)
+		if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" { // or the grace is over already
+			return fmt.Errorf("the heir is %v", c.Spec.Heir)
+		}
 		return nil
 	})
-	c := &v1beta1.EdgeClaim{}
-	c.Name = claim.Stream("nobody", TCP, 5432).Name()
-	w.get(c)
-	if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" {
-		t.Fatalf("the heir is %v", c.Spec.Heir)
-	}
-	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-a/old")
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-a/old")
 
 	t.Log("withdrawn, it is not theirs, whatever they ask for then")
 	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
-	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody-b", Name: "none"}})
-	drawn := sti("nobody-b/new", of("nobody"), auto(TCP), to("db", 5432))
+	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "unheired-b", Name: "none"}})
+	drawn := sti("unheired-b/new", of("unheired"), auto(TCP), to("db", 5432))
 	w.eventually("one of that name to be stored", func() error { return w.try(drawn) })
 	w.programmed(drawn)
 	w.eventually("the heir to be forgotten", func() error {
@@ -160,15 +181,15 @@ func TestHandOverToNobody(t *testing.T) {
 		}
 		return nil
 	})
-	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-a/old")
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-a/old")
 	w.programmed(giver)
-	e.leads(TCP, 5432, "nobody-a/db:5432")
+	e.leads(TCP, 5432, "unheired-a/db:5432")
 
 	t.Log("named once more, they have it")
-	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("nobody-b/new"))
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("unheired-b/new"))
 	edit(w, drawn, tcp(5432))
-	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-b/new")
-	e.leads(TCP, 5432, "nobody-b/db:5432")
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-b/new")
+	e.leads(TCP, 5432, "unheired-b/db:5432")
 }
 
 // setsQuota has the quota of a namespace be in force, as there is no controller that does it.
