@@ -58,14 +58,20 @@ func (a *allocator) isHanded(at claim.Coordinate, held *v1beta1.EdgeClaim) bool 
 	return !keepsPoints(a.facts, giver, at.Address())
 }
 
-// keepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it stands in front of the proxy
-// of a class, or names the address in spec.externalIPs.
+// KeepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it is one of those in front of the
+// proxy of a class, or names the address in spec.externalIPs.
+func KeepsPoints(fronts []types.NamespacedName, svc *corev1.Service, ip netip.Addr) bool {
+	return slices.Contains(fronts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}) ||
+		slices.Contains(loadbalancer.ExternalIPs(svc), ip)
+}
+
+// keepsPoints says the same of a Service that may be gone.
 func keepsPoints(facts Facts, key types.NamespacedName, ip netip.Addr) bool {
-	if slices.Contains(facts.Fronts(), key) {
-		return true
+	fronts, svc := facts.Fronts(), facts.Service(key)
+	if svc == nil {
+		return slices.Contains(fronts, key)
 	}
-	svc := facts.Service(key)
-	return svc != nil && slices.Contains(loadbalancer.ExternalIPs(svc), ip)
+	return KeepsPoints(fronts, svc, ip)
 }
 
 // handOver says how the holder of a claim, beside which a Service can't have a point, could let it have that; empty where it can't.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
@@ -21,13 +23,17 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
 }
 
-// HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
+// HandsOver says whether the holder of a claim hands it over to another object of its kind, by the annotation as it is stored now: that is
 // written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
 // heirs nobody does: these would release what was promised to one.
-func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bool) (bool, error) {
+func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Holder, promised bool) (bool, error) {
+	from := claim.HolderOf(found)
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
 	if !known || from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
+	}
+	if at, err := claim.Of(found); err == nil && at.IsAddress() && from.IsService() {
+		return v.handsOverAddress(ctx, from, to, at.Address(), promised)
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
@@ -36,6 +42,26 @@ func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bo
 	}
 	heir, named := claim.NamedHeir(obj)
 	return named && heir == to.Key(), nil
+}
+
+// handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in
+// front of the proxy of a class: that it does is read as it is stored now, too, as whoever has the point then would share it.
+func (v *View) handsOverAddress(ctx context.Context, from, to claim.Holder, ip netip.Addr, promised bool) (bool, error) {
+	svc, err := readBy[corev1.Service](ctx, v.tenants, from.Key())
+	if err != nil {
+		return false, err
+	}
+	if svc == nil {
+		svc = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name}}
+	} else {
+		heir, named := claim.NamedHeir(svc)
+		promised = named && heir == to.Key()
+	}
+	if !promised {
+		return false, nil
+	}
+	classes, err := ClassesOf(ctx, v.live)
+	return err == nil && !allocator.KeepsPoints(frontsOf(classes), svc, ip), err
 }
 
 // HandsOver says whether a Service hands over what it holds to another one. Of one that does not, as far as the cache knows, admission asks

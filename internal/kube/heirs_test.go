@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,11 +57,12 @@ func TestHandsOver(t *testing.T) {
 					t.Errorf("%T: %v, %v", reader, got, f.err)
 				}
 			}
-			from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
-			if got, err := view.HandsOver(t.Context(), from, to, false); err != nil || got != tc.live {
+			given := claim.New(claim.Address(netip.MustParseAddr("192.0.2.7")), claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
+			to := claim.ServiceHolder("data", "new")
+			if got, err := view.HandsOver(t.Context(), given, to, false); err != nil || got != tc.live {
 				t.Errorf("live: %v, %v", got, err)
 			}
-			if got, _ := view.HandsOver(t.Context(), from, claim.StreamHolder("data", "new"), false); got {
+			if got, _ := view.HandsOver(t.Context(), given, claim.StreamHolder("data", "new"), false); got {
 				t.Error("it hands over to another kind")
 			}
 		})
