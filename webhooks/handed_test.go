@@ -47,8 +47,9 @@ func TestGiversAreJudged(t *testing.T) {
 		"it names nobody":                 {all(), all(with("heir")), his, "must be namespace/name of the Service that may have its addresses"},
 		"it names itself":                 {all(), all(with(team(0) + "/giver")), his, "names the Service itself"},
 		"it named nobody before":          {all(with("heir")), all(with("heir"), onPort), his, ""},
-		"it changes its port before":      {all(with(heir)), all(with(heir), onPort), his, ""},
-		"it changes its port then":        {all(with(heir)), all(with(heir), onPort), hers, ""},
+		"it changes its port before":      {all(with(heir)), all(with(heir), onPort), his, "is given no other port"},
+		"it changes its port then":        {all(with(heir)), all(with(heir), onPort), hers, "is given no other port"},
+		"it changes its port as it ends":  {all(with(heir)), all(onPort), his, ""},
 		"it no longer names anybody then": {all(with(heir)), all(), hers, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,11 +66,15 @@ func TestGiversAreJudged(t *testing.T) {
 	both := func(svc *corev1.Service) {
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 443, Protocol: corev1.ProtocolTCP})
 	}
-	for name, tc := range map[string]struct{ before, svc *corev1.Service }{
-		"with a class": {all(with(heir)), all(with(heir), both)},
-		"without one":  {all(with(heir), classless), all(with(heir), classless, both)},
-		"without one, and it no longer names anybody": {all(classless), all(classless, both)},
-		"as it no longer names anybody":               {all(with(heir), classless), all(classless, both)},
+	const none, theirs = "is given no other port", `"TCP/443": held for Service `
+	for name, tc := range map[string]struct {
+		before, svc *corev1.Service
+		says        string
+	}{
+		"with a class": {all(with(heir)), all(with(heir), both), none},
+		"without one":  {all(with(heir), classless), all(with(heir), classless, both), none},
+		"without one, and it no longer names anybody": {all(classless), all(classless, both), theirs},
+		"as it no longer names anybody":               {all(with(heir), classless), all(classless, both), theirs},
 	} {
 		t.Run("ports that others have, "+name, func(t *testing.T) {
 			points := []*v1beta1.EdgeClaim{
@@ -79,7 +84,7 @@ func TestGiversAreJudged(t *testing.T) {
 			w := newWorld(t, []client.Object{pool, tc.before.DeepCopy()}, points)
 			v := &serviceValidator{view: w.view, ledger: w.ledger}
 			_, err := v.ValidateUpdate(asking(t, admissionv1.Update), tc.before, tc.svc)
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"TCP/443": held for Service `+team(2)+"/third") {
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it says %v", err)
 			}
 		})

@@ -96,7 +96,7 @@ func (v *serviceValidator) judgeForwarded(ctx context.Context, j *loadBalancerDe
 	return err
 }
 
-// isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim, and has handed none over. A
+// isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim, and not from Portcullis. A
 // claim that the cache does not show yet is looked for live, or else its ports could be changed at once to any.
 func (v *serviceValidator) isAnothers(ctx context.Context, j *loadBalancerDecision) (_ bool, err error) {
 	svc := j.subject.Service
@@ -107,9 +107,7 @@ func (v *serviceValidator) isAnothers(ctx context.Context, j *loadBalancerDecisi
 	if j.subject.Held = loadbalancer.Own(held); err != nil || len(j.subject.Held) > 0 {
 		return false, err
 	}
-	ours, err := kube.Decide(ctx, v.view, func(f *kube.Facts) bool {
-		return allocator.IsOvertaken(f, svc) || len(allocator.HandedOver(f, svc)) > 0
-	})
+	ours, err := kube.Decide(ctx, v.view, func(f *kube.Facts) bool { return allocator.IsServed(f, svc) })
 	return !ours, err
 }
 

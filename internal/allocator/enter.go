@@ -79,7 +79,7 @@ func Enter(facts Facts, s *Subject) (e Entering) {
 // gives it any of them, is judged by what it is to have in the place of those that it leaves; it is to have nothing beside those that stay.
 // Ports of the nodes in their place are left to the reconciler to claim: who holds any is taken to be served there.
 func Judge(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) Decision {
-	if s.Service.Spec.LoadBalancerClass == nil {
+	if !IsServed(facts, s.Service) {
 		return Allocate(facts, s, graceLeft)
 	}
 	e := Enter(facts, s)

@@ -97,15 +97,27 @@ func (s *Subject) handOver(facts Facts, at claim.Coordinate, held *v1beta1.EdgeC
 
 // heirHas says whether the heir of a Service has all of an address, or any of the Service's ports there.
 func heirHas(facts Facts, svc *corev1.Service, heir claim.Holder, ip netip.Addr) bool {
-	return holdsAny(facts, svc, ip, func(by claim.Holder) bool { return by == heir })
+	return slices.ContainsFunc(allPointsAt(svc, ip), func(at claim.Coordinate) bool {
+		c := facts.Claim(at.Name())
+		return c != nil && claim.HolderOf(c) == heir
+	})
 }
 
-func holdsAny(facts Facts, svc *corev1.Service, ip netip.Addr, is func(claim.Holder) bool) bool {
+// allPointsAt are all that a Service could have of an address: the whole, its ports, and those that its status lists there, which it may have
+// no longer.
+func allPointsAt(svc *corev1.Service, ip netip.Addr) []claim.Coordinate {
 	points := append([]claim.Coordinate{claim.Address(ip)}, loadbalancer.ExternalPoints(svc, ip)...)
-	return slices.ContainsFunc(points, func(at claim.Coordinate) bool {
-		c := facts.Claim(at.Name())
-		return c != nil && is(claim.HolderOf(c))
-	})
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		if listed, err := netip.ParseAddr(i.IP); err != nil || listed.Unmap() != ip {
+			continue
+		}
+		for _, p := range i.Ports {
+			if at := claim.AddressPort(ip, string(p.Protocol), p.Port); !at.IsZero() && !slices.Contains(points, at) {
+				points = append(points, at)
+			}
+		}
+	}
+	return points
 }
 
 // HandedOver are the addresses in the status of a Service that the heir which it names has by now, or ports of the Service's there. The
@@ -120,14 +132,33 @@ func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
 	})
 }
 
-// IsOvertaken says whether a Service without a class was served by Portcullis, and another Service has by now an address that it lists, or
-// a port of it there: it has handed that over. Another controller lists no ports.
-func IsOvertaken(facts Facts, svc *corev1.Service) bool {
+// Successor is the Service that has by now what another one lists of an address, the zero Holder for none. Whether the other one still names
+// it as its heir is of no matter: the points are handed over.
+func Successor(facts Facts, svc *corev1.Service, ip netip.Addr) claim.Holder {
 	self := claim.ServiceHolder(svc.Namespace, svc.Name)
+	for _, at := range allPointsAt(svc, ip) {
+		if c := facts.Claim(at.Name()); c != nil && claim.IsHandable(c) && claim.HolderOf(c) != self {
+			return claim.HolderOf(c)
+		}
+	}
+	return claim.Holder{}
+}
+
+// IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class it
+// goes by what is listed: an address of a pool, with ports, which another controller does not list; or one that it lists with ports and that
+// another Service has by now, as it was handed over.
+func IsServed(facts Facts, svc *corev1.Service) bool {
+	if svc.Spec.LoadBalancerClass != nil {
+		return true
+	}
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		ip, err := netip.ParseAddr(i.IP)
-		return err == nil && len(i.Ports) > 0 &&
-			holdsAny(facts, svc, ip.Unmap(), func(by claim.Holder) bool { return by.IsService() && by != self })
+		if err != nil || len(i.Ports) == 0 {
+			return false
+		}
+		return slices.ContainsFunc(facts.Pools().Pools(), func(p *addresspool.Pool) bool {
+			return p.SourceOrDefault() == v1beta1.SourceAddresses && p.Set.Contains(ip.Unmap())
+		}) || Successor(facts, svc, ip.Unmap()) != claim.Holder{}
 	})
 }
 
@@ -148,6 +179,9 @@ func (s *Subject) keep(facts Facts, pools []*addresspool.Pool) []Allocation {
 // given nothing else.
 func (a *allocator) onlyKeep(retained []Allocation) ([]Allocation, refusal.Problems) {
 	if len(retained) > 0 {
+		if more := a.givesAndAsks(retained); len(more) > 0 {
+			return nil, more
+		}
 		return retained, a.conflicts(retained)
 	}
 	handed := HandedOver(a.facts, a.Service)
@@ -159,6 +193,24 @@ func (a *allocator) onlyKeep(retained []Allocation) ([]Allocation, refusal.Probl
 	}
 	return nil, refusal.One(v1beta1.ReasonHandedOver, field.Invalid(refusal.HeirPath, a.Service.Annotations[v1beta1.AnnotationHandOverTo],
 		"a Service that hands over what it has is given nothing else: remove the annotation to have it ask for an address again"))
+}
+
+// givesAndAsks refuses a Service that hands over what it has the ports of some allocations that it neither has nor is listed with.
+func (s *Subject) givesAndAsks(allocations []Allocation) (problems refusal.Problems) {
+	if !isGiver(s.Service) {
+		return nil
+	}
+	for _, allocation := range allocations {
+		for i, at := range allocation.Points {
+			if at.Port() == 0 || slices.Contains(s.Held, at) || loadbalancer.ListsPort(s.Service.Status.LoadBalancer.Ingress, at) {
+				continue
+			}
+			problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonHandedOver, Err: field.Invalid(loadbalancer.PortPath(i), at.Port(),
+				"a Service that hands over what it has is given no other port: remove the annotation "+v1beta1.AnnotationHandOverTo+
+					" to have it ask for one")})
+		}
+	}
+	return problems
 }
 
 // becomesOurs says whether a claim in the namespace of a Service, or promised to it there, is on one of the points that the Service is to

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -88,6 +89,11 @@ func handedOver(heir string) []verdict {
 		`": a Service that hands over what it has is given nothing else: remove the annotation to have it ask for an address again`}}
 }
 
+func noOtherPort(i, port int) []verdict {
+	return []verdict{{v1beta1.ReasonHandedOver, fmt.Sprintf("spec.ports[%d].port: Invalid value: %d: a Service that hands over what it has is given "+
+		"no other port: remove the annotation nginx-stream.jeffthecoder.xyz/hand-over-to to have it ask for one", i, port)}}
+}
+
 // TestGiverAsksForNothing has the Service shop/web hand over what it has to shop/x.
 func TestGiverAsksForNothing(t *testing.T) {
 	const one, two, six = "192.0.2.1", "192.0.2.2", "2001:db8::1"
@@ -105,7 +111,9 @@ func TestGiverAsksForNothing(t *testing.T) {
 		"it has handed it over":                   {in: whole().taken("x", at(one)), svc: asking(gives, forAddresses(one), servedAt(one)), why: given},
 		"it has handed it over, and does not ask": {in: whole().taken("x", at(one)), svc: asking(gives, servedAt(one)), why: given},
 		"it keeps another family":                 {in: whole().taken("x", at(one)), svc: asking(gives, eitherFamily, servedAt(one, six)), held: []claim.Coordinate{at(six)}, want: []string{"a addr.2001-db8--1"}},
-		"it adds a port":                          {in: shared(), svc: asking(gives, onPorts(80, 443)), held: []claim.Coordinate{portAt(one, 80)}, want: []string{"s addr.192-0-2-1.tcp.80 addr.192-0-2-1.tcp.443"}},
+		"it adds a port":                          {in: shared(), svc: asking(gives, onPorts(80, 443)), held: []claim.Coordinate{portAt(one, 80)}, why: noOtherPort(1, 443)},
+		"it asks for another port":                {in: shared(), svc: asking(gives, onPorts(443)), held: []claim.Coordinate{portAt(one, 80)}, why: noOtherPort(0, 443)},
+		"a port that it has been listed with":     {in: shared(), svc: asking(gives, onPorts(80), servedOn(one)), held: []claim.Coordinate{portAt(one, 443)}, want: []string{"s addr.192-0-2-1.tcp.80"}},
 		"one of its ports is the heir's":          {in: shared().taken("x", portAt(one, 80)), svc: asking(gives, onPorts(80, 443), servedAt(one)), held: []claim.Coordinate{portAt(one, 443)}, why: given},
 		"another port is the heir's":              {in: shared().taken("x", portAt(one, 22)), svc: asking(gives), held: []claim.Coordinate{portAt(one, 80)}, want: []string{"s addr.192-0-2-1.tcp.80"}},
 		"it names nobody":                         {in: whole(), svc: asking(handsOver("nonsense")), want: []string{"a addr.192-0-2-1 auto-assigned"}},
@@ -140,7 +148,7 @@ func TestGiverAsksForNothing(t *testing.T) {
 
 // TestHandedOver has the Service shop/web be listed at what its heir, or another Service, has.
 func TestHandedOver(t *testing.T) {
-	const one = "192.0.2.1"
+	const one, away = "192.0.2.1", "198.51.100.1"
 	classless := func(s *corev1.Service) {
 		s.Spec.LoadBalancerClass = nil
 		for i := range s.Status.LoadBalancer.Ingress {
@@ -148,21 +156,25 @@ func TestHandedOver(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		svc       *corev1.Service
-		held      claim.Coordinate
-		want      []string
-		overtaken bool
+		svc    *corev1.Service
+		held   claim.Coordinate
+		want   []string
+		has    string
+		served bool
 	}{
-		"the heir has it":                  {asking(handsOver("shop/x"), servedAt(one)), at(one), []string{one}, false},
-		"the heir has its port":            {asking(handsOver("shop/x"), servedAt(one)), portAt(one, 80), []string{one}, false},
-		"the heir has another port":        {asking(handsOver("shop/x"), servedAt(one)), portAt(one, 443), nil, false},
-		"the heir has another address":     {asking(handsOver("shop/x"), servedAt(one)), at("192.0.2.2"), nil, false},
-		"it names another":                 {asking(handsOver("shop/y"), servedAt(one)), at(one), nil, false},
-		"it names nobody":                  {asking(servedAt(one)), at(one), nil, false},
-		"it names nobody any longer":       {asking(servedAt(one), classless), at(one), nil, true},
-		"it has no class":                  {asking(handsOver("shop/x"), servedAt(one), classless), at(one), []string{one}, true},
-		"no class, and another port":       {asking(servedAt(one), classless), portAt(one, 443), nil, false},
-		"another controller lists no port": {asking(servedAt(one), func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }), at(one), nil, false},
+		"the heir has it":                         {asking(handsOver("shop/x"), servedAt(one)), at(one), []string{one}, "x", true},
+		"the heir has its port":                   {asking(handsOver("shop/x"), servedAt(one)), portAt(one, 80), []string{one}, "x", true},
+		"the heir has another port":               {asking(handsOver("shop/x"), servedAt(one)), portAt(one, 443), nil, "", true},
+		"the heir has the port that it is at":     {asking(handsOver("shop/x"), servedOn(one), onPorts(81)), portAt(one, 80), []string{one}, "x", true},
+		"the heir has another address":            {asking(handsOver("shop/x"), servedAt(one)), at("192.0.2.2"), nil, "", true},
+		"it names another":                        {asking(handsOver("shop/y"), servedAt(one)), at(one), nil, "x", true},
+		"it names nobody":                         {asking(servedAt(one)), at(one), nil, "x", true},
+		"it names nobody any longer":              {asking(servedAt(one), classless), at(one), nil, "x", true},
+		"it has no class":                         {asking(handsOver("shop/x"), servedAt(one), classless), at(one), []string{one}, "x", true},
+		"no class, and nobody has its port":       {asking(servedAt(one), classless), portAt(one, 443), nil, "", true},
+		"no class, of no pool, and it is had":     {asking(servedAt(away), classless), at(away), nil, "x", true},
+		"no class, of no pool, and nobody has it": {asking(servedAt(away), classless), at(one), nil, "", false},
+		"another controller lists no port":        {asking(servedAt(one), func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }), at(one), nil, "x", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clusterWith(pool("a", one)).taken("x", tc.held)
@@ -173,8 +185,12 @@ func TestHandedOver(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if overtaken := IsOvertaken(w, tc.svc); overtaken != tc.overtaken {
-				t.Errorf("overtaken: %v", overtaken)
+			listed := loadbalancer.Listed(tc.svc.Status.LoadBalancer.Ingress)[0]
+			if by := Successor(w, tc.svc, listed); by.Name != tc.has {
+				t.Errorf("%s has it", by)
+			}
+			if is := IsServed(w, tc.svc); is != tc.served {
+				t.Errorf("it is served: %v", is)
 			}
 		})
 	}

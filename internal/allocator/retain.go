@@ -161,6 +161,9 @@ func Forwarded(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.
 	if s.Service.DeletionTimestamp != nil {
 		return Decision{allocations, s.beyond(allocations)}
 	}
+	if more := s.givesAndAsks(allocations); len(more) > 0 {
+		return Decision{allocations, more}
+	}
 	return Decision{allocations, (&allocator{facts: facts, Subject: s, graceLeft: graceLeft}).conflicts(allocations)}
 }
 

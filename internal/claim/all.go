@@ -18,7 +18,12 @@ type Taken struct {
 	Before *v1beta1.EdgeClaim
 }
 
-// isHandedOver says whether the claim was another's, who has handed it over.
+// IsReturned says whether Return leaves the object without the claim, unless somebody has changed that: it was made, and no admission counts
+// on it, or another has handed it over.
+func (t Taken) IsReturned() bool { return t.isMade() || t.isHandedOver() }
+
+func (t Taken) isMade() bool { return t.Before == nil && t.Spec.Renewed == nil }
+
 func (t Taken) isHandedOver() bool {
 	return t.Before != nil && HolderOf(t.Before) != HolderOf(t.EdgeClaim)
 }
@@ -52,6 +57,11 @@ func (l *Ledger) MayClaim(ctx context.Context, by Claimant, points ...Coordinate
 	if !slices.ContainsFunc(points, func(at Coordinate) bool { return l.isOthers(by, at) }) {
 		return nil
 	}
+	return l.CheckStored(ctx, by, points...)
+}
+
+// CheckStored says whether a stored object has all of some points, or could claim them, as they are stored now, with a *HeldError if not.
+func (l *Ledger) CheckStored(ctx context.Context, by Claimant, points ...Coordinate) error {
 	return l.checkAll(ctx, by, nil, true, points)
 }
 
@@ -68,7 +78,7 @@ func (l *Ledger) Return(ctx context.Context, taken ...Taken) error {
 	for _, t := range taken {
 		var err error
 		switch {
-		case t.Before == nil && t.Spec.Renewed == nil: // else an admission counts on it
+		case t.isMade():
 			err = l.Store.Delete(ctx, t.EdgeClaim)
 		case t.isHandedOver():
 			back := t.DeepCopy()

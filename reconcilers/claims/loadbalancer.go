@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,6 +60,25 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 	subject := &allocator.Subject{Service: s.service, Request: request, Held: held}
 	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.WantsPoint(f, subject, at) })
 	return seen, err
+}
+
+// bridgePoll is when it is looked again whether a Service is still listed at what it has handed over.
+const bridgePoll = time.Second
+
+// isListedByAnother says whether a Service other than the holder of a claim on an address, or on a port of one, is listed there, and has no
+// claim for that: it has handed the point over, and stays listed until who has it is. Were the claim of who has it, and is gone by then,
+// released, nobody could tell the giver from one that has lost its claim with the ledger, and has to be given it back.
+func (r *claimReconciler) isListedByAnother(ctx context.Context, c *v1beta1.EdgeClaim) (bool, error) {
+	at := coordinateOf(c)
+	if !at.IsAddress() || !claim.IsHandable(c) {
+		return false, nil
+	}
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) bool {
+		return slices.ContainsFunc(f.Listing(at.Address()), func(svc *corev1.Service) bool {
+			hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+			return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c) && allocator.IsServed(f, svc)
+		})
+	})
 }
 
 // balancerAsks says whether a Service is stored that asks for an address by name, or for a port of one, and that a pool gives it: what it

@@ -2,6 +2,7 @@ package loadbalancers
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -21,59 +22,82 @@ import (
 )
 
 const (
-	// bridgeTime is how long a Service stays listed at an address that its heir has, and is not listed at.
+	// bridgeTime is how long a Service stays listed at an address that another has by now, and is not listed at.
 	bridgeTime = 10 * time.Second
 	// bridgePoll is when it is looked at again, should no event of the heir come.
 	bridgePoll = time.Second
 )
 
-// bridges are the Services that stay listed at an address which their heir has, with when that began. kube-proxy serves either of two that
-// list an address, and nobody while none does: so the heir is listed before the giver no longer is. That an heir can't be listed keeps the
-// giver there no longer than bridgeTime, or as long from when another replica leads.
+// bridges are the addresses at which Services stay listed that others have by now, with when that began. kube-proxy serves either of two
+// that list an address, and nobody while none does: so the heir is listed before the giver no longer is. That an heir can't be listed keeps
+// the giver there no longer than bridgeTime, or as long from when another replica leads.
 type bridges struct {
 	mu    sync.Mutex
-	since map[types.NamespacedName]time.Time
+	since map[types.NamespacedName]map[netip.Addr]time.Time
 }
 
-func newBridges() *bridges { return &bridges{since: map[types.NamespacedName]time.Time{}} }
+func newBridges() *bridges {
+	return &bridges{since: map[types.NamespacedName]map[netip.Addr]time.Time{}}
+}
 
-// left is how long a Service stays listed yet.
-func (b *bridges) left(key types.NamespacedName) time.Duration {
+// left is how long a Service stays listed at an address yet.
+func (b *bridges) left(key types.NamespacedName, ip netip.Addr) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	since, known := b.since[key]
+	since, known := b.since[key][ip]
 	if !known {
 		since = time.Now()
-		b.since[key] = since
+		if b.since[key] == nil {
+			b.since[key] = map[netip.Addr]time.Time{}
+		}
+		b.since[key][ip] = since
 	}
 	return max(bridgeTime-time.Since(since), 0)
 }
 
-func (b *bridges) forget(key types.NamespacedName) {
+// keep forgets of a Service all addresses but some.
+func (b *bridges) keep(key types.NamespacedName, some []netip.Addr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.since, key)
+	maps.DeleteFunc(b.since[key], func(ip netip.Addr, _ time.Time) bool { return !slices.Contains(some, ip) })
+	if len(b.since[key]) == 0 {
+		delete(b.since, key)
+	}
 }
 
-// bridge has a Service stay listed at the addresses that it has handed over, until its heir is listed there. It returns when to look again,
-// 0 for never.
+// bridge has a Service stay listed at the addresses that it has handed over, until who has them is listed there. It returns when to look
+// again, 0 for never. That the giver no longer names its heir, or is being deleted, ends nothing: the address is the heir's all the same.
 func (r *loadBalancerReconciler) bridge(ctx context.Context, svc *corev1.Service, o *outcome) (again time.Duration, err error) {
 	key := client.ObjectKeyFromObject(svc)
-	awaits, err := r.awaitsHeir(ctx, svc, o)
+	awaits, err := r.awaitsHeirs(ctx, svc, o)
 	if err != nil {
 		return 0, err
 	}
-	if len(awaits) == 0 {
-		r.bridges.forget(key)
-		return 0, nil
+	r.bridges.keep(key, awaits)
+	var stay, late []netip.Addr
+	for _, ip := range awaits {
+		if left := r.bridges.left(key, ip); left > 0 {
+			stay, again = append(stay, ip), watch.Soonest(again, min(left, bridgePoll))
+		} else {
+			late = append(late, ip)
+		}
 	}
-	left := r.bridges.left(key)
-	if left == 0 {
-		log.FromContext(ctx).Info("an address is handed over to a Service that could not be listed there yet", "addresses", texts(awaits))
-		return 0, nil
+	if len(late) > 0 {
+		log.FromContext(ctx).Info("an address is handed over to a Service that could not be listed there yet", "addresses", texts(late))
 	}
-	o.ingress = merged(svc.Status.LoadBalancer.Ingress, o.ingress, awaits)
-	return min(left, bridgePoll), nil
+	if len(stay) > 0 {
+		o.ingress = merged(svc.Status.LoadBalancer.Ingress, o.ingressBeside(stay), stay)
+	}
+	return again, nil
+}
+
+// ingressBeside is what the status of a Service is to say next, beside addresses at which it stays listed: what it is given in place of one of
+// those waits, as several of a family are taken for those of nodes.
+func (o *outcome) ingressBeside(stay []netip.Addr) []corev1.LoadBalancerIngress {
+	return slices.DeleteFunc(slices.Clone(o.ingress), func(i corev1.LoadBalancerIngress) bool {
+		ip, err := netip.ParseAddr(i.IP)
+		return err == nil && slices.ContainsFunc(stay, func(stays netip.Addr) bool { return stays.BitLen() == ip.Unmap().BitLen() })
+	})
 }
 
 // handedOver are the addresses in the status of a Service that its heir has. lost are those that somebody else has; of some of them the
@@ -95,18 +119,47 @@ func (r *loadBalancerReconciler) handedOver(ctx context.Context, svc *corev1.Ser
 	return handed, err
 }
 
-// awaitsHeir are the addresses that a Service has handed over, and at which the heir is about to be listed.
-func (r *loadBalancerReconciler) awaitsHeir(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
-	named, is := claim.NamedHeir(svc)
-	if !is || len(o.handed) == 0 || svc.DeletionTimestamp != nil {
+// awaitsHeirs are the addresses that a Service lists, and is to list no longer, as others have them that are about to be listed there.
+func (r *loadBalancerReconciler) awaitsHeirs(ctx context.Context, svc *corev1.Service, o *outcome) (awaits []netip.Addr, err error) {
+	next := loadbalancer.Listed(o.ingress)
+	for _, ip := range loadbalancer.Listed(svc.Status.LoadBalancer.Ingress) {
+		if o.foreign || slices.Contains(next, ip) {
+			continue
+		}
+		heir, err := r.successor(ctx, svc, o, ip)
+		if err != nil {
+			return nil, err
+		}
+		if heir != nil && !slices.Contains(loadbalancer.Listed(heir.Status.LoadBalancer.Ingress), ip) {
+			awaits = append(awaits, ip)
+		}
+	}
+	return awaits, nil
+}
+
+// successor is the Service that has an address, or ports of it, in place of one that lists it, and asks for it by name, as all do to whom
+// an address is handed over; nil for none that is about to be listed there.
+func (r *loadBalancerReconciler) successor(ctx context.Context, svc *corev1.Service, o *outcome, ip netip.Addr) (*corev1.Service, error) {
+	by, err := kube.Decide(ctx, r.View, func(f *kube.Facts) claim.Holder { return allocator.Successor(f, svc, ip) })
+	if err != nil {
+		return nil, err
+	}
+	for _, taken := range o.entering.Lost { // the cache may not show yet who has it
+		if taken.Address == ip && taken.IsClaimed() && by == (claim.Holder{}) && claim.IsHandable(taken.By) {
+			by = claim.HolderOf(taken.By)
+		}
+	}
+	if by == (claim.Holder{}) {
 		return nil, nil
 	}
-	heir, err := r.View.Service(ctx, named)
+	heir, err := r.View.Service(ctx, by.Key())
 	if err != nil || heir == nil || heir.DeletionTimestamp != nil || !r.View.LoadBalancers.IsOurs(heir) {
 		return nil, err
 	}
-	there := append(loadbalancer.Listed(heir.Status.LoadBalancer.Ingress), loadbalancer.Listed(o.ingress)...)
-	return slices.DeleteFunc(slices.Clone(o.handed), func(ip netip.Addr) bool { return slices.Contains(there, ip) }), nil
+	if request, problems := loadbalancer.RequestOf(heir); len(problems) > 0 || !slices.Contains(request.Addresses, ip) {
+		return nil, nil
+	}
+	return heir, nil
 }
 
 // merged is what a status is to say next, with what it says of some addresses now, in the place where it says so.

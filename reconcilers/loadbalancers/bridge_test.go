@@ -67,7 +67,11 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 		"the heir is not listed, for too long":    {late: true},
 		"the heir is being deleted":               {changeHeir: gone},
 		"the heir is no load balancer any longer": {changeHeir: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }},
-		"the giver is being deleted":              {change: gone},
+		"the giver is being deleted":              {change: gone, want: ip, waits: true},
+		"it is being deleted, for too long":       {change: gone, late: true},
+		"it no longer names its heir":             {change: handsTo(""), want: ip, waits: true},
+		"it no longer names it, which is listed":  {change: handsTo(""), listed: ip, want: "192.0.2.0"},
+		"the heir asks for any address":           {changeHeir: func(svc *corev1.Service) { svc.Annotations = nil }},
 		"without a class":                         {change: classless, want: ip, waits: true},
 		"without a class, and the heir is listed": {change: classless, listed: ip},
 		"it keeps an address of another family": {want: ip + ", " + six, waits: true, change: func(svc *corev1.Service) {
@@ -92,7 +96,7 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 			r.View.LoadBalancers.Options.ByDefault = true
 			key := client.ObjectKeyFromObject(giver)
 			if tc.late {
-				r.bridges.since[key] = time.Now().Add(-bridgeTime)
+				r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
 			}
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 			if err != nil {
@@ -105,11 +109,28 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 			if _, waits := r.bridges.since[key]; waits != (tc.waits || tc.late) {
 				t.Errorf("it waits for its heir: %v", waits)
 			}
-			if held := ledgerOf(t, r); !strings.Contains(held, "addr.192-0-2-7 Service shop/heir") || strings.Contains(held, "192-0-2-0") {
+			if held := ledgerOf(t, r); !strings.Contains(held, "addr.192-0-2-7 Service shop/heir") || strings.Contains(held, "192-0-2-0") != (giver.Annotations[v1beta1.AnnotationHandOverTo] == "") {
 				t.Errorf("the ledger has %q", held)
 			}
 		})
 	}
+}
+
+// TestEachAddressIsBridgedForItself has the heir of one address be awaited for too long, and that of another of the same Service not.
+func TestEachAddressIsBridgedForItself(t *testing.T) {
+	const four, six = "192.0.2.7", "2001:db8::7"
+	giver, heir, heirOfSix := balancerAt(four), heirOf(four, ""), heirOf(six, "")
+	giver.Spec.IPFamilies = append(giver.Spec.IPFamilies, corev1.IPv6Protocol)
+	giver.Status.LoadBalancer.Ingress = append(giver.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: six})
+	heirOfSix.Name, heirOfSix.UID, heirOfSix.Spec.IPFamilies = "other", "o", []corev1.IPFamily{corev1.IPv6Protocol}
+	theirs := claim.New(accesstest.AddressAt(six), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	handsTo("shop/heir")(giver)
+	all := copies(giver, heir, heirOfSix, inherited(four), theirs, accesstest.PoolOf("six", "2001:db8::/120"))
+	r := balancers(t, copies(all...), copies(all...))
+	key := client.ObjectKeyFromObject(giver)
+	r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(four): time.Now().Add(-bridgeTime)}
+	lookAt(t, r, giver)
+	mustBeServedAt(t, r, giver, six)
 }
 
 // TestHeirIsListedFirst has an heir take the address of a giver, which is told, and is listed no longer after that.
@@ -131,7 +152,7 @@ func TestHeirIsListedFirst(t *testing.T) {
 	if len(told) != 1 || !strings.HasPrefix(told[0], "Normal HandedOver") {
 		t.Errorf("it is told %q", told)
 	}
-	r.bridges.since[client.ObjectKeyFromObject(giver)] = time.Now().Add(-bridgeTime)
+	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, "")
 }

@@ -123,7 +123,7 @@ type outcome struct {
 	// allocations are what the Service has, all of it claimed.
 	allocations []allocator.Allocation
 	// made are those of the claims on that which were made just now.
-	made []*v1beta1.EdgeClaim
+	made []claim.Taken
 	// ingress is what its status is to say.
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
@@ -134,7 +134,7 @@ type outcome struct {
 	foreign bool
 	// entering is what it has by its status alone.
 	entering allocator.Entering
-	// handed are the addresses that its status lists, and its heir has.
+	// handed are the addresses that its status lists, and the heir that it names has.
 	handed []netip.Addr
 }
 
@@ -257,14 +257,13 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 }
 
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
-// that holds nothing, and has not handed it over. What the managed fields say of who wrote them is the tenant's to write.
+// that holds nothing. What the managed fields say of who wrote them is the tenant's to write.
 func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Service, o *outcome) (bool, error) {
-	if svc.Spec.LoadBalancerClass != nil || len(o.subject.Held)+len(o.handed) > 0 ||
-		!loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
+	if len(o.subject.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
-	overtaken, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.IsOvertaken(f, svc) })
-	return !overtaken, err
+	served, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.IsServed(f, svc) })
+	return !served, err
 }
 
 // withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
@@ -293,8 +292,12 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 }
 
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
+	r.forgetNews(key)
+	r.bridges.keep(key, nil)
+}
+
+func (r *loadBalancerReconciler) forgetNews(key types.NamespacedName) {
 	r.reported.Forget(key)
 	r.waiting.remove(key)
 	r.looked.forget(key)
-	r.bridges.forget(key)
 }
