@@ -41,6 +41,9 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 // errEarly says that an heir is stored, and not in the cache yet.
 var errEarly = errors.New("the cache does not show the heir yet")
 
+// errParts says that an heir can't have all that it asks for together with a point, by what the cache shows.
+var errParts = errors.New("the heir can't have all that it asks for")
+
 // inherit gives an object what others have handed over to it, once it is stored, and has their claims forget it where it does not ask for
 // that. It returns when to look again, 0 for never.
 func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again time.Duration, err error) {
@@ -71,11 +74,22 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 		}
 		keep, err := r.Ledger.Inherit(ctx, c, func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 			stored, err := now.asks(ctx, c)
-			if stored.Wants && !seen.Wants { // until the cache shows it too: who writes what it opens goes by that
-				return claim.HolderState{}, errors.Join(err, errEarly)
+			if err != nil || !stored.Wants {
+				return stored, err
 			}
+			if !seen.Wants { // until the cache shows it too: who writes what it opens goes by that
+				return claim.HolderState{}, errEarly
+			}
+			all, err := now.mayHaveAll(ctx, coordinateOf(c))
+			if err == nil && !all && r.Ledger.GraceLeft(c) > 0 {
+				err = errParts
+			}
+			stored.Wants = all
 			return stored, err
 		}, gone)
+		if errors.Is(err, errParts) {
+			keep, err = bridgePoll, nil
+		}
 		if errors.Is(err, errEarly) {
 			keep, err = watch.CacheLag, nil
 		}

@@ -164,6 +164,27 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
 }
 
+// mayHaveAll says whether a Service, to which a point is being handed over, may have all that it asks for together with that: it would not be
+// listed otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool.
+func (s *holderReading) mayHaveAll(ctx context.Context, at claim.Coordinate) (bool, error) {
+	if !at.IsAddress() || s.service == nil {
+		return true, nil
+	}
+	held, err := s.view.Claims.Held(ctx, s.holder)
+	if err != nil {
+		return false, err
+	}
+	request, problems := loadbalancer.RequestOf(s.service)
+	if len(problems) > 0 {
+		return false, nil
+	}
+	held = loadbalancer.Own(append(held, s.held...))
+	slices.SortFunc(held, claim.Compare)
+	subject := &allocator.Subject{Service: s.service, Request: request, Held: slices.Compact(held)}
+	d, err := kube.Decide(ctx, s.view, func(f *kube.Facts) allocator.Decision { return allocator.Allocate(f, subject, s.graceLeft) })
+	return len(d.Problems) == 0, err
+}
+
 // pointsOn are what a port of a class takes of some addresses.
 func pointsOn(addresses []netip.Addr, at claim.Coordinate) (points []claim.Coordinate) {
 	for _, ip := range addresses {
