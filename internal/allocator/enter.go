@@ -106,7 +106,11 @@ func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
 		e.Leaves = append(e.Leaves, ip)
 		return
 	}
-	switch by := a.firstHeld(allocation); {
+	by := a.firstHeld(allocation)
+	if by == nil { // of a port, maybe, that it is listed with, and has no longer
+		by = succeeding(a.facts, a.Service, ip)
+	}
+	switch {
 	case by != nil:
 		e.Lost = append(e.Lost, Taken{ip, by})
 	case !given && !a.hasFamily(ip):

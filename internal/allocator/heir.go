@@ -135,13 +135,21 @@ func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
 // Successor is the Service that has by now what another one lists of an address, the zero Holder for none. Whether the other one still names
 // it as its heir is of no matter: the points are handed over.
 func Successor(facts Facts, svc *corev1.Service, ip netip.Addr) claim.Holder {
+	if c := succeeding(facts, svc, ip); c != nil {
+		return claim.HolderOf(c)
+	}
+	return claim.Holder{}
+}
+
+// succeeding is the claim that a Successor has, nil for none.
+func succeeding(facts Facts, svc *corev1.Service, ip netip.Addr) *v1beta1.EdgeClaim {
 	self := claim.ServiceHolder(svc.Namespace, svc.Name)
 	for _, at := range allPointsAt(svc, ip) {
 		if c := facts.Claim(at.Name()); c != nil && claim.IsHandable(c) && claim.HolderOf(c) != self {
-			return claim.HolderOf(c)
+			return c
 		}
 	}
-	return claim.Holder{}
+	return nil
 }
 
 // IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class it

@@ -69,6 +69,44 @@ func TestHandsOver(t *testing.T) {
 	}
 }
 
+// TestKeepsWhatItNamesByNow has a Service, which hands over an address, come to name that in spec.externalIPs, or be named by a class, before
+// any cache shows it.
+func TestKeepsWhatItNamesByNow(t *testing.T) {
+	ip := netip.MustParseAddr("192.0.2.7")
+	external := givingTo("old", "data/new")
+	external.Spec.ExternalIPs = []string{ip.String()}
+	class := func(name string) *v1beta1.StreamIngressClass {
+		c := &v1beta1.StreamIngressClass{}
+		c.Name, c.Spec.Service = "public", &v1beta1.ObjectReference{Namespace: "shop", Name: name}
+		return c
+	}
+	for name, tc := range map[string]struct {
+		stored   []client.Object
+		promised bool
+		want     bool
+	}{
+		"it keeps nothing":                    {[]client.Object{givingTo("old", "data/new"), class("proxy")}, false, true},
+		"it names the address":                {[]client.Object{external}, false, false},
+		"a class names it":                    {[]client.Object{givingTo("old", "data/new"), class("old")}, false, false},
+		"it is gone, and promised it":         {nil, true, true},
+		"it is gone, and promised nothing":    {nil, false, false},
+		"it is gone, and a class names it":    {[]client.Object{class("old")}, true, false},
+		"it promised it, and took that back":  {[]client.Object{givingTo("old", "")}, true, false},
+		"it promised it, and names it by now": {[]client.Object{external}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := clientOf(t, tc.stored...).Build()
+			view := &View{objects: &objects{Reader: clientOf(t, givingTo("old", "data/new")).Build(), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			for _, at := range []claim.Coordinate{claim.Address(ip), claim.AddressPort(ip, "TCP", 80)} {
+				given := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
+				if got, err := view.HandsOver(t.Context(), given, claim.ServiceHolder("data", "new"), tc.promised); err != nil || got != tc.want {
+					t.Errorf("%s: %v, %v", at, got, err)
+				}
+			}
+		})
+	}
+}
+
 // TestHandsOverAsksOfAFew has each port of a request be another Service's: admission looks past the cache at a few of them.
 func TestHandsOverAsksOfAFew(t *testing.T) {
 	asked := 0

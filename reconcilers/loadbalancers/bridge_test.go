@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -155,6 +156,106 @@ func TestHeirIsListedFirst(t *testing.T) {
 	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, "")
+}
+
+// TestHandsOverAllOrNothing has an heir ask for two ports of an address, one of which its giver hands over, while another has the other one, or
+// both together can't be had for a reason that only the ledger tells. The giver keeps its port, and is listed.
+func TestHandsOverAllOrNothing(t *testing.T) {
+	const ip = "192.0.2.7"
+	portOf := func(svc string, port int32) *v1beta1.EdgeClaim {
+		at := claim.AddressPort(netip.MustParseAddr(ip), "TCP", port)
+		return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", svc), UID: types.UID(svc)})
+	}
+	giver, heir := balancerAt(ip), heirOf(ip, "")
+	handsTo("shop/heir")(giver)
+	heir.Spec.Ports = append(heir.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
+	giver.Status.LoadBalancer.Ingress[0].Ports = []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	shared := accesstest.PoolOf("shared", ip)
+	shared.Spec.Sharing = v1beta1.SharingPorts
+	for name, seen := range map[string][]client.Object{
+		"the cache shows it":         {portOf("web", 80), portOf("other", 443)},
+		"the cache does not show it": {portOf("web", 80)},
+		"it shows nothing":           nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := copies(giver, heir, portOf("web", 80), portOf("other", 443))
+			r := balancers(t, stored, copies(append(seen, giver, heir, shared)...))
+			lookAt(t, r, heir)
+			mustBeServedAt(t, r, heir, "")
+			mustBeServedAt(t, r, giver, ip)
+			if held := ledgerOf(t, r); !strings.Contains(held, "addr.192-0-2-7.tcp.80 Service shop/web") {
+				t.Errorf("the ledger has %q", held)
+			}
+		})
+	}
+}
+
+// TestGiverIsGivenNothingBack has a Service stay listed where it has handed its ports over, or some of them, while its heir is gone, and its
+// claims are not yet, or it no longer names anybody: it enters nothing.
+func TestGiverIsGivenNothingBack(t *testing.T) {
+	const ip = "192.0.2.7"
+	held := func(by string, port int32) *v1beta1.EdgeClaim {
+		at := claim.AddressPort(netip.MustParseAddr(ip), "TCP", port)
+		return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", by), UID: types.UID(by)})
+	}
+	shared := accesstest.PoolOf("shared", ip)
+	shared.Spec.Sharing = v1beta1.SharingPorts
+	plain := func(*corev1.Service) {}
+	classless := func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil }
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		ledger []*v1beta1.EdgeClaim
+	}{
+		"all":                                   {plain, []*v1beta1.EdgeClaim{held("heir", 80), held("heir", 443)}},
+		"one":                                   {plain, []*v1beta1.EdgeClaim{held("heir", 80)}},
+		"one, and it has the other":             {plain, []*v1beta1.EdgeClaim{held("heir", 80), held("web", 443)}},
+		"all, without a class":                  {classless, []*v1beta1.EdgeClaim{held("heir", 80), held("heir", 443)}},
+		"one, without a class":                  {classless, []*v1beta1.EdgeClaim{held("heir", 443)}},
+		"one that it has no more, and no class": {func(svc *corev1.Service) { classless(svc); svc.Spec.Ports[0].Port = 81 }, []*v1beta1.EdgeClaim{held("heir", 80)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			giver := balancerAt(ip)
+			giver.Spec.Ports = append(giver.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
+			giver.Status.LoadBalancer.Ingress[0].Ports = []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}, {Port: 443, Protocol: corev1.ProtocolTCP}}
+			handsTo("shop/heir")(giver)
+			tc.change(giver)
+			objects := []client.Object{giver, shared}
+			for _, c := range tc.ledger {
+				objects = append(objects, c)
+			}
+			r := balancers(t, copies(objects...), copies(objects...))
+			r.View.LoadBalancers.Options.ByDefault = true
+			before := ledgerOf(t, r)
+			lookAt(t, r, giver)
+			mustBeServedAt(t, r, giver, "")
+			if after := ledgerOf(t, r); after != before {
+				t.Errorf("the ledger has %q, had %q", after, before)
+			}
+		})
+	}
+}
+
+// TestRivalIsToldOf has a Service hold an address by the cache and in the ledger, beside a port that another holds: for as long as both stand
+// it waits, and is told for whom, instead of being looked at again at once.
+func TestRivalIsToldOf(t *testing.T) {
+	svc := unserved()
+	asksFor("192.0.2.7")(svc)
+	ours, theirs := onAddress("192.0.2.7"), claim.New(claim.AddressPort(netip.MustParseAddr("192.0.2.7"), "TCP", 443),
+		claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	ours.CreationTimestamp, theirs.CreationTimestamp = metav1.NewTime(accesstest.Noon), metav1.NewTime(accesstest.Noon.Add(time.Minute))
+	r := balancers(t, copies(svc, ours, theirs), copies(svc, ours))
+	told := lookAt(t, r, svc)
+	if len(told) != 1 || !strings.Contains(told[0], v1beta1.ReasonAddressConflict) || !strings.Contains(told[0], "Service shop/other") {
+		t.Errorf("it is told %q", told)
+	}
+	pause := r.waiting.pause(client.ObjectKeyFromObject(svc))
+	if told := lookAt(t, r, svc); len(told) > 0 {
+		t.Errorf("it is told once more: %q", told)
+	}
+	if next := r.waiting.pause(client.ObjectKeyFromObject(svc)); next <= pause {
+		t.Errorf("it is looked at again after %s, and then after %s", pause, next)
+	}
+	mustBeServedAt(t, r, svc, "")
 }
 
 // TestLostLedgerGivesNothingAway has a Service that is about to hand over what it has be found listed, with an empty ledger.
