@@ -119,7 +119,8 @@ func (r *loadBalancerReconciler) handedOver(ctx context.Context, svc *corev1.Ser
 	return handed, err
 }
 
-// awaitsHeirs are the addresses that a Service lists, and is to list no longer, as others have them that are about to be listed there.
+// awaitsHeirs are the addresses that a Service lists, and is to list no longer, as others have them that are about to be listed there, or
+// to have endpoints.
 func (r *loadBalancerReconciler) awaitsHeirs(ctx context.Context, svc *corev1.Service, o *outcome) (awaits []netip.Addr, err error) {
 	next := loadbalancer.Listed(o.ingress)
 	for _, ip := range loadbalancer.Listed(svc.Status.LoadBalancer.Ingress) {
@@ -130,11 +131,31 @@ func (r *loadBalancerReconciler) awaitsHeirs(ctx context.Context, svc *corev1.Se
 		if err != nil {
 			return nil, err
 		}
-		if heir != nil && !slices.Contains(loadbalancer.Listed(heir.Status.LoadBalancer.Ingress), ip) {
+		if heir == nil {
+			continue
+		}
+		waits := !slices.Contains(loadbalancer.Listed(heir.Status.LoadBalancer.Ingress), ip)
+		if !waits {
+			if waits, err = r.awaitsEndpoints(ctx, svc, heir); err != nil {
+				return nil, err
+			}
+		}
+		if waits {
 			awaits = append(awaits, ip)
 		}
 	}
 	return awaits, nil
+}
+
+// awaitsEndpoints says whether an heir has no endpoint that is ready yet, and the giver has one: nodes refuse connections to an address of
+// a Service without any, and those of one that was created a moment ago come after its status lists the address.
+func (r *loadBalancerReconciler) awaitsEndpoints(ctx context.Context, giver, heir *corev1.Service) (bool, error) {
+	has, err := r.View.LoadBalancers.HasEndpoints(ctx, giver)
+	if err != nil || !has {
+		return false, err
+	}
+	ready, err := r.View.LoadBalancers.HasEndpoints(ctx, heir)
+	return !ready, err
 }
 
 // successor is the Service that has an address, or ports of it, in place of one that lists it, and asks for it by name, as all do to whom

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -44,6 +45,14 @@ func inherited(ip string) *v1beta1.EdgeClaim {
 	return claim.New(accesstest.AddressAt(ip), claim.Claimant{Holder: claim.ServiceHolder("shop", "heir"), UID: "h"})
 }
 
+// endpointOf is an endpoint of a Service in shop that is ready.
+func endpointOf(name string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, NodeName: new("node0")}},
+	}
+}
+
 // TestGiverStaysListedUntilItsHeirIs looks at a Service that has handed over the address which it lists.
 func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 	const ip = "192.0.2.7"
@@ -57,6 +66,8 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 		// heir lists an address, and is changed.
 		listed     string
 		changeHeir func(*corev1.Service)
+		// endpoints are those of the two that have one that is ready.
+		endpoints []string
 		// late says that the heir was waited for long enough.
 		late  bool
 		want  string
@@ -65,6 +76,9 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 		"the heir is not listed yet":              {want: ip, waits: true},
 		"the heir is listed elsewhere":            {listed: "192.0.2.3", want: ip, waits: true},
 		"the heir is listed":                      {listed: ip},
+		"the heir is listed, and has no endpoint": {listed: ip, endpoints: []string{"web"}, want: ip, waits: true},
+		"the heir has none, for too long":         {listed: ip, endpoints: []string{"web"}, late: true},
+		"the heir is listed, both have endpoints": {listed: ip, endpoints: []string{"web", "heir"}},
 		"the heir is not listed, for too long":    {late: true},
 		"the heir is being deleted":               {changeHeir: gone},
 		"the heir is no load balancer any longer": {changeHeir: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }},
@@ -92,6 +106,9 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 			all := copies(giver, heir, inherited(ip))
 			if strings.Contains(tc.want, six) {
 				all = append(all, onAddress(six), accesstest.PoolOf("six", "2001:db8::/120"))
+			}
+			for _, name := range tc.endpoints {
+				all = append(all, endpointOf(name))
 			}
 			r := balancers(t, copies(all...), copies(all...))
 			r.View.LoadBalancers.Options.ByDefault = true
