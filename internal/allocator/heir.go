@@ -58,8 +58,8 @@ func (a *allocator) isHanded(at claim.Coordinate, held *v1beta1.EdgeClaim) bool 
 	return !keepsPoints(a.facts, giver, at.Address())
 }
 
-// KeepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it is one of those in front of the
-// proxy of a class, or names the address in spec.externalIPs.
+// KeepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it is one of those in front of
+// the proxy of a class, or names the address in spec.externalIPs.
 func KeepsPoints(fronts []types.NamespacedName, svc *corev1.Service, ip netip.Addr) bool {
 	return slices.Contains(fronts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}) ||
 		slices.Contains(loadbalancer.ExternalIPs(svc), ip)
@@ -103,8 +103,8 @@ func heirHas(facts Facts, svc *corev1.Service, heir claim.Holder, ip netip.Addr)
 	})
 }
 
-// allPointsAt are all that a Service could have of an address: the whole, its ports, and those that its status lists there, which it may have
-// no longer.
+// allPointsAt are all that a Service could have of an address: the whole, its ports, and those that its status lists there, which it may
+// have no longer.
 func allPointsAt(svc *corev1.Service, ip netip.Addr) []claim.Coordinate {
 	points := append([]claim.Coordinate{claim.Address(ip)}, loadbalancer.ExternalPoints(svc, ip)...)
 	for _, i := range svc.Status.LoadBalancer.Ingress {
@@ -132,8 +132,8 @@ func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
 	})
 }
 
-// Successor is the Service that has by now what another one lists of an address, the zero Holder for none. Whether the other one still names
-// it as its heir is of no matter: the points are handed over.
+// Successor is the Service that has by now what another one lists of an address, the zero Holder for none. Whether the other one still
+// names it as its heir is of no matter: the points are handed over.
 func Successor(facts Facts, svc *corev1.Service, ip netip.Addr) claim.Holder {
 	if c := succeeding(facts, svc, ip); c != nil {
 		return claim.HolderOf(c)
@@ -153,8 +153,8 @@ func succeeding(facts Facts, svc *corev1.Service, ip netip.Addr) *v1beta1.EdgeCl
 }
 
 // IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class it
-// goes by what is listed: an address of a pool, with ports, which another controller does not list; or one that it lists with ports and that
-// another Service has by now, as it was handed over.
+// goes by what is listed: an address of a pool, with ports, which another controller does not list; or one that it lists with ports and
+// that another Service has by now, as it was handed over.
 func IsServed(facts Facts, svc *corev1.Service) bool {
 	if svc.Spec.LoadBalancerClass != nil {
 		return true

@@ -18,8 +18,8 @@ type Taken struct {
 	Before *v1beta1.EdgeClaim
 }
 
-// IsReturned says whether Return leaves the object without the claim, unless somebody has changed that: it was made, and no admission counts
-// on it, or another has handed it over.
+// IsReturned says whether Return leaves the object without the claim, unless somebody has changed that: it was made, and no admission
+// counts on it, or another has handed it over.
 func (t Taken) IsReturned() bool { return t.isMade() || t.isHandedOver() }
 
 func (t Taken) isMade() bool { return t.Before == nil && t.Spec.Renewed == nil }
@@ -28,9 +28,9 @@ func (t Taken) isHandedOver() bool {
 	return t.Before != nil && HolderOf(t.Before) != HolderOf(t.EdgeClaim)
 }
 
-// ClaimAll claims points for an object that is stored, as Claim does. Where others hand some of them over, all are looked at before anything
-// is written, and those are claimed last: of the points of an address, a giver is to lose all or none. What has been claimed is returned with
-// an error, too, for Return.
+// ClaimAll claims points for an object that is stored, as Claim does. Where others hand some of them over, all are looked at before
+// anything is written, and those are claimed last: of the points of an address, a giver is to lose all or none. What has been claimed is
+// returned with an error, too, for Return.
 func (l *Ledger) ClaimAll(ctx context.Context, by Claimant, points ...Coordinate) ([]Taken, error) {
 	if err := l.MayClaim(ctx, by, points...); err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (l *Ledger) isOthers(by Claimant, at Coordinate) bool {
 	return c != nil && HolderOf(c) != by.Holder
 }
 
-// Return undoes what was claimed a moment ago and came to nothing: a claim that was made is deleted, one that was handed over is its giver's
-// again, and one that the object had before stays. What somebody has changed since stays as it is.
+// Return undoes what was claimed a moment ago and came to nothing: a claim that was made is deleted, one that was handed over is its
+// giver's again, and one that the object had before stays. What somebody has changed since stays as it is.
 func (l *Ledger) Return(ctx context.Context, taken ...Taken) error {
 	var errs []error
 	for _, t := range taken {

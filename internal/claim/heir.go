@@ -157,8 +157,9 @@ func (l *Ledger) handedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Clai
 }
 
 // Inherit makes a claim its heir's, if that is stored, wants the point, and may have it: it is what was promised the point, or the holder
-// hands it over now. It has the claim forget an heir that does not, once no admission that promised it the point can still be in flight. The claim has to have been read before read looks at the heir, as for
-// Release; it may come from a cache. gone is the UID of an heir that was seen stored and then deleted, empty where nothing was seen.
+// hands it over now. It has the claim forget an heir that does not, once no admission that promised it the point can still be in flight.
+// The claim has to have been read before read looks at the heir, as for Release; it may come from a cache. gone is the UID of an heir that
+// was seen stored and then deleted, empty where nothing was seen.
 //
 // It returns how long the heir has yet to be waited for, 0 once the claim has none. A Conflict error says that the claim is no longer as it
 // was read.

@@ -72,35 +72,38 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 		if err != nil {
 			return 0, err
 		}
-		keep, err := r.Ledger.Inherit(ctx, c, func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
-			stored, err := now.asks(ctx, c)
-			if err != nil || !stored.Wants {
-				return stored, err
-			}
-			if !seen.Wants { // until the cache shows it too: who writes what it opens goes by that
-				return claim.HolderState{}, errEarly
-			}
-			all, err := now.mayHaveAll(ctx, coordinateOf(c))
-			if err == nil && !all && r.Ledger.GraceLeft(c) > 0 {
-				err = errParts
-			}
-			stored.Wants = all
-			return stored, err
-		}, gone)
-		if errors.Is(err, errParts) {
-			keep, err = bridgePoll, nil
-		}
-		if errors.Is(err, errEarly) {
-			keep, err = watch.CacheLag, nil
-		}
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			keep, err = settling, nil // it changed meanwhile
-		}
-		if err != nil {
+		keep, err := r.Ledger.Inherit(ctx, c, r.readHeir(now, seen.Wants), gone)
+		switch {
+		case errors.Is(err, errParts):
+			keep = bridgePoll
+		case errors.Is(err, errEarly):
+			keep = watch.CacheLag
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			keep = settling // it changed meanwhile
+		case err != nil:
 			return 0, err
 		}
 		log.FromContext(ctx).V(1).Info("looked at an heir", "claim", c.Name, "heir", req.Holder, "keep", keep)
 		again = watch.Soonest(again, keep)
 	}
 	return again, nil
+}
+
+// readHeir says by a live look whether an heir is stored, and asks for the point of a claim. seen says that it does by the cache, too.
+func (r *claimReconciler) readHeir(now *holderReading, seen bool) claim.ReadHolder {
+	return func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
+		stored, err := now.asks(ctx, c)
+		if err != nil || !stored.Wants {
+			return stored, err
+		}
+		if !seen { // until the cache shows it too: who writes what it opens goes by that
+			return claim.HolderState{}, errEarly
+		}
+		all, err := now.mayHaveAll(ctx, coordinateOf(c))
+		if err == nil && !all && r.Ledger.GraceLeft(c) > 0 {
+			err = errParts
+		}
+		stored.Wants = all
+		return stored, err
+	}
 }

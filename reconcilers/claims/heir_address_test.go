@@ -2,13 +2,17 @@ package claims
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -67,6 +71,66 @@ func TestHeirAsksByName(t *testing.T) {
 			got, err := s.asks(t.Context(), as)
 			if err != nil || got.Wants != tc.want || got.Exists != (tc.svc != nil) || got.Exists && (got.UID != "h" || got.Generation == 0) {
 				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestHeirHasAllOrNothing has a Service, stored, ask for two ports of an address, one of which was promised to it: it inherits that if it can
+// have the other one, too. Else it is waited for within the grace, and then forgotten.
+func TestHeirHasAllOrNothing(t *testing.T) {
+	const address = "192.0.2.7"
+	port := func(n int32, by string) *v1beta1.EdgeClaim {
+		return claim.New(claim.AddressPort(accesstest.AddressAt(address).Address(), "TCP", n), claim.Claimant{Holder: claim.ServiceHolder("shop", by), UID: types.UID(by)})
+	}
+	for name, tc := range map[string]struct {
+		also  *v1beta1.EdgeClaim
+		after time.Duration
+		// want is who holds the port then, and waits says that the heir is remembered.
+		want  string
+		waits bool
+	}{
+		"nobody has the other":                  {want: "heir"},
+		"it has the other":                      {also: port(443, "heir"), want: "heir"},
+		"another has it":                        {also: port(443, "other"), want: "giver", waits: true},
+		"another has it, and the grace is over": {also: port(443, "other"), after: time.Hour, want: "giver"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heir := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "heir", UID: "heir", ResourceVersion: "7",
+				Annotations: map[string]string{v1beta1.AnnotationAddresses: address}}}
+			heir.Spec.Type, heir.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(v1beta1.LoadBalancerClass)
+			heir.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+			heir.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}, {Protocol: corev1.ProtocolTCP, Port: 443}}
+			c := port(80, "giver")
+			c.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: claim.ServiceHolder("shop", "heir").Spec("heir"), Renewed: metav1.NewMicroTime(accesstest.Noon)}
+			pool := accesstest.PoolOf("pool", address)
+			pool.Spec.Sharing = v1beta1.SharingPorts
+			objects := []client.Object{c, pool, heir, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+			if tc.also != nil {
+				objects = append(objects, tc.also.DeepCopy())
+			}
+			cached := accesstest.Cluster(t, objects...)
+			if err := kube.AddLoadBalancerIndexes(t.Context(), accesstest.Indexer{ClientBuilder: cached}, kube.LoadBalancerOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			stored := cached.Build()
+			b, informers := accesstest.On(t, stored, stored)
+			pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pools.Add(pool)
+			b.Ledger.Clock = clocktesting.NewFakePassiveClock(accesstest.Noon.Add(tc.after))
+			r := newClaimReconciler(b, claimTestOptions())
+			again, err := r.inherit(t.Context(), claimRequest{Holder: claim.ServiceHolder("shop", "heir")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+				t.Fatal(err)
+			}
+			if c.Spec.Holder.Name != tc.want || (c.Spec.Heir != nil) != tc.waits || (again == bridgePoll) != tc.waits {
+				t.Errorf("it is held by %s, its heir is %v, and it is looked at again after %s", c.Spec.HeldBy, c.Spec.Heir, again)
 			}
 		})
 	}

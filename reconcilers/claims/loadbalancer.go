@@ -164,8 +164,8 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
 }
 
-// mayHaveAll says whether a Service, to which a point is being handed over, may have all that it asks for together with that: it would not be
-// listed otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool.
+// mayHaveAll says whether a Service, to which a point is being handed over, may have all that it asks for together with that: it would not
+// be listed otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool.
 func (s *holderReading) mayHaveAll(ctx context.Context, at claim.Coordinate) (bool, error) {
 	if !at.IsAddress() || s.service == nil {
 		return true, nil

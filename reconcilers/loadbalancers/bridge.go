@@ -91,8 +91,8 @@ func (r *loadBalancerReconciler) bridge(ctx context.Context, svc *corev1.Service
 	return again, nil
 }
 
-// ingressBeside is what the status of a Service is to say next, beside addresses at which it stays listed: what it is given in place of one of
-// those waits, as several of a family are taken for those of nodes.
+// ingressBeside is what the status of a Service is to say next, beside addresses at which it stays listed: what it is given in place of one
+// of those waits, as several of a family are taken for those of nodes.
 func (o *outcome) ingressBeside(stay []netip.Addr) []corev1.LoadBalancerIngress {
 	return slices.DeleteFunc(slices.Clone(o.ingress), func(i corev1.LoadBalancerIngress) bool {
 		ip, err := netip.ParseAddr(i.IP)

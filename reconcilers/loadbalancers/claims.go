@@ -154,7 +154,8 @@ func claimantOf(s *allocator.Subject) claim.Claimant {
 }
 
 // withdraw takes back claims that were made a moment ago and came to nothing, and gives those that were handed over back to the giver. They
-// were made for an object that is stored, so that no admission counts on them, unless it has renewed them: then they are not what is deleted.
+// were made for an object that is stored, so that no admission counts on them, unless it has renewed them: then they are not what is
+// deleted.
 func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subject, made []claim.Taken) error {
 	for _, taken := range made {
 		at, err := claim.Of(taken.EdgeClaim)
