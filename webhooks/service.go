@@ -134,6 +134,11 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 			return d, err
 		}
 	}
+	if v.view.LoadBalancers.IsOurs(svc) {
+		if d.problems = refusal.UnreadableHeir(before, svc, before == nil, serviceKind.Kind, "its addresses"); len(d.problems) > 0 {
+			return d, nil
+		}
+	}
 	balancer, err := v.judgeLoadBalancer(ctx, before, svc)
 	if err != nil {
 		return d, err

@@ -79,7 +79,7 @@ func Enter(facts Facts, s *Subject) (e Entering) {
 // gives it any of them, is judged by what it is to have in the place of those that it leaves; it is to have nothing beside those that stay.
 // Ports of the nodes in their place are left to the reconciler to claim: who holds any is taken to be served there.
 func Judge(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) Decision {
-	if s.Service.Spec.LoadBalancerClass == nil {
+	if !IsServed(facts, s.Service) {
 		return Allocate(facts, s, graceLeft)
 	}
 	e := Enter(facts, s)
@@ -106,7 +106,11 @@ func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
 		e.Leaves = append(e.Leaves, ip)
 		return
 	}
-	switch by := a.firstHeld(allocation); {
+	by := a.firstHeld(allocation)
+	if by == nil { // of a port, maybe, that it is listed with, and has no longer
+		by = succeeding(a.facts, a.Service, ip)
+	}
+	switch {
 	case by != nil:
 		e.Lost = append(e.Lost, Taken{ip, by})
 	case !given && !a.hasFamily(ip):

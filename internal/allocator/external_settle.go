@@ -72,5 +72,9 @@ func SettleExternal(
 func (e *external) standing(at claim.Coordinate) (held *v1beta1.EdgeClaim, claimed bool) {
 	a := &allocator{facts: e.facts, graceLeft: e.graceLeft, Subject: &Subject{Service: e.svc}}
 	own := e.facts.Claim(at.Name())
+	whole := e.facts.Claim(claim.Address(at.Address()).Name())
+	if whole != nil && claim.HolderOf(whole) == a.Holder() && whole.Spec.Heir != nil && claim.HeirOf(whole) != a.Holder() {
+		return claim.AsHeirs(whole), own != nil && claim.HolderOf(own) == a.Holder() // which has all of it soon
+	}
 	return a.heldByOther(at), own != nil && claim.HolderOf(own) == a.Holder()
 }

@@ -140,6 +140,8 @@ func TestSettleExternal(t *testing.T) {
 	mine, theirs := named("192.0.2.7"), rivals(since.Add(time.Hour), "192.0.2.7")
 	mine.CreationTimestamp = metav1.NewTime(since)
 	served := asking(called("other"), madeAt(5), onPorts(443), servedOn("192.0.2.7"))
+	gives := asking(called("x"), handsOver("shop/heir"), servedOn("192.0.2.7"))
+	gives.Spec.ExternalIPs = []string{"192.0.2.7"}
 	both := map[string]*corev1.Service{"shop/web": mine, "rival/web": theirs}
 	lost := func(name, reason, text string) string { return name + " " + reason + " spec.externalIPs[0]: " + text }
 	for name, tc := range map[string]struct {
@@ -157,6 +159,10 @@ func TestSettleExternal(t *testing.T) {
 			[]string{lost("shop/web", "AddressConflict", "port TCP/80 of 192.0.2.7 is held by Service shop/other since 2026-07-01T12:35:00Z")}},
 		"of one that is shared the other has its ports": {&cluster{pools: []*v1beta1.AddressPool{serving}, services: map[string]*corev1.Service{
 			"shop/web": mine, "shop/other": served}}, []string{"shop/web addr.192-0-2-7.tcp.80"}, nil},
+		"nor what it has handed over with the whole address": {
+			givenBy("data/heir", []*v1beta1.AddressPool{pool("pool", "192.0.2.0/28")}, claim.Address(ip)).promised(claim.Address(ip), claim.ServiceHolder("shop", "heir")).
+				stored(gives, asking(called("heir"))), nil,
+			[]string{lost("shop/x", "AddressConflict", "port TCP/80 of 192.0.2.7 is held by Service shop/heir since 2026-07-01T12:30:00Z")}},
 		"entered without a pool, too": {&cluster{services: map[string]*corev1.Service{"shop/web": mine}}, []string{"shop/web addr.192-0-2-7.tcp.80"},
 			[]string{lost("shop/web", "AddressNotInPool", `no AddressPool gives 192.0.2.7 to a Service like this in namespace "shop", `+
 				"nor any other: a pool has to say so by its namespaceSelector and serviceSelector")}},

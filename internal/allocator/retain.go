@@ -161,6 +161,9 @@ func Forwarded(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.
 	if s.Service.DeletionTimestamp != nil {
 		return Decision{allocations, s.beyond(allocations)}
 	}
+	if more := s.givesAndAsks(allocations); len(more) > 0 {
+		return Decision{allocations, more}
+	}
 	return Decision{allocations, (&allocator{facts: facts, Subject: s, graceLeft: graceLeft}).conflicts(allocations)}
 }
 
@@ -184,5 +187,5 @@ func AsksForPoint(facts Facts, s *Subject, at claim.Coordinate) bool {
 	}
 	pools, problems := fitting(facts, s)
 	return len(problems) == 0 &&
-		slices.ContainsFunc(Retain(s, pools), func(allocation Allocation) bool { return slices.Contains(allocation.Points, at) })
+		slices.ContainsFunc(s.keep(facts, pools), func(allocation Allocation) bool { return slices.Contains(allocation.Points, at) })
 }

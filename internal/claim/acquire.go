@@ -76,12 +76,16 @@ func (l *Ledger) ReserveAll(
 
 // Check says what Reserve would, from what is stored now, and writes nothing.
 func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
+	return l.checkAll(ctx, by, mayTake, false, points)
+}
+
+func (l *Ledger) checkAll(ctx context.Context, by Claimant, mayTake MayTake, isStored bool, points []Coordinate) error {
 	errs := make([]error, len(points))
 	group := errgroup.Group{}
 	group.SetLimit(l.sideBySide())
 	for i, at := range points {
 		group.Go(func() error {
-			errs[i] = l.check(ctx, by, mayTake, at)
+			errs[i] = l.check(ctx, by, mayTake, isStored, at)
 			return nil
 		})
 	}
@@ -92,16 +96,17 @@ func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points
 	return cmp.Or(errs...)
 }
 
-func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) error {
+// check says whether the claimant, which is stored or about to be, may have a point.
+func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, isStored bool, at Coordinate) error {
 	found, err := l.live(ctx, at.Name())
 	if err != nil {
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
 	}
-	if found != nil && by.gaveAway(found) {
+	if found != nil && !isStored && by.gaveAway(found) {
 		return &HeldError{At: at, Claim: found}
 	}
 	if found != nil && HolderOf(found) != by.Holder && !by.takes(found, mayTake) {
-		handed, err := l.isHandedTo(ctx, found, by, false)
+		handed, err := l.isHandedTo(ctx, found, by, isStored)
 		if err != nil {
 			return fmt.Errorf("looking for %s: %w", found.Spec.HeldBy, err)
 		}
@@ -273,9 +278,17 @@ func (l *Ledger) Confirm(ctx context.Context, by Claimant, at Coordinate) (bool,
 func (l *Ledger) acquire(
 	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
 ) (_ *v1beta1.EdgeClaim, created bool, _ error) {
-	c, created, err := l.take(ctx, known, at, by, renewed, mayTake)
+	c, before, err := l.acquireFrom(ctx, known, at, by, renewed, mayTake)
+	return c, c != nil && before == nil, err
+}
+
+// acquireFrom is acquire, and returns what the claim was before, nil where there was none.
+func (l *Ledger) acquireFrom(
+	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
+) (_, before *v1beta1.EdgeClaim, _ error) {
+	c, before, err := l.take(ctx, known, at, by, renewed, mayTake)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if at.ListenerHost() != "" {
 		err = l.shares(ctx, at)
@@ -290,36 +303,36 @@ func (l *Ledger) acquire(
 	case rival != nil:
 		err = &HeldError{At: at, Claim: rival}
 	default:
-		return c, created, nil
+		return c, before, nil
 	}
-	if created {
+	if before == nil {
 		err = errors.Join(err, l.Withdraw(ctx, c))
 	}
-	return nil, false, err
+	return nil, nil, err
 }
 
-// take makes a point the claimant's, or returns the claim that it has. created says that there was none before.
+// take makes a point the claimant's, or returns the claim that it has. before is the claim as it was, nil where there was none.
 func (l *Ledger) take(
 	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
-) (_ *v1beta1.EdgeClaim, created bool, _ error) {
+) (_, before *v1beta1.EdgeClaim, _ error) {
 	fresh := false
 	for range attempts {
 		next, err := l.tryTake(ctx, found, fresh, at, by, renewed, mayTake)
 		switch {
 		case err == nil:
-			return next, found == nil, nil
+			return next, found, nil
 		case IsHeld(err):
-			return nil, false, err
+			return nil, nil, err
 		case !isOutdated(err):
-			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
+			return nil, nil, fmt.Errorf("claiming %s: %w", at, err)
 		}
 		// The cache lags, or somebody else was faster: look at what is stored.
 		fresh = true
 		if found, err = l.live(ctx, at.Name()); err != nil {
-			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
+			return nil, nil, fmt.Errorf("claiming %s: %w", at, err)
 		}
 	}
-	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+	return nil, nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
 }
 
 // tryTake takes a point by the claim that was found on it, nil for none, once. fresh says that it was read past the cache: only of such a

@@ -82,7 +82,7 @@ func (l *Ledger) CheckBeside(ctx context.Context, by Claimant, beside func(*v1be
 	group.SetLimit(l.sideBySide())
 	for i, at := range points {
 		group.Go(func() error {
-			errs[i] = l.check(ctx, by, nil, at)
+			errs[i] = l.check(ctx, by, nil, false, at)
 			if held, isHeld := errors.AsType[*HeldError](errs[i]); isHeld && beside(held.Claim) != Apart {
 				errs[i] = nil
 			}

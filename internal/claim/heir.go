@@ -25,6 +25,9 @@ const MaxHeir = 63 + 1 + 253
 // none.
 func NamedHeir(obj metav1.Object) (heir types.NamespacedName, ok bool) {
 	namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationHandOverTo], "/")
+	if name == "" { // as of most, of which it is asked all the time
+		return types.NamespacedName{}, false
+	}
 	ok = len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 	if !ok {
 		return types.NamespacedName{}, false
@@ -60,6 +63,15 @@ func (l *Ledger) takeOver(
 		return nil, err
 	case !handed:
 		return nil, &HeldError{At: at, Claim: found}
+	}
+	// Before anything is written, as this is asked again and again while a rival stands. Who makes one meanwhile finds this claim, and takes
+	// its own back.
+	rival, err := l.rival(ctx, at, by.Holder, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case rival != nil:
+		return nil, &HeldError{At: at, Claim: rival}
 	case isPromise:
 		return l.promise(ctx, found, at, by)
 	default:
@@ -69,18 +81,28 @@ func (l *Ledger) takeOver(
 }
 
 // isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
-// or is gone and had promised it; one that is stored if it was promised it, or the holder says so. While another is promised it, nobody
-// else may.
+// or is gone and had promised it; one that is stored if that very object was promised it, or the holder says so. While another is promised
+// it, nobody else may.
+//
+// Of two objects of the heir's name that were promised it, one of which may be stored, the claim does not say which they were. Then the
+// holder is asked again, and who got past admission under that name has nothing of a promise that was withdrawn.
 func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
 	heir := HeirOf(found)
 	switch {
-	case heir == by.Holder && isStored:
+	case !mayBeHandedTo(found, by), heir != (Holder{}) && heir != by.Holder:
+		return false, nil
+	case isStored && heir == by.Holder && IsPromised(found, by.UID):
 		return true, nil
-	case heir != (Holder{}) && heir != by.Holder, l.HandsOver == nil:
+	case l.HandsOver == nil:
 		return false, nil
 	default:
-		return l.HandsOver(ctx, HolderOf(found), by.Holder, heir == by.Holder)
+		return l.HandsOver(ctx, found, by.Holder, heir == by.Holder && (!isStored || found.Spec.Heir.UID == ""))
 	}
+}
+
+// IsPromised says whether the object of a UID is known to have been promised a claim: whatever its holder says by now, it was told yes.
+func IsPromised(c *v1beta1.EdgeClaim, uid types.UID) bool {
+	return c.Spec.Heir != nil && uid != "" && c.Spec.Heir.UID == uid
 }
 
 // promise makes the claimant the heir of a claim. An API server whose EdgeClaims are of an earlier version drops the heir: then the claim
@@ -94,6 +116,22 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 		return nil, &HeldError{At: at, Claim: next}
 	}
 	return next, nil
+}
+
+// mayBeHandedTo says whether a claim is one that its holder can hand over to the claimant. Of what Services hold, those are addresses, and
+// ports of addresses, that they were given as load balancers, each for itself: what a Service names in spec.externalIPs it has for as long
+// as it does, and what it has in front of a proxy is that of streams.
+func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
+	if !HolderOf(found).IsService() {
+		return true
+	}
+	return IsHandable(found) && !by.ExternalIP && by.ClassName == ""
+}
+
+// IsHandable says whether a claim is one that a Service can hand over.
+func IsHandable(c *v1beta1.EdgeClaim) bool {
+	at, err := Of(c)
+	return err == nil && at.IsAddress() && HolderOf(c).IsService() && !c.Spec.ExternalIP && c.Spec.ClassName == ""
 }
 
 // promisedTo is a claim with the claimant as its heir, promised now. What an earlier promise to it binds, it still does.
@@ -118,9 +156,10 @@ func (l *Ledger) handedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Clai
 	return next
 }
 
-// Inherit makes a claim its heir's, if that is stored and wants the point, and has the claim forget an heir that does not, once no
-// admission that promised it the point can still be in flight. The claim has to have been read before read looks at the heir, as for
-// Release; it may come from a cache. gone is the UID of an heir that was seen stored and then deleted, empty where nothing was seen.
+// Inherit makes a claim its heir's, if that is stored, wants the point, and may have it: it is what was promised the point, or the holder
+// hands it over now. It has the claim forget an heir that does not, once no admission that promised it the point can still be in flight.
+// The claim has to have been read before read looks at the heir, as for Release; it may come from a cache. gone is the UID of an heir that
+// was seen stored and then deleted, empty where nothing was seen.
 //
 // It returns how long the heir has yet to be waited for, 0 once the claim has none. A Conflict error says that the claim is no longer as it
 // was read.
@@ -130,11 +169,19 @@ func (l *Ledger) Inherit(ctx context.Context, c *v1beta1.EdgeClaim, read ReadHol
 	if err != nil {
 		return 0, fmt.Errorf("looking for %s: %w", heirs.Spec.HeldBy, err)
 	}
+	waits := !settled(heirs, seen, gone)
 	if seen.Exists && seen.Wants {
 		by := Claimant{Holder: HolderOf(heirs), UID: seen.UID, Generation: seen.Generation}
-		return 0, l.handOver(ctx, c, l.handedTo(ctx, c, by))
+		inherits, rival, err := l.inherits(ctx, c, by)
+		if err != nil {
+			return 0, err
+		}
+		if inherits && rival == nil {
+			return 0, l.handOver(ctx, c, l.handedTo(ctx, c, by))
+		}
+		waits = waits || rival != nil // which may be about to be taken back
 	}
-	if !settled(heirs, seen, gone) {
+	if waits {
 		if keep := l.GraceLeft(heirs); keep > 0 {
 			return keep, nil
 		}
@@ -145,6 +192,19 @@ func (l *Ledger) Inherit(ctx context.Context, c *v1beta1.EdgeClaim, read ReadHol
 		return 0, fmt.Errorf("taking the heir off %s: %w", c.Name, err)
 	}
 	return 0, nil
+}
+
+// inherits says whether a stored object may have a claim of which it is the heir, and who has a claim beside which it can't be.
+func (l *Ledger) inherits(ctx context.Context, c *v1beta1.EdgeClaim, by Claimant) (is bool, rival *v1beta1.EdgeClaim, err error) {
+	if is, err = l.isHandedTo(ctx, c, by, true); err != nil || !is {
+		return false, nil, err
+	}
+	at, err := Of(c)
+	if err != nil {
+		return false, nil, nil //nolint:nilerr // not as Portcullis writes claims
+	}
+	rival, err = l.rival(ctx, at, by.Holder, "")
+	return is, rival, err
 }
 
 // handOver stores a claim as its next holder has it, and tells.

@@ -29,8 +29,8 @@ func promisedTo(c *v1beta1.EdgeClaim, heir Holder, uid types.UID, generation int
 // handingTo is a ledger over a store at a time, with holders who hand over to somebody, to nobody for the zero Holder.
 func handingTo(store Store, now time.Time, to Holder) *Ledger {
 	l := ledgerAt(store, now)
-	l.HandsOver = func(_ context.Context, from, asks Holder, _ bool) (bool, error) {
-		return from == giver && asks == to, nil
+	l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, asks Holder, _ bool) (bool, error) {
+		return HolderOf(found) == giver && asks == to, nil
 	}
 	return l
 }
@@ -91,6 +91,8 @@ func TestClaimWhatIsHandedOver(t *testing.T) {
 	}{
 		"who was promised it":                         {promisedTo(his, heir, "h", 0, start), heir, heir, true},
 		"who was promised it, and it was withdrawn":   {promisedTo(his, heir, "h", 0, start), Holder{}, heir, true},
+		"another of its name, and it was withdrawn":   {promisedTo(his, heir, "other", 0, start), Holder{}, heir, false},
+		"one of two, and it was withdrawn":            {promisedTo(his, heir, "", 0, start), Holder{}, heir, false},
 		"who is named, and got past admission":        {his, heir, heir, true},
 		"who is not named":                            {his, heir, third, false},
 		"who is named, after another was promised it": {promisedTo(his, third, "t", 0, start), heir, heir, false},
@@ -127,12 +129,17 @@ func TestInherit(t *testing.T) {
 		seen  HolderState
 		gone  types.UID
 		after time.Duration
-		keep  time.Duration
+		// nobody says that the giver no longer names the heir.
+		nobody bool
+		keep   time.Duration
 		// want is who holds the claim then, and waits is its heir.
 		want, waits Holder
 	}{
 		"it is stored, and asks for the point":          {seen: HolderState{true, "h", 2, true}, want: heir},
 		"it is stored in another life, and asks for it": {seen: HolderState{true, "h2", 1, true}, want: heir},
+		"it is stored, and no longer named":             {seen: HolderState{true, "h", 2, true}, nobody: true, want: heir},
+		"another life of it, which is no longer named":  {seen: HolderState{true, "h2", 1, true}, nobody: true, keep: time.Minute, want: giver, waits: heir},
+		"the same, after the grace":                     {seen: HolderState{true, "h2", 1, true}, nobody: true, after: DefaultGrace, want: giver},
 		"it is not stored yet":                          {keep: time.Minute, want: giver, waits: heir},
 		"it was not stored within the grace":            {after: DefaultGrace, want: giver},
 		"it was stored, and is gone":                    {gone: "h", want: giver},
@@ -144,7 +151,11 @@ func TestInherit(t *testing.T) {
 			if tc.after == 0 {
 				tc.after = time.Minute
 			}
-			l := handingTo(m, start.Add(tc.after), heir)
+			to := heir
+			if tc.nobody {
+				to = Holder{}
+			}
+			l := handingTo(m, start.Add(tc.after), to)
 			look := func(_ context.Context, c *v1beta1.EdgeClaim) (HolderState, error) {
 				if HolderOf(c) != heir {
 					t.Errorf("looked at %s", HolderOf(c))

@@ -28,7 +28,7 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 	}
 	if at.Port() != 0 {
 		whole, err := l.live(ctx, Address(at.Address()).Name())
-		if err != nil || whole == nil || HolderOf(whole) == holder {
+		if err != nil || whole == nil || HolderOf(whole) == holder && !isAnothersSoon(whole, holder) {
 			return nil, err
 		}
 		return whole, nil
@@ -50,4 +50,11 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 func mayBeTakenBack(c *v1beta1.EdgeClaim, at Coordinate, by Claimant) bool {
 	hasRivals := at.IsAddress() || at.IsListener() || at.IsHostname()
 	return hasRivals && !settled(c, HolderState{Exists: true, UID: by.UID, Generation: by.Generation}, "")
+}
+
+// isAnothersSoon says whether somebody else is the heir of a claim: with the whole of an address all of its ports are handed over, and its
+// holder is to have no other claim there by then.
+func isAnothersSoon(c *v1beta1.EdgeClaim, holder Holder) bool {
+	heir := HeirOf(c)
+	return heir != Holder{} && heir != holder
 }

@@ -2,29 +2,38 @@ package kube
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
 // handed are the kinds that hand over what they hold.
 var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: v1beta1.GroupName, Kind: "StreamIngress"}: v1beta1.GroupVersion.WithKind("StreamIngress"),
+	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
 }
 
-// HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
+// HandsOver says whether the holder of a claim hands it over to another object of its kind, by the annotation as it is stored now: that is
 // written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
 // heirs nobody does: these would release what was promised to one.
-func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bool) (bool, error) {
+func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Holder, promised bool) (bool, error) {
+	from := claim.HolderOf(found)
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
 	if !known || from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
+	}
+	if at, err := claim.Of(found); err == nil && at.IsAddress() && from.IsService() {
+		return v.handsOverAddress(ctx, from, to, at.Address(), promised)
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
@@ -33,6 +42,44 @@ func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bo
 	}
 	heir, named := claim.NamedHeir(obj)
 	return named && heir == to.Key(), nil
+}
+
+// handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in
+// front of the proxy of a class: that it does is read as it is stored now, too, as whoever has the point then would share it.
+func (v *View) handsOverAddress(ctx context.Context, from, to claim.Holder, ip netip.Addr, promised bool) (bool, error) {
+	svc, err := readBy[corev1.Service](ctx, v.tenants, from.Key())
+	if err != nil {
+		return false, err
+	}
+	if svc == nil {
+		svc = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name}}
+	} else {
+		heir, named := claim.NamedHeir(svc)
+		promised = named && heir == to.Key()
+	}
+	if !promised {
+		return false, nil
+	}
+	classes, err := ClassesOf(ctx, v.live)
+	return err == nil && !allocator.KeepsPoints(frontsOf(classes), svc, ip), err
+}
+
+// HandsOver says whether a Service hands over what it holds to another one. Of one that does not, as far as the cache knows, admission asks
+// past that: the annotation is written a moment before the other Service is applied. It asks of a few only, as each port of a request may
+// be somebody else's; of the others the cache tells soon.
+func (f *Facts) HandsOver(from, to types.NamespacedName) bool {
+	names := func(svc *corev1.Service) bool {
+		if svc == nil {
+			return false
+		}
+		heir, named := claim.NamedHeir(svc)
+		return named && heir == to
+	}
+	if names(f.Service(from)) {
+		return true
+	}
+	isKnown := slices.ContainsFunc(f.now, func(r reply[types.NamespacedName, *corev1.Service]) bool { return r.question == from })
+	return (isKnown || len(f.now) < mostAnswers) && names(f.now.of(f, from, f.from.ServiceNow))
 }
 
 // ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.

@@ -184,6 +184,17 @@ func (l *LoadBalancers) localNodes(ctx context.Context, svc *corev1.Service) (ma
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil, nil
 	}
+	return l.endpointNodes(ctx, svc)
+}
+
+// HasEndpoints says whether a Service has an endpoint on a node that is ready, as far as the cache knows.
+func (l *LoadBalancers) HasEndpoints(ctx context.Context, svc *corev1.Service) (bool, error) {
+	nodes, err := l.endpointNodes(ctx, svc)
+	return len(nodes) > 0, err
+}
+
+// endpointNodes are the nodes that have an endpoint of a Service that is ready.
+func (l *LoadBalancers) endpointNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	var endpoints discoveryv1.EndpointSliceList
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 	if err := l.objects.Reader.List(ctx, &endpoints, client.MatchingFields{IndexService: key.String()}); err != nil {

@@ -71,23 +71,27 @@ func (o *objects) ClassesOnNodes(ctx context.Context) ([]v1beta1.StreamIngressCl
 
 // Fronts lists the Services that classes name.
 func (o *objects) Fronts(ctx context.Context) ([]types.NamespacedName, error) {
-	var fronts []types.NamespacedName
-	named := func(c *v1beta1.StreamIngressClass) {
-		if ref := c.Spec.Service; ref != nil {
-			fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-		}
-	}
 	if kept, known := o.stores.list(reflect.TypeFor[*v1beta1.StreamIngressClass]()); known {
+		var fronts []types.NamespacedName
 		for _, obj := range kept {
-			named(obj.(*v1beta1.StreamIngressClass))
+			if ref := obj.(*v1beta1.StreamIngressClass).Spec.Service; ref != nil {
+				fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+			}
 		}
 		return fronts, nil
 	}
 	classes, err := o.Classes(ctx)
+	return frontsOf(classes), err
+}
+
+// frontsOf are the Services that some classes name.
+func frontsOf(classes []v1beta1.StreamIngressClass) (fronts []types.NamespacedName) {
 	for i := range classes {
-		named(&classes[i])
+		if ref := classes[i].Spec.Service; ref != nil {
+			fronts = append(fronts, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		}
 	}
-	return fronts, err
+	return fronts
 }
 
 // ClassesOf lists all classes by a reader, by name.

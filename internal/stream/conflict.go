@@ -28,7 +28,7 @@ func Conflict(
 		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
 			holder, at.Class(), refusal.Soon(graceLeft))
 	case holder.IsStream():
-		ways += handOver(s)
+		ways += refusal.HandOver(s)
 	}
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, at.Point(), text+"; "+ways))
 }

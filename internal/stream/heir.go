@@ -21,9 +21,6 @@ type HeirFacts interface {
 	Held(by claim.Holder) []claim.Coordinate
 }
 
-// heirPath is where a stream says to whom it hands its port over.
-var heirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHandOverTo)
-
 // HandedOver refuses a stream, which holds nothing, any port once it has handed one over, for as long as it says to whom: what is handed
 // over is not asked for again, be it free by now. It has, where its status says so, or that it had a port which somebody else has: nobody
 // else loses one. That the heir has the port that it names is enough where the status says nothing.
@@ -56,7 +53,7 @@ func handedOverTo(at claim.Coordinate, to claim.Holder) string {
 }
 
 func handedOver(heir types.NamespacedName, text string) refusal.Problems {
-	return refusal.One(v1beta1.ReasonHandedOver, field.Invalid(heirPath, heir.String(), text))
+	return refusal.One(v1beta1.ReasonHandedOver, field.Invalid(refusal.HeirPath, heir.String(), text))
 }
 
 // Inherits says whether a stream, to which a point is being handed over, asks for it: it names the port, in that class. What it may
@@ -68,23 +65,5 @@ func Inherits(s *v1beta1.StreamIngress, at claim.Coordinate) bool {
 
 // UnreadableHeir refuses a stream that comes to say to whom it hands its port over, but not so that anybody can read it.
 func UnreadableHeir(before, after *v1beta1.StreamIngress) refusal.Problems {
-	value := after.Annotations[v1beta1.AnnotationHandOverTo]
-	if value == "" || before != nil && before.Annotations[v1beta1.AnnotationHandOverTo] == value {
-		return nil
-	}
-	heir, named := claim.NamedHeir(after)
-	switch {
-	case !named:
-		return refusal.One(v1beta1.ReasonInvalidAnnotation, field.Invalid(heirPath, value,
-			"must be namespace/name of the StreamIngress that may have the port"))
-	case heir == types.NamespacedName{Namespace: after.Namespace, Name: after.Name}:
-		return refusal.One(v1beta1.ReasonInvalidAnnotation, field.Invalid(heirPath, value, "names the StreamIngress itself"))
-	default:
-		return nil
-	}
-}
-
-// handOver is how the stream that holds a port could let another one have it.
-func handOver(s *v1beta1.StreamIngress) string {
-	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s/%s", v1beta1.AnnotationHandOverTo, s.Namespace, s.Name)
+	return refusal.UnreadableHeir(before, after, before == nil, "StreamIngress", "the port")
 }

@@ -216,6 +216,9 @@ func (r *claimReconciler) reconcileClaim(
 	if err != nil || wanted.Wants {
 		return known.lookAgain(), err
 	}
+	if listed, err := r.isListedByAnother(ctx, c); err != nil || listed {
+		return bridgePoll, err
+	}
 	if gone == "" && r.View.Claims.Departed(c.Spec.Holder.UID) {
 		gone = c.Spec.Holder.UID
 	}

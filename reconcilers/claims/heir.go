@@ -32,11 +32,17 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 			Exists: true, UID: s.stream.UID, Generation: s.stream.Generation, Wants: stream.Inherits(s.stream, at),
 		}, nil
 	}
+	if at := coordinateOf(c); at.IsAddress() && s.holder.IsService() {
+		return s.balancerAsks(ctx, at)
+	}
 	return s.wants(ctx, c)
 }
 
 // errEarly says that an heir is stored, and not in the cache yet.
 var errEarly = errors.New("the cache does not show the heir yet")
+
+// errParts says that an heir can't have all that it asks for together with a point, by what the cache shows.
+var errParts = errors.New("the heir can't have all that it asks for")
 
 // inherit gives an object what others have handed over to it, once it is stored, and has their claims forget it where it does not ask for
 // that. It returns when to look again, 0 for never.
@@ -66,24 +72,38 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 		if err != nil {
 			return 0, err
 		}
-		keep, err := r.Ledger.Inherit(ctx, c, func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
-			stored, err := now.asks(ctx, c)
-			if stored.Wants && !seen.Wants { // until the cache shows it too: who writes what it opens goes by that
-				return claim.HolderState{}, errors.Join(err, errEarly)
-			}
-			return stored, err
-		}, gone)
-		if errors.Is(err, errEarly) {
-			keep, err = watch.CacheLag, nil
-		}
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			keep, err = settling, nil // it changed meanwhile
-		}
-		if err != nil {
+		keep, err := r.Ledger.Inherit(ctx, c, r.readHeir(now, seen.Wants), gone)
+		switch {
+		case errors.Is(err, errParts):
+			keep = bridgePoll
+		case errors.Is(err, errEarly):
+			keep = watch.CacheLag
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			keep = settling // it changed meanwhile
+		case err != nil:
 			return 0, err
 		}
 		log.FromContext(ctx).V(1).Info("looked at an heir", "claim", c.Name, "heir", req.Holder, "keep", keep)
 		again = watch.Soonest(again, keep)
 	}
 	return again, nil
+}
+
+// readHeir says by a live look whether an heir is stored, and asks for the point of a claim. seen says that it does by the cache, too.
+func (r *claimReconciler) readHeir(now *holderReading, seen bool) claim.ReadHolder {
+	return func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
+		stored, err := now.asks(ctx, c)
+		if err != nil || !stored.Wants {
+			return stored, err
+		}
+		if !seen { // until the cache shows it too: who writes what it opens goes by that
+			return claim.HolderState{}, errEarly
+		}
+		all, err := now.mayHaveAll(ctx, coordinateOf(c))
+		if err == nil && !all && r.Ledger.GraceLeft(c) > 0 {
+			err = errParts
+		}
+		stored.Wants = all
+		return stored, err
+	}
 }

@@ -31,6 +31,8 @@ type holderReading struct {
 	ingress *networkingv1.Ingress
 	// entries are the points under which the ledger has what the Ingress serves, in ascending order.
 	entries []claim.Coordinate
+	// graceLeft is how long the ledger keeps a claim if its holder is gone.
+	graceLeft func(*v1beta1.EdgeClaim) time.Duration
 	// olderReplicas says that replicas run which claim hosts and paths for all IngressClasses at once.
 	olderReplicas bool
 	// classes are those that name the Service as the one in front of their proxy; of a class, all without one.
@@ -48,7 +50,7 @@ func (r *claimReconciler) readHolder(
 	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
 ) (*holderReading, error) {
 	_, isLive := reader.(kube.SlimReader)
-	s := &holderReading{view: r.View, reader: reader, holder: holder, isLive: isLive}
+	s := &holderReading{view: r.View, reader: reader, holder: holder, isLive: isLive, graceLeft: r.Ledger.GraceLeft}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil && !c.Spec.ExternalIP {
 			s.held = append(s.held, at)

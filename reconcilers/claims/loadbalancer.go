@@ -3,6 +3,8 @@ package claims
 import (
 	"context"
 	"net/netip"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +59,41 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 	}
 	subject := &allocator.Subject{Service: s.service, Request: request, Held: held}
 	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.WantsPoint(f, subject, at) })
+	return seen, err
+}
+
+// bridgePoll is when it is looked again whether a Service is still listed at what it has handed over.
+const bridgePoll = time.Second
+
+// isListedByAnother says whether a Service other than the holder of a claim on an address, or on a port of one, is listed there, and has no
+// claim for that: it has handed the point over, and stays listed until who has it is. Were the claim of who has it, and is gone by then,
+// released, nobody could tell the giver from one that has lost its claim with the ledger, and has to be given it back.
+func (r *claimReconciler) isListedByAnother(ctx context.Context, c *v1beta1.EdgeClaim) (bool, error) {
+	at := coordinateOf(c)
+	if !at.IsAddress() || !claim.IsHandable(c) {
+		return false, nil
+	}
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) bool {
+		return slices.ContainsFunc(f.Listing(at.Address()), func(svc *corev1.Service) bool {
+			hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+			return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c) && allocator.IsServed(f, svc)
+		})
+	})
+}
+
+// balancerAsks says whether a Service is stored that asks for an address by name, or for a port of one, and that a pool gives it: what it
+// would take of any address is not handed over to it.
+func (s *holderReading) balancerAsks(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	if s.service == nil {
+		return claim.HolderState{}, nil
+	}
+	seen = claim.HolderState{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	request, problems := loadbalancer.RequestOf(s.service)
+	if len(problems) > 0 || !slices.Contains(request.Addresses, at.Address()) || !s.view.LoadBalancers.IsOurs(s.service) {
+		return seen, nil
+	}
+	subject := &allocator.Subject{Service: s.service, Request: request, Held: loadbalancer.Own(s.held)}
+	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.AsksForPoint(f, subject, at) })
 	return seen, err
 }
 
@@ -125,6 +162,27 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 		return
 	}
 	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
+}
+
+// mayHaveAll says whether a Service, to which a point is being handed over, may have all that it asks for together with that: it would not
+// be listed otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool.
+func (s *holderReading) mayHaveAll(ctx context.Context, at claim.Coordinate) (bool, error) {
+	if !at.IsAddress() || s.service == nil {
+		return true, nil
+	}
+	held, err := s.view.Claims.Held(ctx, s.holder)
+	if err != nil {
+		return false, err
+	}
+	request, problems := loadbalancer.RequestOf(s.service)
+	if len(problems) > 0 {
+		return false, nil
+	}
+	held = loadbalancer.Own(append(held, s.held...))
+	slices.SortFunc(held, claim.Compare)
+	subject := &allocator.Subject{Service: s.service, Request: request, Held: slices.Compact(held)}
+	d, err := kube.Decide(ctx, s.view, func(f *kube.Facts) allocator.Decision { return allocator.Allocate(f, subject, s.graceLeft) })
+	return len(d.Problems) == 0, err
 }
 
 // pointsOn are what a port of a class takes of some addresses.

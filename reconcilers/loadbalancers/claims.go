@@ -1,16 +1,16 @@
 package loadbalancers
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -20,6 +20,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // attempts is how often another address is auto-assigned, when the ledger says that the one that looked free is not.
@@ -32,7 +33,7 @@ var errUnlucky = errors.New("all addresses that looked free were taken meanwhile
 // already. made are the claims that this look has made.
 func (r *loadBalancerReconciler) allocate(
 	ctx context.Context, s *allocator.Subject,
-) (_ allocator.Decision, made []*v1beta1.EdgeClaim, _ error) {
+) (_ allocator.Decision, made []claim.Taken, _ error) {
 	for range attempts {
 		d, err := r.choose(ctx, s)
 		if err == nil && len(d.Problems) == 0 {
@@ -85,32 +86,66 @@ func (r *loadBalancerReconciler) release(allocations []allocator.Allocation, hel
 // claimAllocations claims what a Service does not hold yet, and adds it to made and to what it holds. taken is a point that was
 // auto-assigned, and that somebody else holds; then nothing of its allocation is claimed.
 func (r *loadBalancerReconciler) claimAllocations(
-	ctx context.Context, s *allocator.Subject, allocations []allocator.Allocation, made []*v1beta1.EdgeClaim,
-) (_ []*v1beta1.EdgeClaim, taken claim.Coordinate, problems refusal.Problems, err error) {
-	by := claimantOf(s)
+	ctx context.Context, s *allocator.Subject, allocations []allocator.Allocation, made []claim.Taken,
+) (_ []claim.Taken, taken claim.Coordinate, problems refusal.Problems, err error) {
+	problems, err = r.mayClaim(ctx, s, allocations)
+	if err != nil || len(problems) > 0 {
+		return made, taken, problems, err
+	}
 	for _, a := range allocations {
-		before := len(made)
-		for _, at := range a.Missing(s.Held) {
-			c, err := r.Ledger.Claim(ctx, by, nil, at)
-			if held, ok := errors.AsType[*claim.HeldError](err); ok {
-				if a.AutoAssigned {
-					err := r.withdraw(ctx, s, made[before:])
-					return made[:before], at, nil, err
-				}
-				kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
-				problems, err = kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
-					return allocator.Conflict(f, s, a, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
-				})
-				return made, claim.Coordinate{}, problems, err
+		claims, err := r.claimAll(ctx, s, a.Missing(s.Held))
+		if held, ok := errors.AsType[*claim.HeldError](err); ok {
+			if a.AutoAssigned {
+				return made, held.At, nil, r.withdraw(ctx, s, claims)
 			}
-			if err != nil {
-				return made, claim.Coordinate{}, nil, err
-			}
-			made = append(made, c)
+			problems, err = r.conflict(ctx, s, a, held)
+		}
+		if made = append(made, claims...); err != nil || len(problems) > 0 {
+			return made, taken, problems, err
+		}
+	}
+	return made, taken, nil, nil
+}
+
+// mayClaim says why a Service can't have all that it asks for by name, before any of that is claimed: what others hand over of one address
+// they are not to lose in vain, as it can't have the other.
+func (r *loadBalancerReconciler) mayClaim(
+	ctx context.Context, s *allocator.Subject, allocations []allocator.Allocation,
+) (refusal.Problems, error) {
+	var points []claim.Coordinate
+	for _, a := range allocations {
+		if !a.AutoAssigned {
+			points = append(points, a.Missing(s.Held)...)
+		}
+	}
+	err := r.Ledger.MayClaim(ctx, claimantOf(s), points...)
+	held, ok := errors.AsType[*claim.HeldError](err)
+	if !ok {
+		return nil, err
+	}
+	i := slices.IndexFunc(allocations, func(a allocator.Allocation) bool { return slices.Contains(a.Points, held.At) })
+	return r.conflict(ctx, s, allocations[i], held)
+}
+
+// conflict says that a point of an allocation is somebody else's, as the ledger has told.
+func (r *loadBalancerReconciler) conflict(
+	ctx context.Context, s *allocator.Subject, a allocator.Allocation, held *claim.HeldError,
+) (refusal.Problems, error) {
+	kube.Conflicts.WithLabelValues(kube.FromReconciler).Inc()
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
+		return allocator.Conflict(f, s, a, held.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
+	})
+}
+
+// claimAll claims some points for a Service, and adds them to what it holds; with an error, what it has claimed before that.
+func (r *loadBalancerReconciler) claimAll(ctx context.Context, s *allocator.Subject, points []claim.Coordinate) ([]claim.Taken, error) {
+	made, err := r.Ledger.ClaimAll(ctx, claimantOf(s), points...)
+	for _, taken := range made {
+		if at, err := claim.Of(taken.EdgeClaim); err == nil {
 			s.Held = append(s.Held, at)
 		}
 	}
-	return made, claim.Coordinate{}, nil, nil
+	return made, err
 }
 
 // claimantOf is a stored Service that claims what it is to have.
@@ -118,27 +153,24 @@ func claimantOf(s *allocator.Subject) claim.Claimant {
 	return claim.Claimant{Holder: s.Holder(), UID: s.Service.UID, Generation: claim.Version(s.Service.ResourceVersion)}
 }
 
-// withdraw takes back claims that were made a moment ago and came to nothing. They were made for an object that is stored,
-// so that no admission counts on them, unless it has renewed them: then they are not what is deleted.
-func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subject, made []*v1beta1.EdgeClaim) error {
-	var errs []error
-	for _, c := range made {
-		at, err := claim.Of(c)
-		if err != nil || c.Spec.Renewed != nil {
+// withdraw takes back claims that were made a moment ago and came to nothing, and gives those that were handed over back to the giver. They
+// were made for an object that is stored, so that no admission counts on them, unless it has renewed them: then they are not what is
+// deleted.
+func (r *loadBalancerReconciler) withdraw(ctx context.Context, s *allocator.Subject, made []claim.Taken) error {
+	for _, taken := range made {
+		at, err := claim.Of(taken.EdgeClaim)
+		if err != nil || !taken.IsReturned() {
 			continue
 		}
 		s.Held = slices.DeleteFunc(s.Held, func(held claim.Coordinate) bool { return held == at })
 		r.View.Addresses.Forget(at)
-		if err := r.Ledger.Store.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("giving back %s: %w", at, err))
-		}
 	}
-	return errors.Join(errs...)
+	return r.Ledger.Return(ctx, made...)
 }
 
-// confirmed makes sure that a Service holds what its status is about to list. What the status does not list yet may have
-// been released, and the cache lag behind. What this very look has claimed, or found claimed already, needs no second one.
-func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (bool, error) {
+// unconfirmed is a point that the status of a Service is about to list, and that is not its, zero for none. What the status does not list
+// yet may have been released, and the cache lag behind. What this very look has claimed, or found claimed already, needs no second one.
+func (r *loadBalancerReconciler) unconfirmed(ctx context.Context, o *outcome) (claim.Coordinate, error) {
 	svc, by := o.subject.Service, claimantOf(o.subject)
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 	made := sets.New[string]()
@@ -153,11 +185,35 @@ func (r *loadBalancerReconciler) confirmed(ctx context.Context, o *outcome) (boo
 			}
 			if ok, err := r.Ledger.Confirm(ctx, by, at); err != nil || !ok {
 				log.FromContext(ctx).V(1).Info("a claim is not what the cache shows", "claim", at.Name())
-				return false, err
+				return at, err
 			}
 		}
 	}
-	return true, nil
+	return claim.Coordinate{}, nil
+}
+
+// loses has a Service wait for a point that it was about to be listed with, and beside which somebody else has a claim, for as long as both
+// stand. Where its own is gone, or is another's, only the cache lags behind.
+func (r *loadBalancerReconciler) loses(ctx context.Context, svc *corev1.Service, o *outcome, at claim.Coordinate) error {
+	by := claimantOf(o.subject)
+	own, err := r.Ledger.Store.Get(ctx, at.Name())
+	switch {
+	case apierrors.IsNotFound(err), err == nil && claim.HolderOf(own) != by.Holder:
+		return write.ErrStale
+	case err != nil:
+		return err
+	}
+	err = r.Ledger.CheckStored(ctx, by, at)
+	held, ok := errors.AsType[*claim.HeldError](err)
+	if !ok {
+		return cmp.Or(err, write.ErrStale)
+	}
+	i := slices.IndexFunc(o.allocations, func(a allocator.Allocation) bool { return slices.Contains(a.Points, at) })
+	if o.problems, err = r.conflict(ctx, o.subject, o.allocations[i], held); err != nil {
+		return err
+	}
+	o.allocations, o.ingress = nil, nil
+	return r.retain(ctx, svc, o)
 }
 
 // adopt makes a Service that another controller has served request the addresses that it has.

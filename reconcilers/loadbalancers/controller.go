@@ -3,8 +3,10 @@ package loadbalancers
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,6 +45,8 @@ type loadBalancerReconciler struct {
 	waiting *waiting
 	// looked are the looks past the cache that need not be taken again.
 	looked *looked
+	// bridges are the Services that stay listed where their heirs are about to be.
+	bridges *bridges
 	// choosing: of addresses that any will do, one is chosen at a time.
 	choosing sync.Mutex
 }
@@ -50,6 +54,7 @@ type loadBalancerReconciler struct {
 func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
 	r := &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting(), looked: newLooked(),
+		bridges: newBridges(),
 	}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
@@ -90,17 +95,26 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		r.forget(req.NamespacedName)
 		return watch.Later(r.withdrawStatus(ctx, svc))
 	}
-	o, err := r.decide(ctx, svc)
-	if err == nil {
-		err = r.publish(ctx, svc, o)
-	}
+	again, err := r.serve(ctx, svc)
 	switch {
 	case errors.Is(err, write.ErrStale):
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	case err != nil:
 		return watch.Later(err)
 	}
-	return reconcile.Result{RequeueAfter: r.waiting.pause(req.NamespacedName)}, nil
+	return reconcile.Result{RequeueAfter: watch.Soonest(again, r.waiting.pause(req.NamespacedName))}, nil
+}
+
+// serve gives a Service its addresses. It returns when to look again at one that waits for its heir, 0 for one that does not.
+func (r *loadBalancerReconciler) serve(ctx context.Context, svc *corev1.Service) (again time.Duration, err error) {
+	o, err := r.decide(ctx, svc)
+	if err != nil {
+		return 0, err
+	}
+	if again, err = r.bridge(ctx, svc, o); err != nil {
+		return 0, err
+	}
+	return again, r.publish(ctx, svc, o)
 }
 
 // outcome is what was decided for a Service.
@@ -109,7 +123,7 @@ type outcome struct {
 	// allocations are what the Service has, all of it claimed.
 	allocations []allocator.Allocation
 	// made are those of the claims on that which were made just now.
-	made []*v1beta1.EdgeClaim
+	made []claim.Taken
 	// ingress is what its status is to say.
 	ingress []corev1.LoadBalancerIngress
 	// problems keep it from having what it asks for.
@@ -120,6 +134,8 @@ type outcome struct {
 	foreign bool
 	// entering is what it has by its status alone.
 	entering allocator.Entering
+	// handed are the addresses that its status lists, and the heir that it names has.
+	handed []netip.Addr
 }
 
 // decide finds out what a Service is to have, and claims it.
@@ -132,8 +148,14 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 	if err := r.enter(ctx, o); err != nil || o.entering.All() {
 		return o, err
 	}
+	if o.handed, err = r.handedOver(ctx, svc, o.entering.Lost); err != nil {
+		return nil, err
+	}
 	o.entering.Leave(s)
-	if o.foreign = isForeign(svc, s.Held); o.foreign && len(problems) == 0 {
+	if o.foreign, err = r.isForeign(ctx, svc, o); err != nil {
+		return nil, err
+	}
+	if o.foreign && len(problems) == 0 {
 		problems = adopt(s)
 		o.problems = problems
 	}
@@ -236,8 +258,12 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
 // that holds nothing. What the managed fields say of who wrote them is the tenant's to write.
-func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
-	return svc.Spec.LoadBalancerClass == nil && len(held) == 0 && loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress)
+func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Service, o *outcome) (bool, error) {
+	if len(o.subject.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
+		return false, nil
+	}
+	served, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.IsServed(f, svc) })
+	return !served, err
 }
 
 // withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
@@ -266,6 +292,11 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 }
 
 func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
+	r.forgetNews(key)
+	r.bridges.keep(key, nil)
+}
+
+func (r *loadBalancerReconciler) forgetNews(key types.NamespacedName) {
 	r.reported.Forget(key)
 	r.waiting.remove(key)
 	r.looked.forget(key)

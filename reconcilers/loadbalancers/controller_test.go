@@ -54,7 +54,11 @@ func balancersOn(t *testing.T, stored client.Client, alsoSeen []client.Object) *
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	seen := append([]client.Object{namespace, accesstest.PoolOf("pool", "192.0.2.0/28")}, alsoSeen...)
-	b, informers := accesstest.On(t, accesstest.Cluster(t, seen...).WithReturnManagedFields().Build(), stored)
+	cached := accesstest.Cluster(t, seen...).WithReturnManagedFields()
+	if err := kube.AddLoadBalancerIndexes(t.Context(), accesstest.Indexer{ClientBuilder: cached}, kube.LoadBalancerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b, informers := accesstest.On(t, cached.Build(), stored)
 	pools, err := informers.FakeInformerFor(t.Context(), &v1beta1.AddressPool{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +71,7 @@ func balancersOn(t *testing.T, stored client.Client, alsoSeen []client.Object) *
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
-		waiting: newWaiting(), looked: newLooked(),
+		waiting: newWaiting(), looked: newLooked(), bridges: newBridges(),
 	}
 }
 

@@ -19,13 +19,15 @@ import (
 )
 
 // enter claims what a Service has by its status alone, before it is given anything: the ledger was lost, and the Service is served there.
-// One without a class may have been served by another controller, and is adopted instead.
+// One that another controller may have served is adopted instead.
 func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err error) {
 	s := o.subject
-	if s.Service.Spec.LoadBalancerClass == nil {
-		return nil
-	}
-	o.entering, err = kube.Decide(ctx, r.View, func(f *kube.Facts) allocator.Entering { return allocator.Enter(f, s) })
+	o.entering, err = kube.Decide(ctx, r.View, func(f *kube.Facts) (e allocator.Entering) {
+		if allocator.IsServed(f, s.Service) {
+			e = allocator.Enter(f, s)
+		}
+		return e
+	})
 	if err != nil {
 		return err
 	}
@@ -44,22 +46,14 @@ func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err err
 // enterAllocation claims all of an allocation that a Service has by its status, or notes who was faster. What an error keeps from being
 // claimed the next look claims: the Service lists it still.
 func (r *loadBalancerReconciler) enterAllocation(ctx context.Context, o *outcome, a allocator.Allocation) error {
-	s, before := o.subject, len(o.made)
-	for _, at := range a.Missing(s.Held) {
-		c, err := r.Ledger.Claim(ctx, claimantOf(s), nil, at)
-		if held, ok := errors.AsType[*claim.HeldError](err); ok {
-			o.entering.Lost = append(o.entering.Lost, takenFrom(s, a, held.Claim)...)
-			err := r.withdraw(ctx, s, o.made[before:])
-			o.made = o.made[:before]
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		o.made = append(o.made, c)
-		s.Held = append(s.Held, at)
+	s := o.subject
+	made, err := r.claimAll(ctx, s, a.Missing(s.Held))
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		o.entering.Lost = append(o.entering.Lost, takenFrom(s, a, held.Claim)...)
+		return r.withdraw(ctx, s, made)
 	}
-	return nil
+	o.made = append(o.made, made...)
+	return err
 }
 
 // takenFrom are the addresses of an allocation that a Service lists and somebody else has a claim on: with ports of the nodes, all of them.

@@ -21,7 +21,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
-	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
 // The states of a Service of type LoadBalancer, beside stateServed and stateRefused.
@@ -69,10 +68,10 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
 
 // publish writes the status of a Service, if it says anything else, and tells what has changed.
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	if !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress) {
-		if ok, err := r.confirmed(ctx, o); err != nil || !ok {
-			return cmp.Or(err, write.ErrStale)
-		}
+	if err := r.confirm(ctx, svc, o); err != nil {
+		return err
+	}
+	if r.isNews(svc, o) {
 		if err := r.mayTakeAway(ctx, svc, o); err != nil {
 			return err
 		}
@@ -86,11 +85,28 @@ func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Servic
 		r.emitLost(svc, lost, o)
 	}
 	if svc.DeletionTimestamp != nil { // who waits for it to be gone is told nothing of what it can't have
-		r.forget(client.ObjectKeyFromObject(svc))
+		r.forgetNews(client.ObjectKeyFromObject(svc))
 		return nil
 	}
 	r.report(svc, o)
 	return nil
+}
+
+// isNews says whether the status of a Service is to say anything else than it does.
+func (r *loadBalancerReconciler) isNews(svc *corev1.Service, o *outcome) bool {
+	return !o.foreign && !equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, o.ingress)
+}
+
+// confirm makes sure that a Service has what its status is about to list.
+func (r *loadBalancerReconciler) confirm(ctx context.Context, svc *corev1.Service, o *outcome) error {
+	if !r.isNews(svc, o) {
+		return nil
+	}
+	at, err := r.unconfirmed(ctx, o)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	return r.loses(ctx, svc, o, at)
 }
 
 // mayTakeAway returns an error if a Service is about to lose an address, for another reason than that a node is lost, while
@@ -149,13 +165,16 @@ func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, ungiven []netip.A
 	if len(ungiven) > 0 {
 		parts = append(parts, fmt.Sprintf("no AddressPool gives %s to this Service any longer", texts(ungiven)))
 	}
-	for _, taken := range o.entering.Lost {
+	lost := slices.DeleteFunc(slices.Clone(o.entering.Lost), func(taken allocator.Taken) bool {
+		return slices.Contains(o.handed, taken.Address) // of which HandedOver has told
+	})
+	for _, taken := range lost {
 		parts = append(parts, lostText(taken))
 	}
 	if len(parts) == 0 {
 		return
 	}
-	addressesLost.Add(float64(len(ungiven) + len(o.entering.Lost)))
+	addressesLost.Add(float64(len(ungiven) + len(lost)))
 	if now := loadbalancer.Listed(o.ingress); len(now) > 0 {
 		parts = append(parts, "now it has "+texts(now))
 	}
@@ -182,7 +201,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	before := r.reported.Record(svc, report.TopicAddress, news)
 	switch {
 	case before == news:
-	case o.foreign:
+	case o.foreign || reason == v1beta1.ReasonHandedOver:
 		r.emit(svc, corev1.EventTypeNormal, reason, news)
 	case news != "":
 		r.emit(svc, corev1.EventTypeWarning, reason, news)

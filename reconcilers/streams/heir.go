@@ -14,15 +14,17 @@ import (
 )
 
 // heirAt is the stream to which a port is being handed over, if it is stored and asks for it, nil for none. Who handed it over may be gone
-// before the claim is the heir's, and the door is to stay open.
-func heirAt(f stream.LimitFacts, at claim.Coordinate, heir claim.Holder) *v1beta1.StreamIngress {
+// before the claim is the heir's, and the door is to stay open. Another object of the heir's name was promised nothing.
+func heirAt(f stream.LimitFacts, at claim.Coordinate, c *v1beta1.EdgeClaim) *v1beta1.StreamIngress {
+	heir := claim.HeirOf(c)
 	if !heir.IsStream() {
 		return nil
 	}
-	if si := f.Stream(heir.Key()); si != nil && stream.Inherits(si, at) {
-		return si
+	si := f.Stream(heir.Key())
+	if si == nil || !stream.Inherits(si, at) || c.Spec.Heir.UID != "" && !claim.IsPromised(c, si.UID) {
+		return nil
 	}
-	return nil
+	return si
 }
 
 // errBehind says that the cache shows that who has a port is gone, and not yet to whom it was handed over.

@@ -76,9 +76,9 @@ func (b base) grantedAt(ctx context.Context, class *v1beta1.StreamIngressClass, 
 	}
 	var asks *v1beta1.StreamIngress
 	si, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.StreamIngress {
-		holder, heir := claim.HolderOf(c), claim.HeirOf(c)
+		holder := claim.HolderOf(c)
 		if asks = f.Stream(holder.Key()); asks == nil || stream.Opens(asks, class.Name, f.Held(holder)) != at {
-			asks = heirAt(f, at, heir)
+			asks = heirAt(f, at, c)
 		}
 		if asks == nil || len(stream.Consent(f, asks, class)) > 0 {
 			return nil
@@ -124,7 +124,7 @@ func grantsOf(f stream.Facts, s *proxyState) grants {
 		g.grant(f, s.class, at, si)
 	}
 	for at, c := range s.claims {
-		if si := heirAt(f, at, claim.HeirOf(c)); si != nil && !g.asked[at] {
+		if si := heirAt(f, at, c); si != nil && !g.asked[at] {
 			g.grant(f, s.class, at, si)
 		}
 	}

@@ -51,3 +51,37 @@ func handedOver(t *testing.T, giver, heir, class, address string) {
 	visits.wereAnswered(t)
 	kubectl(t, "delete", "streamingress", "--all", "-n", giver)
 }
+
+// TestAddressIsHandedOver hands an address of a pool over to a Service of another namespace, and back, while clients connect to it fifty times
+// a second by each protocol. The Services are created as they are named, so that their endpoints are not known yet when they are listed.
+// Each client is answered, by the Pods of the one or of the other.
+func TestAddressIsHandedOver(t *testing.T) {
+	const address, pool = "10.77.0.223", "e2e-hands-address"
+	namespaces := []string{answering(t, "gives-address", 1, ""), answering(t, "takes-address", 1, "")}
+	answerers := map[string][]string{}
+	lend(t, pool, "addresses: ["+address+"]")
+	atNode(t, 0, address)
+	balance(t, namespaces[0], "web", pool, "")
+	balancedAt(t, namespaces[0], "web", address)
+	answerers[namespaces[0]] = reached(t, address)
+
+	visits := visiting(t, slices.Repeat([]string{address}, 5)...)
+	for n := range 4 {
+		from, to := namespaces[n%2], namespaces[(n+1)%2]
+		t.Logf("from %s to %s", from, to)
+		kubectl(t, "annotate", "service", "web", "-n", from, "nginx-stream.jeffthecoder.xyz/hand-over-to="+to+"/web")
+		balanceAs(t, to, "web", "addresses", address, "")
+		balancedAt(t, to, "web", address)
+		balancedAt(t, from, "web")
+		kubectl(t, "delete", "service", "web", "-n", from)
+		eventually(t, "the Pods of who has it to answer, and no others", func() error {
+			names := reached(t, address)
+			if before, known := answerers[to]; known && !slices.Equal(names, before) || slices.Equal(names, answerers[from]) {
+				return fmt.Errorf("%v answered, and %v before that, of %s", names, answerers[from], from)
+			}
+			answerers[to] = names
+			return nil
+		})
+	}
+	t.Logf("%d connections were not answered", visits.wereAnswered(t))
+}

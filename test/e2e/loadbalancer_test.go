@@ -106,10 +106,16 @@ spec: {autoAssign: false, %s}
 // balance makes a Service for what answers, with port 80 by TCP and UDP, from a pool. It goes before the pool does.
 func balance(t *testing.T, namespace, name, pool, more string) {
 	t.Helper()
+	balanceAs(t, namespace, name, "address-pool", pool, more)
+}
+
+// balanceAs is the same for a Service that asks by any annotation of Portcullis'.
+func balanceAs(t *testing.T, namespace, name, annotation, value, more string) {
+	t.Helper()
 	manifest := fmt.Sprintf(`
 apiVersion: v1
 kind: Service
-metadata: {name: %s, annotations: {nginx-stream.jeffthecoder.xyz/address-pool: %s}}
+metadata: {name: %s, annotations: {nginx-stream.jeffthecoder.xyz/%s: "%s"}}
 spec:
   type: LoadBalancer
   loadBalancerClass: nginx-stream.jeffthecoder.xyz/portcullis
@@ -118,7 +124,7 @@ spec:
   ports:
   - {name: tcp, protocol: TCP, port: 80, targetPort: 8080}
   - {name: udp, protocol: UDP, port: 80, targetPort: 8080}
-%s`, name, pool, more)
+%s`, name, annotation, value, more)
 	eventually(t, "Service "+name+" to be let", func() error { // who had the ports before may have gone a moment ago
 		_, err := tryKubectl(manifest, "apply", "-n", namespace, "-f", "-")
 		return err

@@ -49,14 +49,14 @@ func visiting(t *testing.T, addresses ...string) *visitors {
 	return all
 }
 
-// wereAnswered ends the visits, and fails the test with each that was not answered.
-func (all *visitors) wereAnswered(t *testing.T) {
+// wereAnswered ends the visits, and fails the test with each that was not answered. It returns how many those were.
+func (all *visitors) wereAnswered(t *testing.T) (failed int) {
 	t.Helper()
-	all.wereAnsweredUntil(t, time.Now().Add(time.Hour)) // all that there were
+	return all.wereAnsweredUntil(t, time.Now().Add(time.Hour)) // all that there were
 }
 
 // wereAnsweredUntil does the same with the visits that began before a time.
-func (all *visitors) wereAnsweredUntil(t *testing.T, until time.Time) {
+func (all *visitors) wereAnsweredUntil(t *testing.T, until time.Time) (failed int) {
 	t.Helper()
 	for _, v := range all.visits {
 		if err := v.leave.Close(); err != nil {
@@ -76,6 +76,7 @@ func (all *visitors) wereAnsweredUntil(t *testing.T, until time.Time) {
 			at, err := time.Parse(time.RFC3339Nano, began)
 			return err == nil && !at.Before(until)
 		})
+		failed += len(failures)
 		for i, failure := range failures {
 			if i == enough {
 				t.Errorf("%s: and so on, %d in all", v.where, len(failures))
@@ -84,4 +85,5 @@ func (all *visitors) wereAnsweredUntil(t *testing.T, until time.Time) {
 			t.Errorf("%s was not answered at %s", v.where, failure)
 		}
 	}
+	return failed
 }

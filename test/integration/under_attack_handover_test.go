@@ -20,8 +20,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// handOvers are those of the ports of a class, while leaders are killed.
-var handOvers = flag.Int("hand-overs", 60, "how often ports are handed over while leaders are killed")
+// handOvers are those of the ports of a class, and as many of addresses, while leaders are killed.
+var handOvers = flag.Int("hand-overs", 60, "how often ports, and addresses, are handed over while leaders are killed")
 
 // handedPorts are as many ports as are handed over at a time.
 const handedPorts = 12

@@ -1,0 +1,128 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// givingTo is a Service that hands over what it has.
+func givingTo(name, heir string) *corev1.Service {
+	svc := &corev1.Service{}
+	svc.Namespace, svc.Name, svc.UID = "shop", name, types.UID(name)
+	if heir != "" {
+		svc.Annotations = map[string]string{v1beta1.AnnotationHandOverTo: heir}
+	}
+	return svc
+}
+
+// TestHandsOver asks whether a Service hands over what it has, by a cache that lags behind. For admission, a no is looked at past it; whether
+// the ledger gives the point goes by what is stored alone.
+func TestHandsOver(t *testing.T) {
+	giver, heir := types.NamespacedName{Namespace: "shop", Name: "old"}, types.NamespacedName{Namespace: "data", Name: "new"}
+	for name, tc := range map[string]struct {
+		cached, stored           *corev1.Service
+		byCache, admission, live bool
+	}{
+		"it does":                          {givingTo("old", "data/new"), givingTo("old", "data/new"), true, true, true},
+		"the cache does not know yet":      {givingTo("old", ""), givingTo("old", "data/new"), false, true, true},
+		"the cache does not know it":       {nil, givingTo("old", "data/new"), false, true, true},
+		"no longer, and the cache lags":    {givingTo("old", "data/new"), givingTo("old", ""), true, true, false},
+		"to another, and the cache lags":   {givingTo("old", "data/new"), givingTo("old", "data/newer"), true, true, false},
+		"to another":                       {givingTo("old", "data/newer"), givingTo("old", "data/newer"), false, false, false},
+		"to nobody that can be made sense": {givingTo("old", "new"), givingTo("old", "new"), false, false, false},
+		"it is gone":                       {nil, nil, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := func(svc *corev1.Service) client.Client {
+				if svc == nil {
+					return clientOf(t).Build()
+				}
+				return clientOf(t, svc.DeepCopy()).Build()
+			}
+			live := store(tc.stored)
+			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			for is, reader := range map[bool]Reader{tc.byCache: view, tc.admission: LiveReader{view}} {
+				f := &Facts{ctx: t.Context(), from: reader}
+				if got := f.HandsOver(giver, heir); f.err != nil || got != is {
+					t.Errorf("%T: %v, %v", reader, got, f.err)
+				}
+			}
+			given := claim.New(claim.Address(netip.MustParseAddr("192.0.2.7")), claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
+			to := claim.ServiceHolder("data", "new")
+			if got, err := view.HandsOver(t.Context(), given, to, false); err != nil || got != tc.live {
+				t.Errorf("live: %v, %v", got, err)
+			}
+			if got, _ := view.HandsOver(t.Context(), given, claim.StreamHolder("data", "new"), false); got {
+				t.Error("it hands over to another kind")
+			}
+		})
+	}
+}
+
+// TestKeepsWhatItNamesByNow has a Service, which hands over an address, come to name that in spec.externalIPs, or be named by a class, before
+// any cache shows it.
+func TestKeepsWhatItNamesByNow(t *testing.T) {
+	ip := netip.MustParseAddr("192.0.2.7")
+	external := givingTo("old", "data/new")
+	external.Spec.ExternalIPs = []string{ip.String()}
+	class := func(name string) *v1beta1.StreamIngressClass {
+		c := &v1beta1.StreamIngressClass{}
+		c.Name, c.Spec.Service = "public", &v1beta1.ObjectReference{Namespace: "shop", Name: name}
+		return c
+	}
+	for name, tc := range map[string]struct {
+		stored   []client.Object
+		promised bool
+		want     bool
+	}{
+		"it keeps nothing":                    {[]client.Object{givingTo("old", "data/new"), class("proxy")}, false, true},
+		"it names the address":                {[]client.Object{external}, false, false},
+		"a class names it":                    {[]client.Object{givingTo("old", "data/new"), class("old")}, false, false},
+		"it is gone, and promised it":         {nil, true, true},
+		"it is gone, and promised nothing":    {nil, false, false},
+		"it is gone, and a class names it":    {[]client.Object{class("old")}, true, false},
+		"it promised it, and took that back":  {[]client.Object{givingTo("old", "")}, true, false},
+		"it promised it, and names it by now": {[]client.Object{external}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := clientOf(t, tc.stored...).Build()
+			view := &View{objects: &objects{Reader: clientOf(t, givingTo("old", "data/new")).Build(), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			for _, at := range []claim.Coordinate{claim.Address(ip), claim.AddressPort(ip, "TCP", 80)} {
+				given := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
+				if got, err := view.HandsOver(t.Context(), given, claim.ServiceHolder("data", "new"), tc.promised); err != nil || got != tc.want {
+					t.Errorf("%s: %v, %v", at, got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestHandsOverAsksOfAFew has each port of a request be another Service's: admission looks past the cache at a few of them.
+func TestHandsOverAsksOfAFew(t *testing.T) {
+	asked := 0
+	live := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			asked++
+			return c.Get(ctx, key, obj, o...)
+		},
+	}).Build()
+	f := &Facts{ctx: t.Context(), from: LiveReader{&View{objects: &objects{Reader: clientOf(t).Build(), live: live, tenants: live}}}}
+	for range 2 {
+		for i := range 100 {
+			f.HandsOver(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("s", i)}, types.NamespacedName{Namespace: "data", Name: "new"})
+		}
+	}
+	if asked != mostAnswers || f.err != nil {
+		t.Errorf("it has asked %d times, %v", asked, f.err)
+	}
+}
