@@ -156,6 +156,9 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	if !requests {
 		return d, nil
 	}
+	if d.problems = unreadableHeir(before, svc); len(d.problems) > 0 {
+		return d, nil
+	}
 	if before != nil {
 		if was, had := exposure.Annotation(before); had && was == value {
 			return v.ports(before, svc), nil
@@ -177,6 +180,14 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	}
 	d.problems, err = v.promiseHosts(ctx, before, svc, points)
 	return d, err
+}
+
+// unreadableHeir refuses an annotation that says to whom a Service hands over what it holds, but not so that anybody can read it.
+func unreadableHeir(before, svc *corev1.Service) refusal.Problems {
+	if before == nil {
+		return refusal.UnreadableHeir(nil, svc, "Service")
+	}
+	return refusal.UnreadableHeir(before, svc, "Service")
 }
 
 // promiseHosts claims the hosts that a Service requests for its namespace, where a HostPolicy has that so, and then the paths on them.
@@ -261,7 +272,8 @@ func (v *serviceValidator) promise(
 	ctx context.Context, before, svc *corev1.Service, points []claim.Coordinate, problems refusal.Problems,
 ) (refusal.Problems, error) {
 	var unheld []claim.Coordinate
-	conflicts, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
+	conflicts, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(facts *kube.Facts) refusal.Problems {
+		points = exposure.But(points, exposure.LostBefore(facts, before, svc))
 		conflicts := exposure.Conflicts(facts, svc, points, v.ledger.GraceLeft)
 		if len(problems)+len(conflicts) == 0 {
 			unheld = exposure.Unheld(facts, before, points)
@@ -282,7 +294,7 @@ func (v *serviceValidator) promise(
 	err = reserving(ctx, v.ledger)(ctx, by, exposure.MayTake(svc), unheld...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		problems, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
-			return exposure.Conflict(facts, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+			return exposure.Conflict(facts, svc, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
 		return v.conflicts(problems), err
 	}

@@ -73,6 +73,9 @@ func (l *Ledger) classlessRival(ctx context.Context, at Coordinate, holder Holde
 	if err != nil || known && class != at.IngressClass() {
 		return nil, err
 	}
+	if handed, err := l.isHandedTo(ctx, found, Claimant{Holder: holder}, true); err != nil || handed {
+		return nil, err
+	}
 	return found, nil
 }
 

@@ -39,8 +39,8 @@ const (
 )
 
 // JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
-// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. graceLeft says how long a claim is kept
-// if its holder is gone.
+// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. Nor is what another namespace hands over to
+// the Ingress. graceLeft says how long a claim is kept if its holder is gone.
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
 	switch {
@@ -61,7 +61,7 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	}
 	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
-		if held == nil || claim.HolderOf(held).Tenant() == r.Ingress.Namespace {
+		if held == nil || claim.HolderOf(held).Tenant() == r.Ingress.Namespace || yields(facts, held, r.heirs()...) {
 			v.Points = append(v.Points, at)
 			continue
 		}
@@ -95,6 +95,15 @@ func (r PathRequest) anew() []claim.Coordinate {
 	})
 }
 
+// heirs are who may have been handed over what the Ingress asks for: itself, or the Service that it is made for.
+func (r PathRequest) heirs() []claim.Holder {
+	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
+	if MadeFor(r.Ingress) == "" {
+		return []claim.Holder{self}
+	}
+	return []claim.Holder{self, claim.ServiceHolder(r.Ingress.Namespace, r.Ingress.Name)}
+}
+
 // Beside is what becomes of a claim that somebody else has on a point which an Ingress asks for: one of its namespace is for both. So
 // Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. Who has made the Ingress
 // for the Service that has the claim looks after that itself.
@@ -125,8 +134,9 @@ func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta
 // PathConflict tells an Ingress that a point is held: by whom and since when. graceLeft is how long the ledger keeps the claim if its
 // holder is gone.
 func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	whose, ways := whose(facts, at, held, claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name), graceLeft)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
-		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), whose(facts, at, held, graceLeft))))
+		"path %s on host %s%s is %s; choose another host or path%s", at.Path(), at.Host(), ofClass(at), whose, ways)))
 }
 
 // pathOfPoint is where an Ingress lists a point.
@@ -155,6 +165,8 @@ type PathLoss struct {
 	// Where the Ingress lists it, and Held the claim on it.
 	Where *field.Path
 	Held  *v1beta1.EdgeClaim
+	// Given says that the Ingress has handed the path over to who has it.
+	Given bool
 }
 
 // String says who has what the Ingress serves.
@@ -171,13 +183,16 @@ func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string)
 	if listsMore(ing, MostEntries) {
 		return nil
 	}
+	heir, named := claim.NamedHeir(ing)
+	to := claim.IngressHolder(heir.Namespace, heir.Name)
 	for _, at := range PointsOf(ing) {
 		held := facts.Claim(at.Name())
 		if held == nil || claim.HolderOf(held).Tenant() == ing.Namespace || isOwned(at.Host()) ||
 			isLeaving(facts, held, at) {
 			continue
 		}
-		if lost = append(lost, PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held}); len(lost) == mostPathProblems {
+		loss := PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held, Given: named && claim.HolderOf(held) == to}
+		if lost = append(lost, loss); len(lost) == mostPathProblems {
 			break
 		}
 	}

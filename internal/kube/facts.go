@@ -48,6 +48,7 @@ type Facts struct {
 	naming       answers[netip.Addr, []*corev1.Service]
 	listing      answers[netip.Addr, []*corev1.Service]
 	onNodePort   answers[claim.Coordinate, []*corev1.Service]
+	heirs        answers[[2]claim.Holder, bool]
 	now          answers[types.NamespacedName, *corev1.Service]
 	pools        *addresspool.Book
 }
@@ -64,6 +65,7 @@ type Reader interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error)
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	NamesHeir(ctx context.Context, from, to claim.Holder) (bool, error)
 	features() features
 }
 

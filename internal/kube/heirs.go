@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,8 @@ import (
 // handed are the kinds that hand over what they hold.
 var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: v1beta1.GroupName, Kind: "StreamIngress"}: v1beta1.GroupVersion.WithKind("StreamIngress"),
+	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
+	{Group: networkingv1.GroupName, Kind: "Ingress"}: networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 }
 
 // HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
@@ -31,6 +34,38 @@ func (o *objects) HandsOver(ctx context.Context, from, to claim.Holder) (bool, e
 	}
 	heir, named := claim.NamedHeir(obj)
 	return named && heir == to.Key(), nil
+}
+
+// NamesHeir says by the cache what HandsOver does past it, of who holds hosts and paths.
+func (v *View) NamesHeir(ctx context.Context, from, to claim.Holder) (bool, error) {
+	var obj metav1.Object
+	switch {
+	case from.IsService():
+		svc, err := v.Service(ctx, from.Key())
+		if err != nil || svc == nil {
+			return false, err
+		}
+		obj = svc
+	case from.IsIngress():
+		ing, err := v.Ingresses.Get(ctx, from.Key())
+		if err != nil || ing == nil {
+			return false, err
+		}
+		obj = ing
+	default:
+		return false, nil
+	}
+	heir, named := claim.NamedHeir(obj)
+	return named && from.Group == to.Group && from.Kind == to.Kind && heir == to.Key(), nil
+}
+
+// NamesHeir looks live for an annotation that the cache does not have: it is written a moment before who is named asks for the point.
+func (r LiveReader) NamesHeir(ctx context.Context, from, to claim.Holder) (bool, error) {
+	named, err := r.View.NamesHeir(ctx, from, to)
+	if named || err != nil {
+		return named, err
+	}
+	return r.HandsOver(ctx, from, to)
 }
 
 // ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.
@@ -53,4 +88,3 @@ func heirKeys(c *v1beta1.EdgeClaim) []string {
 	}
 	return []string{claim.HeirOf(c).String()}
 }
-

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -17,9 +16,6 @@ type HeirFacts interface {
 	// Claim is the claim of a name.
 	Claim(name string) *v1beta1.EdgeClaim
 }
-
-// heirPath is where a stream says to whom it hands its port over.
-var heirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHandOverTo)
 
 // HandedOver refuses a stream, which holds nothing, the port that it has handed over, for as long as it says to whom: what is handed over is
 // not asked for again, be it free by now. The status remembers that it was.
@@ -39,29 +35,14 @@ func HandedOver(f HeirFacts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngr
 			return nil
 		}
 	}
-	return refusal.One(v1beta1.ReasonHandedOver, field.Invalid(heirPath, heir.String(), fmt.Sprintf(
+	return refusal.One(v1beta1.ReasonHandedOver, field.Invalid(refusal.HeirPath, heir.String(), fmt.Sprintf(
 		"the port on class %q was handed over: remove the annotation to ask for a port again", class.Name)))
 }
 
 // UnreadableHeir refuses a stream that comes to say to whom it hands its port over, but not so that anybody can read it.
 func UnreadableHeir(before, after *v1beta1.StreamIngress) refusal.Problems {
-	value, says := after.Annotations[v1beta1.AnnotationHandOverTo]
-	if !says || before != nil && before.Annotations[v1beta1.AnnotationHandOverTo] == value {
-		return nil
+	if before == nil {
+		return refusal.UnreadableHeir(nil, after, "StreamIngress")
 	}
-	heir, named := claim.NamedHeir(after)
-	switch {
-	case !named:
-		return refusal.One(v1beta1.ReasonInvalidAnnotation, field.Invalid(heirPath, value,
-			"must be namespace/name of the StreamIngress that may have the port"))
-	case heir == types.NamespacedName{Namespace: after.Namespace, Name: after.Name}:
-		return refusal.One(v1beta1.ReasonInvalidAnnotation, field.Invalid(heirPath, value, "names the StreamIngress itself"))
-	default:
-		return nil
-	}
-}
-
-// handOver is how the stream that holds a port could let another one have it.
-func handOver(s *v1beta1.StreamIngress) string {
-	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s/%s", v1beta1.AnnotationHandOverTo, s.Namespace, s.Name)
+	return refusal.UnreadableHeir(before, after, "StreamIngress")
 }

@@ -158,6 +158,7 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 	}
 	changed := servingChanged()
 	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { r.enqueueInheriting(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
 			if changed.Update(e) {
 				look(q, e.ObjectOld, e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
@@ -169,6 +170,18 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 			look(q, e.Object, true)
 			lookBeside(ctx, q, e.Object, &networkingv1.Ingress{})
 		},
+	}
+}
+
+// enqueueInheriting asks for a look at what others have handed over to an Ingress that is stored now, if there is any.
+func (r *claimReconciler) enqueueInheriting(ctx context.Context, q claimQueue, ingress client.Object) {
+	holder := claim.IngressHolder(ingress.GetNamespace(), ingress.GetName())
+	claims, err := r.View.Claims.ToInherit(ctx, holder)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list what an Ingress inherits", "ingress", holder.Key())
+	}
+	if len(claims) > 0 {
+		q.Add(claimRequest{Holder: holder})
 	}
 }
 

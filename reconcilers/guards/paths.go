@@ -67,11 +67,13 @@ func (r *pathReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 // tell tells it by one event.
 func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
 	now := map[types.UID]told{}
+	given := true
 	if len(lost) > 0 {
 		t := told{points: len(lost), kind: guard.Ingress}
 		for _, loss := range lost {
 			t.text += loss.String() + "; "
 			t.key += loss.Key() + "\n"
+			given = given && loss.Given
 		}
 		now[ing.UID] = t
 	}
@@ -80,8 +82,13 @@ func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLos
 			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: uid},
 		}
-		text := strings.TrimSuffix(now[uid].text, "; ") + "; the proxy serves one of the two there: choose another host or path"
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", text)
+		kind, reason, ways := corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
+			"the proxy serves one of the two there: choose another host or path"
+		if given {
+			kind, reason, ways = corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
+				"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it"
+		}
+		report.Emit(r.Events, about, nil, kind, reason, "Guard", strings.TrimSuffix(now[uid].text, "; ")+"; "+ways)
 	}
 }
 

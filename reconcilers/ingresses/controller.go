@@ -4,6 +4,7 @@ package ingresses
 import (
 	"context"
 	"errors"
+	"time"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,16 +35,19 @@ type ingressReconciler struct {
 	access.Access
 	// reported is what was last reported about the Services that request an Ingress.
 	reported *report.ReportedState
+	// handing is who waits for whom where points are handed over.
+	handing *handing
 }
 
 // Setup adds the reconciler of annotated Services to the manager.
 func Setup(mgr manager.Manager, b access.Access) error {
-	r := &ingressReconciler{Access: b, reported: report.NewReportedState()}
+	r := &ingressReconciler{Access: b, reported: report.NewReportedState(), handing: newHanding()}
 	registerIngressMetrics(r.reported)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(heirChanged())).
 		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
 		WatchesRawSource(watch.OnOlderReplicas(b.View, r.allExposed)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),
@@ -72,28 +76,70 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{}, nil // until it is gone it keeps what it has; the garbage collector may be taking that away
 	}
 	w, problems, err := r.judge(ctx, svc)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if len(problems) == 0 {
+	if err == nil && len(problems) == 0 {
 		problems, err = r.realize(ctx, svc, w)
 	}
-	switch {
-	case errors.Is(err, write.ErrStale):
-		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
-	case err != nil:
-		return reconcile.Result{}, err
-	case len(problems) > 0:
-		r.refuse(svc, w.Class, problems)
-		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+	var again time.Duration
+	if err == nil {
+		again, err = r.conclude(ctx, svc, w, problems)
 	}
-	return reconcile.Result{}, r.serve(ctx, svc, w)
+	if errors.Is(err, write.ErrStale) {
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// conclude reports what has become of what a Service requests, and returns when to look again, 0 for never.
+func (r *ingressReconciler) conclude(
+	ctx context.Context, svc *corev1.Service, w wish, problems refusal.Problems,
+) (again time.Duration, err error) {
+	r.given(svc, w.lost)
+	if len(problems) > 0 {
+		r.refuse(svc, w.Class, problems)
+		again, err := r.whenRefused(ctx, svc, problems, w)
+		if err != nil {
+			return 0, err
+		}
+		yields, err := r.yield(ctx, svc)
+		return watch.Soonest(again, yields), err
+	}
+	r.handing.refuses(client.ObjectKeyFromObject(svc), false)
+	if w.waits {
+		again = heirShown
+	}
+	if w.hasNothing() {
+		r.reported.RecordState(svc, w.Class, "")
+		return again, nil
+	}
+	return again, r.serve(ctx, svc, w)
 }
 
 // wish is what a Service requests, judged.
 type wish struct {
 	exposure.Exposure
 	port int32
+	// lost are the points that the Service has handed over, and is not to have; waits says that its Ingress has others yet.
+	lost  []claim.Coordinate
+	waits bool
+}
+
+// hasNothing says whether nothing is left of what the Service requests.
+func (w wish) hasNothing() bool { return len(w.lost) > 0 && len(exposure.But(w.Points(), w.lost)) == 0 }
+
+// spec is what the Ingress is to say.
+func (w wish) spec(svc *corev1.Service) networkingv1.IngressSpec {
+	whole := w.IngressSpec(svc.Name, w.port)
+	return exposure.Without(&whole, w.lost)
+}
+
+// certified is what the Certificate is for: the hosts of which anything is left.
+func (w wish) certified() exposure.Exposure {
+	left := w.Exposure
+	left.Hosts = nil
+	for _, rule := range exposure.Without(new(w.IngressSpec("", w.port)), w.lost).Rules {
+		left.Hosts = append(left.Hosts, rule.Host)
+	}
+	return left
 }
 
 // verdict is what the rules say of a request: what is wrong with it, or else those of its points that somebody else holds.
@@ -121,7 +167,8 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.problems = v.hosts.Problems
 		}
 		if len(v.problems) == 0 {
-			v.points = exposure.Wanted(facts, v.Exposure)
+			v.lost = exposure.Lost(facts, svc, v.Exposure)
+			v.points = exposure.But(exposure.Wanted(facts, v.Exposure), v.lost)
 			v.conflicts = exposure.Conflicts(facts, svc, v.points, r.Ledger.GraceLeft)
 		}
 		return v
@@ -135,6 +182,9 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 		return v.wish, v.problems, nil
 	case len(v.conflicts) > 0:
 		return v.wish, r.conflicts(svc, v.conflicts), nil
+	}
+	if v.lost, v.waits, err = r.ripe(ctx, svc, v.lost); err != nil {
+		return v.wish, nil, err
 	}
 	problems, err := r.claimHosts(ctx, svc, v.hosts.Points, v.hosts.Fresh)
 	if err == nil && len(problems) == 0 {
@@ -157,7 +207,7 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		_, err = r.Ledger.Claim(ctx, by, exposure.MayTake(svc), at)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
-				return exposure.Conflict(facts, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+				return exposure.Conflict(facts, svc, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
 			})
 			return r.conflicts(svc, problems), err
 		}

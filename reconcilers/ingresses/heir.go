@@ -1,0 +1,245 @@
+package ingresses
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
+)
+
+// What a Service has handed over its Ingress keeps until that of the heir serves it, so that no moment is without either: of two Ingresses
+// with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress can't
+// be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
+const (
+	heirPatience = 15 * time.Second
+	// heirShown is how often is looked whether the Ingress of an heir is there.
+	heirShown = 2 * watch.CacheLag
+	// heirRetry is how often an heir tries again to write its Ingress, that long, while another one serves what it asks for.
+	heirRetry = time.Second
+)
+
+// handing is who waits for whom. It may be lost: then they wait once more.
+type handing struct {
+	mu sync.Mutex
+	// heirs is when a Service was first seen to wait for those to serve its points who have them now, and givers the same of those who have
+	// yet to leave them.
+	heirs, givers waits
+	// refused are the Services whose Ingress the API server has refused.
+	refused map[types.NamespacedName]bool
+}
+
+// waits is when Services were first seen to wait for points.
+type waits map[types.NamespacedName]map[claim.Coordinate]time.Time
+
+func newHanding() *handing {
+	return &handing{heirs: waits{}, givers: waits{}, refused: map[types.NamespacedName]bool{}}
+}
+
+// wait returns those of some points for which a Service may still wait. For other points it no longer waits.
+func (h *handing) wait(who waits, key types.NamespacedName, now time.Time, points []claim.Coordinate) (left []claim.Coordinate) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := map[claim.Coordinate]time.Time{}
+	for _, at := range points {
+		first, known := who[key][at]
+		if !known {
+			first = now
+		}
+		if since[at] = first; now.Sub(first) < heirPatience {
+			left = append(left, at)
+		}
+	}
+	if who[key] = since; len(since) == 0 {
+		delete(who, key)
+	}
+	return left
+}
+
+// refuses says that the API server refuses the Ingress of a Service, or does no longer.
+func (h *handing) refuses(key types.NamespacedName, refused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused[key] = refused; !refused {
+		delete(h.refused, key)
+	}
+}
+
+func (h *handing) isRefused(key types.NamespacedName) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused[key]
+}
+
+func (h *handing) forget(key types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.heirs, key)
+	delete(h.givers, key)
+	delete(h.refused, key)
+}
+
+// ripe are those of the points that a Service has lost which its Ingress is to lose now; waits says that there are others. What the cache
+// says is not enough to take a path off an Ingress: the claim may be the Service's again, or not be shown yet. Then the cache lags.
+func (r *ingressReconciler) ripe(
+	ctx context.Context, svc *corev1.Service, lost []claim.Coordinate,
+) (now []claim.Coordinate, waits bool, err error) {
+	key := client.ObjectKeyFromObject(svc)
+	own, err := r.View.Ingresses.Get(ctx, key)
+	if err != nil {
+		return nil, false, err
+	}
+	var awaited []claim.Coordinate
+	for _, at := range lost {
+		isAwaited := false
+		if own != nil && exposure.Serves(own, at) {
+			if isAwaited, err = r.isAwaited(ctx, at); err != nil {
+				return nil, false, err
+			}
+		}
+		if isAwaited {
+			awaited = append(awaited, at)
+		}
+	}
+	awaited = r.handing.wait(r.handing.heirs, key, r.Ledger.Clock.Now(), awaited)
+	now = exposure.But(lost, awaited)
+	for _, at := range now {
+		if err := r.confirmLost(ctx, svc, own, at); err != nil {
+			return nil, false, err
+		}
+	}
+	return now, len(awaited) > 0, nil
+}
+
+// isAwaited says whether the Service that has a point now is yet to serve it.
+func (r *ingressReconciler) isAwaited(ctx context.Context, at claim.Coordinate) (bool, error) {
+	c, err := r.View.Claim(ctx, at.Name())
+	if err != nil || c == nil {
+		return false, err
+	}
+	holder := claim.HolderOf(c)
+	if !holder.IsService() || r.handing.isRefused(holder.Key()) {
+		return false, nil
+	}
+	ing, err := r.View.Ingresses.Get(ctx, holder.Key())
+	return err == nil && (ing == nil || !exposure.Serves(ing, at)), err
+}
+
+// confirmLost is write.ErrStale unless a point is not a Service's by now: somebody else has it, or nobody does, and its Ingress does not serve
+// it. What is not served, and held by somebody else as far as the cache knows, changes nothing that is written.
+func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service, own *networkingv1.Ingress, at claim.Coordinate) error {
+	isServed := own != nil && exposure.Serves(own, at)
+	if c, err := r.View.Claim(ctx, at.Name()); err != nil || c != nil && !isServed {
+		return err
+	}
+	held := &v1beta1.EdgeClaim{}
+	err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
+	switch {
+	case apierrors.IsNotFound(err) && !isServed, err == nil && !exposure.IsOf(held, svc):
+		return nil
+	case err == nil || apierrors.IsNotFound(err):
+		return write.ErrStale
+	default:
+		return err
+	}
+}
+
+// yield takes off the Ingress of a Service that is refused something what another Service has by now: what is handed over goes,
+// whatever else the Service asks for, and however soon it has taken its annotation away. It returns when to look again.
+func (r *ingressReconciler) yield(ctx context.Context, svc *corev1.Service) (again time.Duration, err error) {
+	lost, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) []claim.Coordinate { return exposure.ServedForOthers(facts, svc) })
+	if err != nil || len(lost) == 0 {
+		return 0, err
+	}
+	lost, waits, err := r.ripe(ctx, svc, lost)
+	if waits {
+		again = heirShown
+	}
+	if err != nil || len(lost) == 0 {
+		return again, err
+	}
+	existing, err := r.View.Ingresses.Get(ctx, client.ObjectKeyFromObject(svc))
+	if err != nil || existing == nil || existing.DeletionTimestamp != nil {
+		return again, err
+	}
+	whole := &networkingv1.Ingress{}
+	if err := r.readWhole(ctx, existing, whole); err != nil {
+		return 0, err
+	}
+	next := whole.DeepCopy()
+	if next.Spec = exposure.Without(&whole.Spec, lost); equality.Semantic.DeepEqual(next.Spec, whole.Spec) {
+		return again, nil
+	}
+	if len(next.Spec.Rules) == 0 && next.Spec.DefaultBackend == nil {
+		err = write.RemoveUnchanged(ctx, r.Writer, existing)
+	} else {
+		err = write.Change(ctx, r.Writer, whole, next)
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		return 0, write.ErrStale
+	case err != nil:
+		return 0, fmt.Errorf("taking what was handed over off the Ingress: %w", err)
+	}
+	return again, nil
+}
+
+// given reports what a Service does not ask for, as it hands over what it has.
+func (r *ingressReconciler) given(svc *corev1.Service, lost []claim.Coordinate) {
+	message := ""
+	if len(lost) > 0 {
+		heir, _ := claim.NamedHeir(svc)
+		message = fmt.Sprintf("%s and %d more: not asked for, as the Service hands over what it has to %s; remove the annotation %s to ask again",
+			lost[0].Point(), len(lost)-1, heir, v1beta1.AnnotationHandOverTo)
+		if len(lost) == 1 {
+			message = fmt.Sprintf("%s is not asked for, as the Service hands over what it has to %s; remove the annotation %s to ask again",
+				lost[0].Point(), heir, v1beta1.AnnotationHandOverTo)
+		}
+	}
+	if r.reported.Record(svc, report.TopicHandOver, message) != message && message != "" {
+		r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, message)
+	}
+}
+
+// whenRefused is when to try again to write what the API server has refused: soon, while another Ingress may be about to leave what the
+// Service asks for.
+func (r *ingressReconciler) whenRefused(ctx context.Context, svc *corev1.Service, problems refusal.Problems, w wish) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(svc)
+	refused := problems[0].Reason == v1beta1.ReasonIngressRefused
+	r.handing.refuses(key, refused)
+	if !refused {
+		return watch.RefusedRetry, nil
+	}
+	var left []claim.Coordinate
+	for _, at := range exposure.But(w.Points(), w.lost) {
+		serving, err := r.View.Ingresses.At(ctx, at)
+		if err != nil {
+			return 0, err
+		}
+		for i := range serving {
+			if client.ObjectKeyFromObject(&serving[i]) != key {
+				left = append(left, at)
+				break
+			}
+		}
+	}
+	if len(r.handing.wait(r.handing.givers, key, r.Ledger.Clock.Now(), left)) > 0 {
+		return heirRetry, nil
+	}
+	return watch.RefusedRetry, nil
+}
