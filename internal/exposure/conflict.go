@@ -75,8 +75,8 @@ func Conflict(
 		at.Path(), at.Host(), ofClass(at), whose, at.Host(), otherPath(at.Path()), ways)))
 }
 
-// whose says who holds a point that somebody asks for, and since when; of a holder that is leaving, which Ingress of its namespace serves the
-// point beside it, or when it is free again. ways are what its holder could do about it.
+// whose says who holds a point that somebody asks for, and since when; of a holder that is leaving, which Ingress of its namespace serves
+// the point beside it, or when it is free again. ways are what its holder could do about it.
 func whose(
 	facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, by claim.Holder, graceLeft time.Duration,
 ) (text, ways string) {

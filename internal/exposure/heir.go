@@ -65,8 +65,8 @@ func IsOf(c *v1beta1.EdgeClaim, svc *corev1.Service) bool {
 	return claim.HolderOf(c) == claim.ServiceHolder(svc.Namespace, svc.Name) || MayTake(svc)(c)
 }
 
-// LostBefore are the points that a Service, as it is stored, has lost and is not to ask for again by a change of what it requests. before is
-// nil for a Service that is not stored yet: it asks for everything.
+// LostBefore are the points that a Service, as it is stored, has lost and is not to ask for again by a change of what it requests. before
+// is nil for a Service that is not stored yet: it asks for everything.
 func LostBefore(facts Facts, before, after *corev1.Service) []claim.Coordinate {
 	if before == nil || !HandsOver(after) {
 		return nil

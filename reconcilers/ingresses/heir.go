@@ -3,6 +3,8 @@ package ingresses
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +26,8 @@ import (
 )
 
 // What a Service has handed over its Ingress keeps until that of the heir serves it, so that no moment is without either: of two Ingresses
-// with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress can't
-// be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
+// with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress
+// can't be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
 const (
 	heirPatience = 15 * time.Second
 	// heirShown is how often is looked whether the Ingress of an heir is there.
@@ -71,12 +73,20 @@ func (h *handing) wait(who waits, key types.NamespacedName, now time.Time, point
 	return left
 }
 
+// awaited are the points for which a Service waits, or has waited for too long.
+func (h *handing) awaited(who waits, key types.NamespacedName) []claim.Coordinate {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(who[key]))
+}
+
 // refuses says that the API server refuses the Ingress of a Service, or does no longer.
 func (h *handing) refuses(key types.NamespacedName, refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refused[key] = refused; !refused {
 		delete(h.refused, key)
+		delete(h.givers, key)
 	}
 }
 
@@ -140,8 +150,8 @@ func (r *ingressReconciler) isAwaited(ctx context.Context, at claim.Coordinate) 
 	return err == nil && (ing == nil || !exposure.Serves(ing, at)), err
 }
 
-// confirmLost is write.ErrStale unless a point is not a Service's by now: somebody else has it, or nobody does, and its Ingress does not serve
-// it. What is not served, and held by somebody else as far as the cache knows, changes nothing that is written.
+// confirmLost is write.ErrStale unless a point is not a Service's by now: somebody else has it, or nobody does, and its Ingress does not
+// serve it. What is not served, and held by somebody else as far as the cache knows, changes nothing that is written.
 func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service, own *networkingv1.Ingress, at claim.Coordinate) error {
 	isServed := own != nil && exposure.Serves(own, at)
 	if c, err := r.View.Claim(ctx, at.Name()); err != nil || c != nil && !isServed {
@@ -204,29 +214,32 @@ func (r *ingressReconciler) given(svc *corev1.Service, lost []claim.Coordinate) 
 	message := ""
 	if len(lost) > 0 {
 		heir, _ := claim.NamedHeir(svc)
-		message = fmt.Sprintf("%s and %d more: not asked for, as the Service hands over what it has to %s; remove the annotation %s to ask again",
-			lost[0].Point(), len(lost)-1, heir, v1beta1.AnnotationHandOverTo)
-		if len(lost) == 1 {
-			message = fmt.Sprintf("%s is not asked for, as the Service hands over what it has to %s; remove the annotation %s to ask again",
-				lost[0].Point(), heir, v1beta1.AnnotationHandOverTo)
+		message = lost[0].Point()
+		if others := len(lost) - 1; others > 0 {
+			message += fmt.Sprintf(" and %d more", others)
 		}
+		message += fmt.Sprintf(": not asked for, as the Service hands over what it has to %s; remove the annotation %s to ask again",
+			heir, v1beta1.AnnotationHandOverTo)
 	}
 	if r.reported.Record(svc, report.TopicHandOver, message) != message && message != "" {
 		r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, message)
 	}
 }
 
-// whenRefused is when to try again to write what the API server has refused: soon, while another Ingress may be about to leave what the
-// Service asks for.
-func (r *ingressReconciler) whenRefused(ctx context.Context, svc *corev1.Service, problems refusal.Problems, w wish) (time.Duration, error) {
+// whenRefused is when to try again to write what the API server has refused: soon, and for a while, where another Ingress may be about to
+// leave what the Service asks for.
+func (r *ingressReconciler) whenRefused(
+	ctx context.Context, svc *corev1.Service, problems refusal.Problems, w wish,
+) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(svc)
 	refused := problems[0].Reason == v1beta1.ReasonIngressRefused
 	r.handing.refuses(key, refused)
 	if !refused {
 		return watch.RefusedRetry, nil
 	}
-	var left []claim.Coordinate
-	for _, at := range exposure.But(w.Points(), w.lost) {
+	// Once begun it goes on: who refuses, as others had the path, may learn late that they have not.
+	left := r.handing.awaited(r.handing.givers, key)
+	for _, at := range exposure.But(w.Points(), append(slices.Clone(w.lost), left...)) {
 		serving, err := r.View.Ingresses.At(ctx, at)
 		if err != nil {
 			return 0, err

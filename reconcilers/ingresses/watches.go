@@ -33,7 +33,8 @@ func requestChanged() predicate.Predicate {
 func concernsIngress(before, after *corev1.Service) bool {
 	was, _ := exposure.Annotation(before)
 	value, _ := exposure.Annotation(after)
-	return value != was || handsOverTo(before) != handsOverTo(after) || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+	return value != was || handsOverTo(before) != handsOverTo(after) ||
+		before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
 }
 

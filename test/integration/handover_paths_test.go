@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ tls old for one.hop.test two.hop.test`)
 	w.pathHeldBy(one, "/", "Service hop-b/new")
 	w.pathHeldBy(one, "/api", "Service hop-a/old")
 	w.hasEvent(giver, v1beta1.ReasonHandedOver, "one.hop.test/ of http is handed over to Service hop-b/new")
-	w.hasEvent(giver, v1beta1.ReasonHandedOver, "one.hop.test/ is not asked for", "hop-b/new")
+	w.hasEvent(giver, v1beta1.ReasonHandedOver, "one.hop.test/: not asked for", "hop-b/new")
 	w.hasEvent(heir, v1beta1.ReasonTookOver, "one.hop.test/ of http is taken over from Service hop-a/old")
 
 	t.Log("all that the two share of a host")
@@ -147,6 +148,32 @@ func TestHandOverPathsToNobody(t *testing.T) {
 	w.serves(giver, "")
 }
 
+// TestHandOverPathsUnwritten has the one who is named be refused its Ingress: the other one waits for it no longer than it has to.
+func TestHandOverPathsUnwritten(t *testing.T) {
+	w := shared(t)
+	w.create(namespace("unhoped-a"), namespace("unhoped-b"))
+	w.without("unhoped-b", "count/ingresses.networking.k8s.io", func() error {
+		w.setsQuota("unhoped-b")
+		probe := foreignIngress("unhoped-b/probe", "probe.hop.test", "/")
+		err := w.try(probe)
+		if err == nil {
+			w.delete(probe)
+		}
+		return err
+	})
+	const host = "unhoped.hop.test"
+	giver, heir := asking("unhoped-a/old", "host="+host), asking("unhoped-b/new", "host="+host)
+	w.create(giver)
+	w.serves(giver, "Prefix unhoped.hop.test/ -> old:80")
+	edit(w, giver, handsOverTo[*corev1.Service]("unhoped-b/new"))
+	w.create(heir)
+	w.pathHeldBy(host, "/", "Service unhoped-b/new")
+	w.hasEvent(heir, v1beta1.ReasonIngressRefused, "exceeded quota")
+	w.serves(giver, "")
+	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "unhoped-b", Name: "none"}})
+	w.serves(heir, "Prefix unhoped.hop.test/ -> new:80")
+}
+
 // TestHandOverGuardedPaths has an Ingress that somebody writes hand a path over to one of another namespace, and Services do the same where
 // the Ingresses that are made for them are judged, too.
 func TestHandOverGuardedPaths(t *testing.T) {
@@ -166,9 +193,9 @@ func TestHandOverGuardedPaths(t *testing.T) {
 	t.Log("who is named has it, beside the other one until that is deleted")
 	w.create(heir)
 	w.pathHeldBy(host, "/login", "Ingress blog/web")
-	w.told("Ingress", "web", v1beta1.ReasonHandedOver, host+"/login of http is handed over to Ingress blog/web")
-	w.told("Ingress", "web", v1beta1.ReasonTookOver, host+"/login of http is taken over from Ingress shop/web")
-	w.told("Ingress", "web", v1beta1.ReasonHandedOver, host+"/login is held by Ingress blog/web", "delete this Ingress")
+	w.informed(giver, v1beta1.ReasonHandedOver, host+"/login of http is handed over to Ingress blog/web")
+	w.informed(heir, v1beta1.ReasonTookOver, host+"/login of http is taken over from Ingress shop/web")
+	w.informed(giver, v1beta1.ReasonHandedOver, host+"/login is held by Ingress blog/web", "delete this Ingress")
 	w.delete(giver)
 	w.refusedFor(w.toCreate(giver), field, "held by Ingress blog/web")
 	w.pathHeldBy(host, "/login", "Ingress blog/web")
@@ -196,6 +223,40 @@ func TestHandOverGuardedPaths(t *testing.T) {
 	w.serves(from, "")
 	w.pathHeldBy(host, "/api", "Service blog/api")
 	history.mustHold(w)
+
+	t.Log("to one that came while nobody judged, and was named later")
+	history = servedBy(w, claim.HTTP(host, "/v2"))
+	from, to = asking("shop/v2", "host="+host+", path=/v2"), asking("blog/v2", "host="+host+", path=/v2")
+	w.create(from)
+	w.serves(from, "Prefix handed.paths.test/v2 -> v2:80")
+	restore := w.withoutWebhooks()
+	w.create(to)
+	w.hasEvent(to, v1beta1.ReasonHostConflict, "hand it over, by the annotation "+v1beta1.AnnotationHandOverTo+": blog/v2")
+	restore()
+	edit(w, from, handsOverTo[*corev1.Service]("blog/v2"))
+	w.serves(to, "Prefix handed.paths.test/v2 -> v2:80")
+	w.serves(from, "")
+	history.mustHold(w)
+}
+
+// informed waits for a normal event of an Ingress that has all the texts.
+func (w *fixture) informed(ing *networkingv1.Ingress, reason string, texts ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("an event %s on Ingress %s/%s with %q", reason, ing.Namespace, ing.Name, texts), func() error {
+		var list eventsv1.EventList
+		must(w, w.Client.List(w.t.Context(), &list, client.InNamespace(ing.Namespace)))
+		var notes []string
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Regarding.Kind == "Ingress" && e.Regarding.Name == ing.Name && e.Reason == reason && e.Type == corev1.EventTypeNormal {
+				if saysAll(e.Note, texts...) == nil {
+					return nil
+				}
+			}
+			notes = append(notes, fmt.Sprintf("%s %s: %s %s", e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note))
+		}
+		return fmt.Errorf("there are %q", notes)
+	})
 }
 
 // servedPaths is the history of paths that Ingresses serve.
