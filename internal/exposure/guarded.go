@@ -177,21 +177,43 @@ func (l PathLoss) String() string {
 // Key says whether two losses are the same to who is told of them.
 func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
 
+// heirOf is to whom an Ingress, or the Service that it is made for, hands over what it holds; the zero Holder for nobody. isLeft says that
+// it is the Service: what that has handed over is taken off the Ingress.
+func heirOf(facts Facts, ing *networkingv1.Ingress) (heir claim.Holder, isLeft bool) {
+	if MadeFor(ing) != "" {
+		svc := facts.Service(types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name})
+		if svc == nil {
+			return claim.Holder{}, false
+		}
+		if to, named := claim.NamedHeir(svc); named {
+			return claim.ServiceHolder(to.Namespace, to.Name), true
+		}
+		return claim.Holder{}, false
+	}
+	if to, named := claim.NamedHeir(ing); named {
+		return claim.IngressHolder(to.Namespace, to.Name), false
+	}
+	return claim.Holder{}, false
+}
+
 // PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said
 // of hosts that are one namespace's as such, nor of an Ingress that lists more than MostEntries paths.
 func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string) bool) (lost []PathLoss) {
 	if listsMore(ing, MostEntries) {
 		return nil
 	}
-	heir, named := claim.NamedHeir(ing)
-	to := claim.IngressHolder(heir.Namespace, heir.Name)
+	heir, isLeft := heirOf(facts, ing)
 	for _, at := range PointsOf(ing) {
 		held := facts.Claim(at.Name())
 		if held == nil || claim.HolderOf(held).Tenant() == ing.Namespace || isOwned(at.Host()) ||
 			isLeaving(facts, held, at) {
 			continue
 		}
-		loss := PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held, Given: named && claim.HolderOf(held) == to}
+		given := claim.HolderOf(held) == heir
+		if given && isLeft {
+			continue
+		}
+		loss := PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held, Given: given}
 		if lost = append(lost, loss); len(lost) == mostPathProblems {
 			break
 		}

@@ -167,6 +167,45 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestPathsLostToAnHeir has an Ingress serve a path that it, or the Service that it is made for, may have handed over.
+func TestPathsLostToAnHeir(t *testing.T) {
+	const host = "web.example.com"
+	at := claim.HTTP(host, "/login").ServedBy("public")
+	by := func(h claim.Holder) *v1beta1.EdgeClaim { return claim.New(at, claim.Claimant{Holder: h}) }
+	giving := func(obj metav1.ObjectMeta) metav1.ObjectMeta {
+		metav1.SetMetaDataAnnotation(&obj, v1beta1.AnnotationHandOverTo, "blog/new")
+		return obj
+	}
+	asks := requesting("web", "")
+	gives := requesting("web", "")
+	gives.ObjectMeta = giving(gives.ObjectMeta)
+	byHand, silent, made := onPaths("web", host, "/login"), onPaths("web", host, "/login"), onPaths("web", host, "/login")
+	byHand.ObjectMeta = giving(byHand.ObjectMeta)
+	exposure.Mark(made, asks)
+	for name, c := range map[string]struct {
+		facts         fakeFacts
+		ingress       *networkingv1.Ingress
+		isLost, given bool
+	}{
+		"to whom it says":                        {fakeFacts{claim: by(claim.IngressHolder("blog", "new"))}, byHand, true, true},
+		"to another":                             {fakeFacts{claim: by(claim.IngressHolder("late", "x"))}, byHand, true, false},
+		"to nobody":                              {fakeFacts{claim: by(claim.IngressHolder("blog", "new"))}, silent, true, false},
+		"of a Service, to whom that says":        {fakeFacts{claim: by(claim.ServiceHolder("blog", "new")), service: gives}, made, false, false},
+		"of a Service, to another":               {fakeFacts{claim: by(claim.IngressHolder("blog", "new")), service: gives}, made, true, false},
+		"of a Service that says so to nobody":    {fakeFacts{claim: by(claim.IngressHolder("blog", "new")), service: asks}, made, true, false},
+		"of a Service that is gone":              {fakeFacts{claim: by(claim.IngressHolder("blog", "new"))}, made, true, false},
+		"of a Service that says so, and is new":  {fakeFacts{service: gives}, made, false, false},
+		"to a Service of the name that it tells": {fakeFacts{claim: by(claim.ServiceHolder("blog", "new")), service: requesting("new", "host="+host+", path=/login, class=public")}, byHand, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := exposure.PathsLost(c.facts, c.ingress, func(string) bool { return false })
+			if len(lost) > 0 != c.isLost || c.isLost && lost[0].Given != c.given {
+				t.Errorf("it has lost %+v", lost)
+			}
+		})
+	}
+}
+
 func TestWithout(t *testing.T) {
 	spec := onPaths("web", "a.test", "/", "/api/").Spec
 	spec.Rules = append(spec.Rules, onPaths("web", "b.test", "/").Spec.Rules[0], networkingv1.IngressRule{Host: "c.test"})

@@ -2,8 +2,10 @@ package integration
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -89,6 +91,12 @@ tls old for one.hop.test two.hop.test`)
 	w.serves(giver, everything)
 	w.pathHeldBy(one, "/", "Service hop-a/old")
 
+	t.Log("a new one that says at once to whom it would hand over has what it asks for")
+	eager := asking("hop-c/eager", "host=eager.hop.test")
+	handsOverTo[*corev1.Service]("hop-b/nobody")(eager)
+	w.create(eager)
+	w.serves(eager, "Prefix eager.hop.test/ -> eager:80")
+
 	t.Log("everything, in one namespace, by who takes its annotation away at once")
 	history = servedBy(w, claim.HTTP(one, "/"), claim.HTTP(one, "/api"), claim.HTTP(two, "/"), claim.HTTP(two, "/api"))
 	brother := asking("hop-a/brother", "host="+one+", host="+two+", path=/, path=/api")
@@ -172,6 +180,65 @@ func TestHandOverPathsUnwritten(t *testing.T) {
 	w.serves(giver, "")
 	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "unhoped-b", Name: "none"}})
 	w.serves(heir, "Prefix unhoped.hop.test/ -> new:80")
+}
+
+// TestHandOverPathsKilled kills the manager while Services hand paths over, half of which think better of it as soon as the other one is
+// stored: each path ends on one side, and in no version of the Ingresses on none.
+func TestHandOverPathsKilled(t *testing.T) {
+	t.Parallel()
+	const paths = 60
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--claim-grace=" + grace.String(), "--leader-elect=false"}}))
+	w.create(namespace("killed-a"), namespace("killed-b"))
+	host := func(i int) string { return fmt.Sprintf("h%d.killed.test", i) }
+	giver := func(i int) *corev1.Service { return asking(fmt.Sprintf("killed-a/old-%d", i), "host="+host(i)) }
+	heir := func(i int) *corev1.Service { return asking(fmt.Sprintf("killed-b/new-%d", i), "host="+host(i)) }
+	var points []claim.Coordinate
+	for i := range paths {
+		w.create(giver(i))
+		points = append(points, claim.HTTP(host(i), "/"))
+	}
+	for i := range paths {
+		w.serves(giver(i), fmt.Sprintf("Prefix %s/ -> old-%d:80", host(i), i))
+	}
+	history := servedBy(w, points...)
+
+	for i := range paths {
+		edit(w, giver(i), handsOverTo[*corev1.Service](fmt.Sprintf("killed-b/new-%d", i)))
+		w.eventually("a Service to be stored", func() error { // an earlier try may have got through
+			if err := w.try(heir(i)); !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			return nil
+		})
+		if i%2 == 0 {
+			edit(w, giver(i), handsOverTo[*corev1.Service](""))
+		}
+		if i%5 == 4 { // at some moment of the last ones
+			time.Sleep(rand.N(20 * time.Millisecond))
+			must(w, restart(w, 0))
+		}
+	}
+	given := 0
+	for i := range paths {
+		w.eventually(host(i)+" to end on one side", func() error {
+			holder, by := w.pathHolder(host(i), "/"), ""
+			if w.ingressOf(giver(i)) != nil {
+				by += fmt.Sprintf("Service killed-a/old-%d", i)
+			}
+			if w.ingressOf(heir(i)) != nil {
+				by += fmt.Sprintf("Service killed-b/new-%d", i)
+			}
+			if i%2 == 1 {
+				holder = fmt.Sprintf("Service killed-b/new-%d", i)
+			}
+			return is(by, holder)
+		})
+		if w.ingressOf(heir(i)) != nil {
+			given++
+		}
+	}
+	t.Logf("of %d paths %d are with the heirs", paths, given)
+	history.mustHold(w)
 }
 
 // TestHandOverGuardedPaths has an Ingress that somebody writes hand a path over to one of another namespace, and Services do the same where
