@@ -31,7 +31,10 @@ func Conflicts(
 		if held == nil && !servedBefore(facts, svc, at) {
 			held = servedElsewhere(facts, svc, at)
 		}
-		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) || yields(facts, held, self) {
+		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
+			continue
+		}
+		if len(problems) < mostPathProblems && yields(facts, held, self) { // each may be looked at live, and it is refused in any case by then
 			continue
 		}
 		told.Insert(at.ServedBy(""))

@@ -39,8 +39,8 @@ const (
 )
 
 // JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
-// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. Nor is what another namespace hands over
-// to the Ingress. graceLeft says how long a claim is kept if its holder is gone.
+// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. Nor is what another namespace hands
+// over to the Ingress. graceLeft says how long a claim is kept if its holder is gone.
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
 	switch {
