@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -18,10 +17,10 @@ import (
 // audit is the command.
 type audit struct {
 	*tool
-	output       output
-	junit, sarif string
-	nodePorts    portRange
-	all          bool
+	output    output
+	nodePorts portRange
+	all       bool
+	pipeline
 }
 
 func (t *tool) auditCommand() *cobra.Command {
@@ -49,8 +48,7 @@ The exit status is 0 without findings or with notes alone, 1 with others, and 2 
 	}
 	a.output.addTo(cmd)
 	cmd.Flags().BoolVarP(&a.all, "all-namespaces", "A", false, "look at all namespaces, as it does without -n")
-	cmd.Flags().StringVar(&a.junit, "junit", "", "also write the findings to this `file`, as JUnit has them")
-	cmd.Flags().StringVar(&a.sarif, "sarif", "", "also write the findings to this `file`, in SARIF 2.1.0")
+	a.addFilesTo(cmd)
 	cmd.Flags().Var(&a.nodePorts, "node-port-range", "the --service-node-port-range of the API server")
 	return cmd
 }
@@ -76,7 +74,10 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 	if report.Findings == nil {
 		report.Findings = []findings.Finding{}
 	}
-	if err := a.writeFiles(report, s, namespace); err != nil {
+	if err := a.write(
+		func() ([]byte, error) { return junit(report, s, namespace) },
+		func() ([]byte, error) { return sarif(report, a.version) },
+	); err != nil {
 		return err
 	}
 	if err := a.output.print(a.Out, report, auditTable(report)); err != nil {
@@ -86,29 +87,6 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 	fmt.Fprintln(a.ErrOut, summary(report.Findings))
 	if slices.ContainsFunc(report.Findings, func(f findings.Finding) bool { return f.Level != findings.Note }) {
 		return errFindings
-	}
-	return nil
-}
-
-// writeFiles writes the files for pipelines.
-func (a *audit) writeFiles(report *Audit, s *snapshot.Snapshot, namespace string) error {
-	for _, file := range []struct {
-		path string
-		text func() ([]byte, error)
-	}{
-		{a.junit, func() ([]byte, error) { return junit(report, s, namespace) }},
-		{a.sarif, func() ([]byte, error) { return sarif(report, a.version) }},
-	} {
-		if file.path == "" {
-			continue
-		}
-		text, err := file.text()
-		if err == nil {
-			err = os.WriteFile(file.path, text, 0o644) //nolint:gosec // others read it, too
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

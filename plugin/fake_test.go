@@ -75,6 +75,9 @@ type said struct {
 	out, err string
 }
 
+// webService is a manifest with which nothing is wrong. It is on standard input.
+const webService = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+
 // run runs the plugin against a cluster. The namespace of the user is team.
 func run(t *testing.T, c cluster, args ...string) said {
 	t.Helper()
@@ -91,7 +94,7 @@ current-context: c
 	t.Setenv("KUBECONFIG", kubeconfig)
 	var out, errOut bytes.Buffer
 	tool := &tool{
-		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut}, version: "v1",
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(webService), Out: &out, ErrOut: &errOut}, version: "v1",
 		open: func(*tool) (cluster, error) { return c, nil },
 	}
 	status := tool.run(t.Context(), args)

@@ -1,6 +1,9 @@
 package plugin
 
 import (
+	"slices"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
@@ -141,12 +145,14 @@ func slim(obj metav1.Object) {
 // scheme knows the kinds.
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, gatewayv1.Install, cmv1.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // the kinds are constants
 		}
 	}
-	all := kinds()
+	grants := schema.GroupVersion(gatewayv1beta1.GroupVersion) // of which only these are read in that version
+	s.AddKnownTypes(grants, &gatewayv1beta1.ReferenceGrant{}, &gatewayv1beta1.ReferenceGrantList{})
+	all := slices.Concat(kinds(), (&found{}).kinds())
 	for i := range all {
 		for _, version := range all[i].older {
 			s.AddKnownTypeWithName(version.WithKind(all[i].name+"List"), all[i].empty())

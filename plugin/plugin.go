@@ -1,5 +1,5 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there. It asks the API server to get and to list, and for nothing else.
+// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else.
 package plugin
 
 import (
@@ -63,12 +63,12 @@ func (t *tool) command() *cobra.Command {
 	t.config = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:   "kubectl-portcullis",
-		Short: "See who has which door of a cluster, and which conflicts there are",
-		Long: `See who has which door of a cluster, and which conflicts there are.
+		Short: "See who has which door of a cluster, which conflicts there are, and what applying manifests says",
+		Long: `See who has which door of a cluster, which conflicts there are, and what applying manifests says.
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
 
-The exit status is 0, 1 where audit has findings that are not just notes, or 2 where it could not look.`,
+The exit status is 0, 1 where audit or lint have findings that are not just notes, or 2 where they could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},
@@ -77,7 +77,7 @@ The exit status is 0, 1 where audit has findings that are not just notes, or 2 w
 	root.SetOut(t.Out)
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.whoCommand())
+	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.whoCommand())
 	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
 	return root
 }

@@ -80,19 +80,22 @@ func TestExitStatus(t *testing.T) {
 // TestExamples runs the examples of every command's help.
 func TestExamples(t *testing.T) {
 	examples := Examples()
-	for _, name := range []string{"audit", "doors", "who"} {
+	for _, name := range []string{"audit", "doors", "lint", "who"} {
 		if !slices.ContainsFunc(examples, func(line string) bool { return strings.HasPrefix(line, "kubectl portcullis "+name) }) {
 			t.Errorf("%s has no example", name)
 		}
 	}
-	t.Chdir(t.TempDir())
+	files(t, map[string]string{
+		"manifests/web.yaml": webService, "overlays/production/web.yaml": webService,
+		"overlays/production/kustomization.yaml": "resources: [web.yaml]\n",
+	})
 	for _, line := range examples {
 		words := strings.Fields(line)
 		if got := run(t, twice(), append([]string{"kubectl-portcullis"}, words[2:]...)...); got.status == ExitUnread {
 			t.Errorf("%s: %s", line, got.err)
 		}
 	}
-	for _, file := range []string{"audit.xml", "audit.sarif"} {
+	for _, file := range []string{"audit.xml", "audit.sarif", "lint.xml", "lint.sarif"} {
 		if _, err := os.Stat(file); err != nil {
 			t.Error(err)
 		}
@@ -105,7 +108,7 @@ func TestCompletion(t *testing.T) {
 	}}}
 	complete := filepath.Join(t.TempDir(), completer)
 	for args, want := range map[string][]string{
-		"": {"audit", "doors", "who"}, "audit -o ": {"table", "json"}, "doors -n ": {"shop", "blog"}, "doors -n s": {"shop"},
+		"": {"audit", "doors", "lint", "who"}, "audit -o ": {"table", "json"}, "doors -n ": {"shop", "blog"}, "doors -n s": {"shop"},
 	} {
 		words := append([]string{complete}, strings.Split(args, " ")...)
 		got := run(t, c, words...)

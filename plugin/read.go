@@ -41,7 +41,9 @@ type reader struct {
 	// namespace is the only one that is read if limited, and otherwise what is read where not all may be.
 	namespace string
 	limited   bool
-	progress  *progress
+	// isWhole says that objects are read as they are, and not without what no finding is made of.
+	isWhole  bool
+	progress *progress
 
 	unread []Unread
 	isRead bool // something that findings are about
@@ -162,7 +164,7 @@ func (r *reader) eachServed(ctx context.Context, k *kind, namespace string, s *s
 func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
 	r.progress.begin(k.plural)
 	return r.Each(ctx, k, namespace, "", func(obj runtime.Object) {
-		if o, is := obj.(metav1.Object); is {
+		if o, is := obj.(metav1.Object); is && !r.isWhole {
 			slim(o)
 		}
 		k.add(s, obj)

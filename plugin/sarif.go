@@ -48,7 +48,18 @@ type (
 		Locations []sarifLocation `json:"locations"`
 	}
 	sarifLocation struct {
-		Logical []sarifObject `json:"logicalLocations"`
+		Physical *sarifPhysical `json:"physicalLocation,omitempty"`
+		Logical  []sarifObject  `json:"logicalLocations"`
+	}
+	sarifPhysical struct {
+		Artifact sarifArtifact `json:"artifactLocation"`
+		Region   *sarifRegion  `json:"region,omitempty"`
+	}
+	sarifArtifact struct {
+		URI string `json:"uri"`
+	}
+	sarifRegion struct {
+		Line int `json:"startLine"`
 	}
 	sarifObject struct {
 		Name string `json:"fullyQualifiedName"`
@@ -58,23 +69,33 @@ type (
 
 // sarif is a report in SARIF. The locations of results are objects of the cluster, as there are no files.
 func sarif(report *Audit, version string) ([]byte, error) {
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "kubectl-portcullis", Version: version}}, Results: []sarifResult{}}
+	run := sarifRun{Results: []sarifResult{}}
+	var rules []sarifRule
 	for _, about := range findings.Rules() {
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{string(about.Rule), sarifText{about.Text}})
+		rules = append(rules, sarifRule{string(about.Rule), sarifText{about.Text}})
 	}
-	looked := sarifInvocation{Successful: true}
-	for _, u := range report.Unread {
-		looked.Notifications = append(looked.Notifications, sarifNotification{"warning", sarifText{plain(clean(u.String()))}})
-	}
-	run.Invocations = []sarifInvocation{looked}
 	for i := range report.Findings {
 		f := &report.Findings[i]
 		result := sarifResult{Rule: string(f.Rule), Level: string(f.Level), Message: sarifText{plain(inWords(f))}, Locations: []sarifLocation{}}
 		for _, o := range f.Objects {
-			result.Locations = append(result.Locations, sarifLocation{[]sarifObject{{o.String(), "resource"}}})
+			result.Locations = append(result.Locations, sarifLocation{Logical: []sarifObject{{o.String(), "resource"}}})
 		}
 		run.Results = append(run.Results, result)
 	}
+	return run.text(rules, report.Unread, version)
+}
+
+// text is a log of one run, by these rules, with what could not be read.
+func (run sarifRun) text(rules []sarifRule, unread []Unread, version string) ([]byte, error) {
+	if rules == nil {
+		rules = []sarifRule{}
+	}
+	run.Tool = sarifTool{sarifDriver{Name: "kubectl-portcullis", Version: version, Rules: rules}}
+	looked := sarifInvocation{Successful: true}
+	for _, u := range unread {
+		looked.Notifications = append(looked.Notifications, sarifNotification{"warning", sarifText{plain(clean(u.String()))}})
+	}
+	run.Invocations = []sarifInvocation{looked}
 	text, err := json.MarshalIndent(sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
 	}, "", "  ")

@@ -60,16 +60,14 @@ func (p routePathDesk) request(ctx context.Context, before, route client.Object)
 	if before != nil {
 		versions = append(versions, before)
 	}
-	points, err := p.view.Hosts.PathsNow(ctx, has, versions...)
+	served, err := p.view.Hosts.ServedNow(ctx, has, versions...)
 	if err != nil {
 		return nil, err
 	}
 	user, _ := hostname.Of(route, p.view.Ingresses.Defaults)
-	request := &hostname.PathRequest{
-		PathUser: hostname.PathUser{User: user, Points: points[0]}, Deleting: route.GetDeletionTimestamp() != nil,
-	}
+	request := &hostname.PathRequest{User: user, Serves: served[0], Deleting: route.GetDeletionTimestamp() != nil}
 	if before != nil {
-		request.Before = points[1]
+		request.Before = served[1]
 	}
 	return request, nil
 }

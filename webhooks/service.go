@@ -134,6 +134,11 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 			return d, err
 		}
 	}
+	if _, requests := exposure.Annotation(svc); requests || v.view.LoadBalancers.IsOurs(svc) {
+		if d.problems = refusal.UnreadableHeir(before, svc, before == nil, serviceKind.Kind, "what this one has"); len(d.problems) > 0 {
+			return d, nil
+		}
+	}
 	balancer, err := v.judgeLoadBalancer(ctx, before, svc)
 	if err != nil {
 		return d, err
@@ -154,9 +159,6 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
 	value, requests := exposure.Annotation(svc)
 	if !requests {
-		return d, nil
-	}
-	if d.problems = unreadableHeir(before, svc); len(d.problems) > 0 {
 		return d, nil
 	}
 	if before != nil {
@@ -180,14 +182,6 @@ func (v *serviceValidator) decideExposure(ctx context.Context, before, svc *core
 	}
 	d.problems, err = v.promiseHosts(ctx, before, svc, points)
 	return d, err
-}
-
-// unreadableHeir refuses an annotation that says to whom a Service hands over what it holds, but not so that anybody can read it.
-func unreadableHeir(before, svc *corev1.Service) refusal.Problems {
-	if before == nil {
-		return refusal.UnreadableHeir(nil, svc, "Service")
-	}
-	return refusal.UnreadableHeir(before, svc, "Service")
 }
 
 // promiseHosts claims the hosts that a Service requests for its namespace, where a HostPolicy has that so, and then the paths on them.

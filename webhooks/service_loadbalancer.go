@@ -96,16 +96,21 @@ func (v *serviceValidator) judgeForwarded(ctx context.Context, j *loadBalancerDe
 	return err
 }
 
-// isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim. A claim that the
-// cache does not show yet is looked for live, or else its ports could be changed at once to any.
+// isAnothers says whether another controller serves a Service without a class: it has addresses, and no claim, and has handed none over. A
+// claim that the cache does not show yet is looked for live, or else its ports could be changed at once to any.
 func (v *serviceValidator) isAnothers(ctx context.Context, j *loadBalancerDecision) (_ bool, err error) {
 	svc := j.subject.Service
 	if svc.Spec.LoadBalancerClass != nil || len(j.subject.Held) > 0 || !loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
 		return false, nil
 	}
 	held, err := v.view.Claims.HeldLive(ctx, j.by.Holder)
-	j.subject.Held = loadbalancer.Own(held)
-	return len(j.subject.Held) == 0, err
+	if j.subject.Held = loadbalancer.Own(held); err != nil || len(j.subject.Held) > 0 {
+		return false, err
+	}
+	ours, err := kube.Decide(ctx, v.view, func(f *kube.Facts) bool {
+		return allocator.IsOvertaken(f, svc) || len(allocator.HandedOver(f, svc)) > 0
+	})
+	return !ours, err
 }
 
 // requestChanged says whether a change of a Service concerns what it requests as a load balancer.

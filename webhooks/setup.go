@@ -2,7 +2,7 @@
 package webhooks
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -33,80 +34,88 @@ type Options struct {
 
 // Setup registers all webhooks with the manager's webhook server.
 func Setup(mgr manager.Manager, o Options) error {
-	streams := &streamValidator{view: o.View, ledger: o.Ledger}
-	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngress{}).WithValidator(streams).Complete(); err != nil {
-		return fmt.Errorf("webhook for StreamIngress: %w", err)
+	for _, w := range all(o) {
+		if err := w.register(mgr); err != nil {
+			return fmt.Errorf("webhook for %s: %w", w.of, err)
+		}
 	}
-	classes := &classValidator{view: o.View, ledger: o.Ledger}
-	if err := builder.WebhookManagedBy(mgr, &v1beta1.StreamIngressClass{}).WithValidator(classes).Complete(); err != nil {
-		return fmt.Errorf("webhook for StreamIngressClass: %w", err)
-	}
-	hosts := &hostPolicyValidator{view: o.View}
-	if err := builder.WebhookManagedBy(mgr, &v1beta1.HostPolicy{}).WithValidator(hosts).Complete(); err != nil {
-		return fmt.Errorf("webhook for HostPolicy: %w", err)
-	}
-	pools := &poolValidator{view: o.View}
-	if err := builder.WebhookManagedBy(mgr, &v1beta1.AddressPool{}).WithValidator(pools).Complete(); err != nil {
-		return fmt.Errorf("webhook for AddressPool: %w", err)
-	}
-	services := &serviceValidator{view: o.View, ledger: o.Ledger, events: o.Events}
-	if err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(services).Complete(); err != nil {
-		return fmt.Errorf("webhook for Service: %w", err)
-	}
-	return setupGuard(mgr, listenerGuard{view: o.View, ledger: o.Ledger, actions: o.Guard, events: o.Events})
+	return nil
 }
 
-// setupGuard registers the webhooks of what others open. Without a configuration that has the API server call them, nobody does.
-func setupGuard(mgr manager.Manager, v listenerGuard) error {
-	if err := builder.WebhookManagedBy(mgr, &gatewayv1.Gateway{}).WithValidator(gatewayGuard{v}).Complete(); err != nil {
-		return fmt.Errorf("webhook for Gateway: %w", err)
+// hook is a webhook that Setup registers.
+type hook struct {
+	// of is what it decides on, for messages.
+	of string
+	// isOurs says that it is in config/webhook, which has it called in some namespaces only; others are in config/guard.
+	isOurs   bool
+	register func(manager.Manager) error
+	// validate asks it about a new object (before is nil), or the change of one. Objects of other kinds are none of its business.
+	validate func(ctx context.Context, before, obj client.Object) (admission.Warnings, error)
+}
+
+// at is a webhook at a path, empty for the path of its kind.
+func at[T client.Object](path, of string, obj T, v admission.Validator[T]) hook {
+	return hook{
+		of: of,
+		register: func(mgr manager.Manager) error {
+			b := builder.WebhookManagedBy(mgr, obj).WithValidator(v)
+			if path != "" {
+				b = b.WithValidatorCustomPath(path)
+			}
+			return b.Complete()
+		},
+		validate: func(ctx context.Context, before, obj client.Object) (admission.Warnings, error) {
+			after, is := obj.(T)
+			if !is {
+				return nil, nil
+			}
+			if was, is := before.(T); is {
+				return v.ValidateUpdate(ctx, was, after)
+			}
+			return v.ValidateCreate(ctx, after)
+		},
 	}
-	if err := builder.WebhookManagedBy(mgr, &gatewayv1.ListenerSet{}).WithValidator(setGuard{v}).Complete(); err != nil {
-		return fmt.Errorf("webhook for ListenerSet: %w", err)
+}
+
+// all are all webhooks. Without a configuration that has the API server call those of what others open, nobody does.
+func all(o Options) []hook {
+	ours := []hook{
+		at("", "StreamIngress", &v1beta1.StreamIngress{}, &streamValidator{view: o.View, ledger: o.Ledger}),
+		at("", "StreamIngressClass", &v1beta1.StreamIngressClass{}, &classValidator{view: o.View, ledger: o.Ledger}),
+		at("", "HostPolicy", &v1beta1.HostPolicy{}, &hostPolicyValidator{view: o.View}),
+		at("", "AddressPool", &v1beta1.AddressPool{}, &poolValidator{view: o.View}),
+		at("", "Service", &corev1.Service{}, &serviceValidator{view: o.View, ledger: o.Ledger, events: o.Events}),
 	}
-	if err := errors.Join(
-		setupRoutes(mgr, v, guard.TCPRoute, &gatewayv1.TCPRoute{}),
-		setupRoutes(mgr, v, guard.UDPRoute, &gatewayv1.UDPRoute{}),
-		setupRoutes(mgr, v, guard.TLSRoute, &gatewayv1.TLSRoute{}),
-	); err != nil {
-		return err
+	for i := range ours {
+		ours[i].isOurs = true
 	}
-	err := builder.WebhookManagedBy(mgr, &corev1.Service{}).WithValidator(externalIPsGuard{v}).
-		WithValidatorCustomPath(externalIPsPath).Complete()
-	if err != nil {
-		return fmt.Errorf("webhook for spec.externalIPs: %w", err)
-	}
-	return errors.Join(
-		setupHosts(mgr, v, "", "Service", "services", &corev1.Service{}, ""),
-		setupHosts(mgr, v, networkingv1.GroupName, "Ingress", "ingresses", &networkingv1.Ingress{}, guard.Ingress),
-		setupHosts(mgr, v, gatewayv1.GroupName, "HTTPRoute", "httproutes", &gatewayv1.HTTPRoute{}, guard.HTTPRoute),
-		setupHosts(mgr, v, gatewayv1.GroupName, "GRPCRoute", "grpcroutes", &gatewayv1.GRPCRoute{}, guard.GRPCRoute),
-		setupHosts(mgr, v, gatewayv1.GroupName, "TLSRoute", "tlsroutes", &gatewayv1.TLSRoute{}, guard.TLSRoute),
-		setupHosts(mgr, v, gatewayv1.GroupName, "TCPRoute", "tcproutes", &gatewayv1.TCPRoute{}, ""),
-		setupHosts(mgr, v, gatewayv1.GroupName, "UDPRoute", "udproutes", &gatewayv1.UDPRoute{}, ""),
+	v := listenerGuard{view: o.View, ledger: o.Ledger, actions: o.Guard, events: o.Events}
+	return append(ours,
+		at("", "Gateway", &gatewayv1.Gateway{}, gatewayGuard{v}),
+		at("", "ListenerSet", &gatewayv1.ListenerSet{}, setGuard{v}),
+		ofRoutes(v, guard.TCPRoute, &gatewayv1.TCPRoute{}),
+		ofRoutes(v, guard.UDPRoute, &gatewayv1.UDPRoute{}),
+		ofRoutes(v, guard.TLSRoute, &gatewayv1.TLSRoute{}),
+		at(externalIPsPath, "spec.externalIPs", &corev1.Service{}, externalIPsGuard{v}),
+		ofHosts(v, "", "Service", "services", &corev1.Service{}, ""),
+		ofHosts(v, networkingv1.GroupName, "Ingress", "ingresses", &networkingv1.Ingress{}, guard.Ingress),
+		ofHosts(v, gatewayv1.GroupName, "HTTPRoute", "httproutes", &gatewayv1.HTTPRoute{}, guard.HTTPRoute),
+		ofHosts(v, gatewayv1.GroupName, "GRPCRoute", "grpcroutes", &gatewayv1.GRPCRoute{}, guard.GRPCRoute),
+		ofHosts(v, gatewayv1.GroupName, "TLSRoute", "tlsroutes", &gatewayv1.TLSRoute{}, guard.TLSRoute),
+		ofHosts(v, gatewayv1.GroupName, "TCPRoute", "tcproutes", &gatewayv1.TCPRoute{}, ""),
+		ofHosts(v, gatewayv1.GroupName, "UDPRoute", "udproutes", &gatewayv1.UDPRoute{}, ""),
 	)
 }
 
-// setupHosts registers the webhook of the host names of a kind, which are guarded as guards.
-func setupHosts[T client.Object](
-	mgr manager.Manager, v listenerGuard, group, kind, resource string, obj T, guards guard.Kind,
-) error {
-	validator := hostGuard[T]{
+// ofHosts is the webhook of the host names of a kind, which are guarded as guards.
+func ofHosts[T client.Object](v listenerGuard, group, kind, resource string, obj T, guards guard.Kind) hook {
+	return at(hostsPath+resource, "the host names of "+resource, obj, hostGuard[T]{
 		listenerGuard: v, kind: guards, of: schema.GroupKind{Group: group, Kind: kind},
 		resource: schema.GroupResource{Group: group, Resource: resource},
-	}
-	err := builder.WebhookManagedBy(mgr, obj).WithValidator(validator).WithValidatorCustomPath(hostsPath + resource).Complete()
-	if err != nil {
-		return fmt.Errorf("webhook for the host names of %s: %w", resource, err)
-	}
-	return nil
+	})
 }
 
-// setupRoutes registers the webhook of a kind of routes.
-func setupRoutes[T client.Object](mgr manager.Manager, v listenerGuard, kind guard.Kind, route T) error {
-	validator := routeGuard[T]{listenerGuard: v, kind: kind, resource: strings.ToLower(string(kind)) + "s"}
-	if err := builder.WebhookManagedBy(mgr, route).WithValidator(validator).Complete(); err != nil {
-		return fmt.Errorf("webhook for %s: %w", kind, err)
-	}
-	return nil
+// ofRoutes is the webhook of a kind of routes.
+func ofRoutes[T client.Object](v listenerGuard, kind guard.Kind, route T) hook {
+	return at("", string(kind), route, routeGuard[T]{listenerGuard: v, kind: kind, resource: strings.ToLower(string(kind)) + "s"})
 }

@@ -97,6 +97,9 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 		return j
 	}
 	if j.moves = moves(f, before, s, j.class); j.moves {
+		if j.problems = stream.HandedOver(f, s, j.class); len(j.problems) > 0 {
+			return j
+		}
 		j.request, j.problems = stream.PortFor(f, s, j.class)
 	}
 	j.leadsAnew = before == nil || stream.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName

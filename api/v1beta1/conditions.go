@@ -6,6 +6,8 @@ const (
 	ConditionAccepted     = "Accepted"
 	ConditionResolvedRefs = "ResolvedRefs"
 	ConditionProgrammed   = "Programmed"
+	// ConditionHandedOver is there for as long as a stream that has handed its port over says to whom.
+	ConditionHandedOver = "HandedOver"
 )
 
 // Reasons of the condition Accepted.
@@ -119,15 +121,18 @@ const (
 	ReasonMoved = "Moved"
 )
 
+// Reasons of what is handed over.
+const (
+	// ReasonHandedOver: what the object had is another's now, as it asked for by its annotation. It asks for that again once the
+	// annotation is gone.
+	ReasonHandedOver = "HandedOver"
+	// ReasonTookOver: the object has what another one has handed over to it.
+	ReasonTookOver = "TookOver"
+)
+
 const (
 	// AnnotationHandOverTo on the holder of a point names the object of its kind, as namespace/name, that may have the point in its place.
 	AnnotationHandOverTo = GroupName + "/hand-over-to"
-
-	// ReasonHandedOver, of Accepted or of an event: what the object had is another's now, as it asked for by its annotation. It asks for
-	// that again once the annotation is gone.
-	ReasonHandedOver = "HandedOver"
-	// ReasonTookOver, of an event: the object has what another one has handed over to it.
-	ReasonTookOver = "TookOver"
 
 	// AnnotationDefaultClass marks, with the value "true", the StreamIngressClass of streams that name none.
 	AnnotationDefaultClass = GroupName + "/is-default-class"
@@ -136,6 +141,7 @@ const (
 	LabelClass = GroupName + "/class"
 
 	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
-	// one, a host and path is claimed for its IngressClass.
+	// one, a host and path is claimed for its IngressClass; since version 3 a claim can have an heir. Who looks for
+	// earlier ones names those that are not: see internal/kube/replicas.go.
 	LabelLedger = GroupName + "/ledger"
 )

@@ -51,7 +51,7 @@ type EdgeClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Point string `json:"point"`
 
-	// holder is the object that holds the point; of a host name it is the namespace whose objects use it.
+	// holder is the object that holds the point; of a host name, and of a path that routes serve, it is the namespace.
 	// +required
 	Holder ClaimHolder `json:"holder"`
 

@@ -155,7 +155,7 @@ type StreamIngressStatus struct {
 	// +optional
 	Previous *PreviousDoor `json:"previous,omitempty"`
 
-	// conditions: Accepted, ResolvedRefs, Programmed.
+	// conditions: Accepted, ResolvedRefs, Programmed, and HandedOver, where the port was handed over.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

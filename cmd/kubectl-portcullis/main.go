@@ -1,4 +1,4 @@
-// kubectl-portcullis is a plugin of kubectl: which conflicts a cluster has, and who has which door.
+// kubectl-portcullis is a plugin of kubectl: which conflicts a cluster has, who has which door, and what applying manifests says.
 package main
 
 import (

@@ -27,7 +27,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/certs"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers"
 	"jeffthecoder.xyz/portcullis/webhooks"
@@ -68,7 +67,7 @@ func newServing(o *options) (*certs.Serving, error) {
 		Dir: o.certDir, SelfManaged: o.selfSigned, Namespace: o.namespace, SecretName: o.certSecret,
 		WebhookConfiguration: o.webhookConfiguration, DNSNames: o.serverNames(),
 	}
-	if len(o.guard) > 0 { // config/guard brings it
+	if len(o.settings.Guard) > 0 { // config/guard brings it
 		options.Others = []string{o.webhookConfiguration + "-guard"}
 	}
 	serving, err := certs.New(options)
@@ -144,27 +143,10 @@ func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config)
 
 // setup adds everything that the manager runs.
 func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.Serving) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	exposing := kube.Exposing{Defaults: o.exposure, MaxHTTPPoints: o.maxHTTPPoints, Mapper: mgr.GetRESTMapper(), Namespace: o.namespace}
-	if err := kube.AddExposureIndexes(ctx, mgr.GetFieldIndexer(), exposing); err != nil {
-		return err
-	}
-	if err := kube.AddLoadBalancerIndexes(ctx, mgr.GetFieldIndexer(), o.loadBalancers); err != nil {
-		return err
-	}
-	view, err := kube.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader())
+	view, err := o.settings.NewView(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.GetRESTMapper(), o.namespace)
 	if err != nil {
 		return err
 	}
-	view.Ingresses.Expose(exposing)
-	view.Gateways.IndexBy(mgr.GetFieldIndexer())
-	view.Gateways.Guard(o.guard)
-	view.Hosts.Guarded = o.guard
-	view.ExternalIPs.Guarded = o.guard.Guards(guard.ExternalIPs)
-	view.LoadBalancers.Options = o.loadBalancers
-	view.Streams.Domain = o.clusterDomain
 	if view.Endpoints, err = kube.NewEndpoints(mgr); err != nil {
 		return err
 	}
@@ -183,7 +165,7 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 		return fmt.Errorf("serving certificate: %w", err)
 	}
 	if err := webhooks.Setup(mgr, webhooks.Options{
-		View: view, Ledger: ledger, Guard: o.guard, Events: mgr.GetEventRecorder("portcullis"),
+		View: view, Ledger: ledger, Guard: o.settings.Guard, Events: mgr.GetEventRecorder("portcullis"),
 	}); err != nil {
 		return err
 	}

@@ -16,10 +16,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
-	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
-	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/podtoip"
 )
 
@@ -47,11 +44,7 @@ type options struct {
 	claimGrace    time.Duration
 	auditInterval time.Duration
 	podToIP       podtoip.Mode
-	exposure      exposure.Defaults
-	maxHTTPPoints int
-	loadBalancers kube.LoadBalancerOptions
-	clusterDomain string
-	guard         guard.Actions
+	settings      kube.Settings
 	zap           zap.Options
 }
 
@@ -134,27 +127,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
 		podtoip.Labeled, v1beta1.LabelPodToIP, v1beta1.PodToIPEnabled, podtoip.All, podtoip.Off))
-	flags.StringVar(&o.exposure.Class, "ingress-class", "",
-		"IngressClass of Services whose ingress/http names none; empty for the one that the cluster marks as default.")
-	flags.StringVar(&o.exposure.Host, "ingress-host", "example.com",
-		"Host of Services whose ingress/http names none; {service} and {namespace} are filled in.")
-	flags.IntVar(&o.maxHTTPPoints, "max-http-points-per-service", 64,
-		"How many pairs of host and path one Service gets by ingress/http, and above how many an Ingress that somebody else has "+
-			"made gets one claim for each host; 0 for any number. Services that a StreamIngressClass names get any number. An Ingress "+
-			fmt.Sprintf("gets %d claims at most, and with more hosts none: what it serves is refused to others without.", exposure.MostEntries))
-	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local",
-		"Domain of the cluster's own DNS names. No upstream outside the cluster has a name in it.")
-	flags.BoolVar(&o.loadBalancers.ByDefault, "default-load-balancer", false,
-		"Serve Services of type LoadBalancer that have no loadBalancerClass, too.")
-	o.loadBalancers.Reserved = loadbalancer.DefaultReserved()
-	flags.Var(&o.loadBalancers.Reserved, "reserved-node-ports",
-		"Ports of the nodes that no Service gets, ports or ranges separated by commas.")
-	flags.IntVar(&o.loadBalancers.MaxPorts, "max-ports-per-service", 100,
-		"How many ports one Service of type LoadBalancer gets where it shares addresses, or the nodes, with others; 0 for any number. "+
-			"Services that a StreamIngressClass names get any number.")
-	flags.Var(&o.guard, "guard", fmt.Sprintf("What becomes of doors that others open where somebody else has the point: "+
-		"KIND=ACTION, separated by commas, with the kinds %v, or all, and the actions %s and %s. Needs the webhooks of config/guard.",
-		guard.Kinds(), guard.Deny, guard.Warn))
+	o.settings.Bind(flags)
 	o.zap.BindFlags(flags)
 }
 
@@ -169,9 +142,6 @@ func (o *options) validate(rest []string) error {
 	if o.auditInterval < 0 {
 		errs = append(errs, errors.New("--audit-interval must not be negative"))
 	}
-	if o.maxHTTPPoints < 0 || o.loadBalancers.MaxPorts < 0 {
-		errs = append(errs, errors.New("--max-http-points-per-service and --max-ports-per-service must not be negative"))
-	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))
 	}
@@ -181,10 +151,7 @@ func (o *options) validate(rest []string) error {
 	if err := o.lease.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := o.exposure.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--ingress-class, --ingress-host: %w", err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.settings.Validate())...)
 }
 
 func (o *options) logger() logr.Logger { return zap.New(zap.UseFlagOptions(&o.zap)) }

@@ -26,8 +26,10 @@ func defaults() options {
 		namespace: "portcullis-system", leaderElect: true, lease: lease{15 * time.Second, 10 * time.Second, 2 * time.Second}, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
 		claimGrace: 2 * time.Minute, auditInterval: time.Minute, podToIP: podtoip.Labeled,
-		exposure:      exposure.Defaults{Host: "example.com"},
-		loadBalancers: kube.LoadBalancerOptions{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100}, maxHTTPPoints: 64, clusterDomain: "cluster.local",
+		settings: kube.Settings{
+			Exposure: exposure.Defaults{Host: "example.com"}, MaxHTTPPoints: 64, ClusterDomain: "cluster.local",
+			LoadBalancers: kube.LoadBalancerOptions{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100},
+		},
 	}
 }
 
@@ -57,16 +59,18 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-dns-names":           {"a,b", func(o *options) { o.dnsNames = "a,b" }},
 		"claim-grace":                 {"1m", func(o *options) { o.claimGrace = time.Minute }},
 		"audit-interval":              {"0", func(o *options) { o.auditInterval = 0 }},
-		"ingress-class":               {"nginx", func(o *options) { o.exposure.Class = "nginx" }},
-		"ingress-host":                {"{service}.x", func(o *options) { o.exposure.Host = "{service}.x" }},
-		"default-load-balancer":       {"true", func(o *options) { o.loadBalancers.ByDefault = true }},
-		"cluster-domain":              {"example.org", func(o *options) { o.clusterDomain = "example.org" }},
-		"reserved-node-ports":         {"22,80-81", func(o *options) { o.loadBalancers.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}} }},
-		"max-ports-per-service":       {"0", func(o *options) { o.loadBalancers.MaxPorts = 0 }},
-		"max-http-points-per-service": {"8", func(o *options) { o.maxHTTPPoints = 8 }},
+		"ingress-class":               {"nginx", func(o *options) { o.settings.Exposure.Class = "nginx" }},
+		"ingress-host":                {"{service}.x", func(o *options) { o.settings.Exposure.Host = "{service}.x" }},
+		"default-load-balancer":       {"true", func(o *options) { o.settings.LoadBalancers.ByDefault = true }},
+		"cluster-domain":              {"example.org", func(o *options) { o.settings.ClusterDomain = "example.org" }},
+		"reserved-node-ports": {"22,80-81", func(o *options) {
+			o.settings.LoadBalancers.Reserved = loadbalancer.PortRanges{{From: 22}, {From: 80, To: 81}}
+		}},
+		"max-ports-per-service":       {"0", func(o *options) { o.settings.LoadBalancers.MaxPorts = 0 }},
+		"max-http-points-per-service": {"8", func(o *options) { o.settings.MaxHTTPPoints = 8 }},
 		"pod-to-ip":                   {"all", func(o *options) { o.podToIP = podtoip.All }},
 		"guard": {"ListenerSet=Warn,Gateway=Deny", func(o *options) {
-			o.guard = guard.Actions{guard.Gateway: guard.Deny, guard.ListenerSet: guard.Warn}
+			o.settings.Guard = guard.Actions{guard.Gateway: guard.Deny, guard.ListenerSet: guard.Warn}
 		}},
 	}
 	t.Setenv("POD_NAMESPACE", "")

@@ -80,7 +80,8 @@ func (s *Subject) mayAllocateFrom(pool *addresspool.Pool) bool {
 // AwaitsFamily says whether a Service, which has allocations, has no address of one of its families, and is to have one when one
 // is free. Where no pool that may serve it has addresses of that family, none will ever be.
 func AwaitsFamily(facts Facts, s *Subject, allocations []Allocation) bool {
-	if len(allocations) == 0 || len(allocations) >= len(s.Families) || allocations[0].Pool.SourceOrDefault() != v1beta1.SourceAddresses {
+	if isGiver(s.Service) || len(allocations) == 0 || len(allocations) >= len(s.Families) ||
+		allocations[0].Pool.SourceOrDefault() != v1beta1.SourceAddresses {
 		return false
 	}
 	pools, problems := fitting(facts, s)

@@ -36,6 +36,8 @@ type Facts interface {
 	Listing(ip netip.Addr) []*corev1.Service
 	// ListingOnNodes are the Services that have a port of the nodes by their status, and do not hold it.
 	ListingOnNodes(at claim.Coordinate) []*corev1.Service
+	// HandsOver says whether a Service hands over what it holds to another one.
+	HandsOver(from, to claim.Holder) bool
 	// StillLists says whether a Service that Listing or ListingOnNodes have found lists a point now: either may not know yet.
 	StillLists(svc *corev1.Service, at claim.Coordinate) bool
 	// IsNodeAddress says whether a node has an address, also one that takes no traffic now.
@@ -97,17 +99,19 @@ type Decision struct {
 //
 // Of a Service that is to have an address of each family, or may have only one, problems of one family are none while
 // there is another. One that is being deleted keeps what it has, and is given nothing: finalizers let it live, and be
-// changed, for as long as its owner likes.
+// changed, for as long as its owner likes. One that hands over what it has is given nothing, either.
 func Allocate(facts Facts, s *Subject, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (d Decision) {
 	pools, problems := fitting(facts, s)
 	if len(problems) > 0 {
 		return Decision{Problems: problems}
 	}
 	a := &allocator{facts: facts, Subject: s, graceLeft: graceLeft, pools: pools}
-	retained := Retain(s, pools)
+	retained := s.keep(facts, pools)
 	switch {
 	case s.Service.DeletionTimestamp != nil:
 		return Decision{retained, s.beyond(retained)}
+	case isGiver(s.Service):
+		d.Allocations, d.Problems = a.onlyKeep(retained)
 	case len(retained) > 0:
 		d.Allocations, d.Problems = a.complete(retained)
 	default:

@@ -48,7 +48,8 @@ func (a *allocator) conflicts(allocations []Allocation, beside ...Allocation) re
 
 // heldByOther finds a claim of somebody else that a point can't be had beside: on the point itself, on the whole address
 // of a port, on any port of a whole address, or, for a port of the nodes, on that of a proxy there. Those of an address can meet
-// where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's.
+// where a pool was made anew. What the status of another Service lists, and nobody holds, is that one's. What is handed over to the Service
+// is nobody else's any more.
 func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	var listed *v1beta1.EdgeClaim // before the claims: who makes one meanwhile is found by either
 	if at.IsNode() {
@@ -65,24 +66,42 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 	if at.IsAddress() {
 		listed = a.listedByOther(at)
 	}
+	held, giver := a.claimedByOther(at)
+	switch {
+	case held != nil:
+		return held
+	case listed != nil && claim.HolderOf(listed) == giver: // it has handed over some of its ports there already
+		return nil
+	default:
+		return listed
+	}
+}
+
+// claimedByOther is a claim of somebody else beside which a point can't be had. giver is who hands the point over to the Service, the zero
+// Holder for nobody.
+func (a *allocator) claimedByOther(at claim.Coordinate) (held *v1beta1.EdgeClaim, giver claim.Holder) {
 	names := []claim.Coordinate{at}
 	if at.IsAddress() && at.Port() != 0 {
 		names = append(names, claim.Address(at.Address()))
 	}
 	for _, name := range names {
 		held := a.facts.Claim(name.Name())
-		if held != nil && claim.HolderOf(held) != a.Holder() {
-			return held
+		if held == nil || claim.HolderOf(held) == a.Holder() {
+			continue
 		}
+		if !a.isHanded(at, held) {
+			return held, giver
+		}
+		giver = claim.HolderOf(held)
 	}
 	if at.IsAddress() && at.Port() == 0 {
 		for _, held := range a.facts.ClaimedPorts(at.Address()) {
 			if claim.HolderOf(held) != a.Holder() {
-				return held
+				return held, giver
 			}
 		}
 	}
-	return listed
+	return nil, giver
 }
 
 // Conflict tells a Service that a point of an allocation is held: by whom, since when, and what could be had instead.
@@ -90,10 +109,14 @@ func (a *allocator) heldByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 func Conflict(
 	facts Facts, s *Subject, allocation Allocation, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	text := refusal.Held(held, isLeaving(facts, held), graceLeft)
+	leaving := isLeaving(facts, held)
+	text, handOver := refusal.Held(held, leaving, graceLeft), ""
+	if !leaving && allocation.Pool.SourceOrDefault() == v1beta1.SourceAddresses {
+		handOver = s.handOver(facts, at, held)
+	}
 	if at.Port() == 0 {
 		return refusal.One(v1beta1.ReasonAddressConflict,
-			refusal.Duplicate(s.AddressesPath, at.Address().String(), text+s.instead(facts, allocation)))
+			refusal.Duplicate(s.AddressesPath, at.Address().String(), text+s.instead(facts, allocation)+handOver))
 	}
 	path := loadbalancer.TypePath
 	if i := slices.Index(allocation.Points, at); i >= 0 {
@@ -104,7 +127,8 @@ func Conflict(
 		where = fmt.Sprintf(" on class %q, whose proxy listens", on.Class()) + where
 	}
 	if at.IsAddress() {
-		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), allocation.Pool.Name, s.instead(facts, allocation))
+		where = fmt.Sprintf(" on %s of AddressPool %s; choose another port%s", at.Address(), allocation.Pool.Name,
+			s.instead(facts, allocation)+handOver)
 	}
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(path, at.Point(), text+where))
 }

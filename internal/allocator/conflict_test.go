@@ -14,6 +14,9 @@ import (
 // heldByX is how a conflict begins that the Service shop/x is in.
 const heldByX = "held by Service shop/x since 2026-07-01T12:30:00Z"
 
+// orHandedOver is how a conflict ends where the holder could hand over what it has to shop/web.
+const orHandedOver = "; or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: shop/web"
+
 func addressTaken(ip, text string) []verdict {
 	return []verdict{{v1beta1.ReasonAddressConflict,
 		`metadata.annotations[nginx-stream.jeffthecoder.xyz/addresses]: Duplicate value: "` + ip + `": ` + text}}
@@ -25,7 +28,8 @@ func portTaken(path, port, text string) verdict {
 
 func TestAddressConflict(t *testing.T) {
 	const asked = "192.0.2.1"
-	free := addressTaken(asked, heldByX+"; free in AddressPool a is 192.0.2.2, or leave the address out to be given one")
+	const instead = "; free in AddressPool a is 192.0.2.2, or leave the address out to be given one"
+	free := addressTaken(asked, heldByX+instead+orHandedOver)
 	olderField := func(s *corev1.Service) { s.Spec.LoadBalancerIP = asked }
 	held := func(more ...*v1beta1.AddressPool) *cluster {
 		return clusterWith(append(more, pool("a", "192.0.2.1,192.0.2.2"))...).taken("x", at(asked))
@@ -39,12 +43,13 @@ func TestAddressConflict(t *testing.T) {
 			why: free},
 		"nor is an address of the other family": {in: held(pool("six", "2001:db8::1")), svc: asking(forAddresses(asked), eitherFamily), why: free},
 		"no other is free": {in: held().taken("y", at("192.0.2.2")), svc: asking(forAddresses(asked)),
-			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free")},
-		"a port of it is held": {in: clusterWith(pool("a", "192.0.2.1,192.0.2.2")).taken("x", portAt(asked, 443)), svc: asking(forAddresses(asked)), why: free},
+			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free"+orHandedOver)},
+		"a port of it is held": {in: clusterWith(pool("a", "192.0.2.1,192.0.2.2")).taken("x", portAt(asked, 443)), svc: asking(forAddresses(asked)),
+			why: addressTaken(asked, heldByX+instead)},
 		"it was asked for with the older field": {in: held(), svc: asking(olderField), why: []verdict{{v1beta1.ReasonAddressConflict,
-			`spec.loadBalancerIP: Duplicate value: "192.0.2.1": ` + heldByX + "; free in AddressPool a is 192.0.2.2, or leave the address out to be given one"}}},
+			`spec.loadBalancerIP: Duplicate value: "192.0.2.1": ` + heldByX + instead + orHandedOver}}},
 		"it has another, and does not get this": {in: held(), svc: asking(forAddresses(asked)), held: []claim.Coordinate{at("192.0.2.2")},
-			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free")},
+			why: addressTaken(asked, heldByX+"; AddressPool a has no other that is free"+orHandedOver)},
 		"its cluster IP is held": {in: clusterWith(clusterIPPool("own")).taken("x", at("10.96.0.9")), svc: asking(withClusterIPs("10.96.0.9")),
 			why: addressTaken("10.96.0.9", heldByX)},
 	})
@@ -72,9 +77,9 @@ func TestPortConflict(t *testing.T) {
 	onShared := heldByX + " on 192.0.2.1 of AddressPool s; choose another port" + free
 	checkAll(t, map[string]allocated{
 		"of an address that is asked for": {in: shared().taken("x", portAt("192.0.2.1", 443)), svc: asking(forAddresses("192.0.2.1"), onPorts(80, 443)),
-			why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onShared+", or leave the address out to be given one")}},
+			why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onShared+", or leave the address out to be given one"+orHandedOver)}},
 		"of an address that it has": {in: shared().taken("x", portAt("192.0.2.1", 443)), svc: asking(onPorts(80, 443)),
-			held: []claim.Coordinate{portAt("192.0.2.1", 80)}, why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onShared)}},
+			held: []claim.Coordinate{portAt("192.0.2.1", 80)}, why: []verdict{portTaken("spec.ports[1].port", "TCP/443", onShared+orHandedOver+", with 192.0.2.1 asked for by name")}},
 		"the whole address is held": {in: shared().taken("x", at("192.0.2.1")), svc: asking(forAddresses("192.0.2.1")),
 			why: []verdict{portTaken("spec.ports[0].port", "TCP/80", onShared+", or leave the address out to be given one")}},
 		"of the nodes": {in: nodes().taken("x", claim.NodePort("TCP", 443)), svc: asking(onPorts(80, 443)),
@@ -139,14 +144,15 @@ func TestHeldForWhatIsGone(t *testing.T) {
 		left     time.Duration
 		wantText string
 		named    bool
+		wantEnd  string
 	}{
-		"it asks":           {true, corev1.ServiceTypeLoadBalancer, serviceX, time.Minute, heldByX, false},
-		"it is not stored":  {false, "", serviceX, 90 * time.Second, gone + "in at most 1m30s, try again then", false},
-		"its time is over":  {false, "", serviceX, 0, gone + "within seconds, try again then", false},
-		"it no longer asks": {true, corev1.ServiceTypeClusterIP, serviceX, time.Minute, gone + "in at most 1m0s, try again then", false},
-		"it is no Service":  {false, "", foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false},
-		"nor has it one":    {true, corev1.ServiceTypeClusterIP, foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false},
-		"a class names it":  {false, "", serviceX, 0, heldByX, true},
+		"it asks":           {true, corev1.ServiceTypeLoadBalancer, serviceX, time.Minute, heldByX, false, orHandedOver},
+		"it is not stored":  {false, "", serviceX, 90 * time.Second, gone + "in at most 1m30s, try again then", false, ""},
+		"its time is over":  {false, "", serviceX, 0, gone + "within seconds, try again then", false, ""},
+		"it no longer asks": {true, corev1.ServiceTypeClusterIP, serviceX, time.Minute, gone + "in at most 1m0s, try again then", false, ""},
+		"it is no Service":  {false, "", foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false, ""},
+		"nor has it one":    {true, corev1.ServiceTypeClusterIP, foreign, 0, "held by VirtualIP shop/x since 2026-07-01T12:30:00Z", false, ""},
+		"a class names it":  {false, "", serviceX, 0, heldByX, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			delete(w.services, "shop/x")
@@ -161,7 +167,7 @@ func TestHeldForWhatIsGone(t *testing.T) {
 			}
 			w.claims, w.grace = claims(tc.by, at("192.0.2.1")), tc.left
 			got := Allocate(w, subjectOf(t, asking(forAddresses("192.0.2.1"))), w.graceLeft).Problems
-			if diff := cmp.Diff(addressTaken("192.0.2.1", tc.wantText+"; AddressPool a has no other that is free"), verdicts(got)); diff != "" {
+			if diff := cmp.Diff(addressTaken("192.0.2.1", tc.wantText+"; AddressPool a has no other that is free"+tc.wantEnd), verdicts(got)); diff != "" {
 				t.Error(diff)
 			}
 		})

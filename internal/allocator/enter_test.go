@@ -195,7 +195,7 @@ func TestListedIsNotFree(t *testing.T) {
 	}
 	isOthers := func(ip, instead string) []verdict {
 		return []verdict{{v1beta1.ReasonAddressConflict, `metadata.annotations[` + v1beta1.AnnotationAddresses + `]: Duplicate value: "` + ip +
-			`": held by Service shop/other since 2026-07-01T12:35:00Z` + instead}}
+			`": held by Service shop/other since 2026-07-01T12:35:00Z` + instead + orHandedOver}}
 	}
 	checkAll(t, map[string]allocated{
 		"any but that":            {in: listing(servedOn("192.0.2.1")), svc: asking(), want: []string{"a " + two4 + " auto-assigned"}},
@@ -203,11 +203,11 @@ func TestListedIsNotFree(t *testing.T) {
 		"another port of it":      {in: listing(onPorts(443), servedOn("198.51.100.1")), svc: asking(forAddresses("198.51.100.1")), want: []string{"s " + shared80}},
 		"its port": {in: listing(servedOn("198.51.100.1")), svc: asking(forAddresses("198.51.100.1")), why: []verdict{{v1beta1.ReasonPortConflict,
 			`spec.ports[0].port: Duplicate value: "TCP/80": held by Service shop/other since 2026-07-01T12:35:00Z on 198.51.100.1 of AddressPool s; ` +
-				"choose another port; AddressPool s has no other that is free"}}},
+				"choose another port; AddressPool s has no other that is free" + orHandedOver}}},
 		"another port of what no pool gives it": {in: listing(onPorts(443), servedOn("203.0.113.2"), func(s *corev1.Service) { s.Labels = nil }),
 			svc: asking(forAddresses("203.0.113.2")), why: []verdict{{v1beta1.ReasonPortConflict,
 				`spec.ports[0].port: Duplicate value: "TCP/80": held by Service shop/other since 2026-07-01T12:35:00Z on 203.0.113.2 of AddressPool c; ` +
-					"choose another port; AddressPool c has no other that is free"}}},
+					"choose another port; AddressPool c has no other that is free" + orHandedOver}}},
 		"another port of what no pool gives it, where somebody has a third": {in: ungiven().taken("x", points(t, other443)...), svc: asking(forAddresses("203.0.113.2")),
 			want: []string{"c " + other80}},
 		"another port of what no pool gives it, where somebody lists a third": {in: ungiven().stored(asking(called("x"), onPorts(443), servedOn("203.0.113.2"))),

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -62,10 +63,15 @@ func (a *allocator) poolLimit(allocations []Allocation, fronts []types.Namespace
 			of.Added += len(l.Missing(a.Held))
 		}
 	}
+	wanted := sets.New[claim.Coordinate]()
+	for _, l := range allocations {
+		wanted.Insert(l.Missing(a.Held)...)
+	}
 	claims := a.facts.ClaimsOfNamespace(a.Service.Namespace, claim.ScopeFamily(allocation.Points[0].Scope()))
 	claims = slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool {
 		at, err := claim.Of(c)
-		return err != nil || at.IsAddress() && !allocation.Pool.Set.Contains(at.Address()) || slices.Contains(fronts, claim.HolderOf(c).Key())
+		return err != nil || at.IsAddress() && !allocation.Pool.Set.Contains(at.Address()) ||
+			slices.Contains(fronts, claim.HolderOf(c).Key()) || a.becomesOurs(wanted, at, c)
 	})
 	of.All = len(claims)
 	for _, c := range claims {

@@ -184,5 +184,5 @@ func AsksForPoint(facts Facts, s *Subject, at claim.Coordinate) bool {
 	}
 	pools, problems := fitting(facts, s)
 	return len(problems) == 0 &&
-		slices.ContainsFunc(Retain(s, pools), func(allocation Allocation) bool { return slices.Contains(allocation.Points, at) })
+		slices.ContainsFunc(s.keep(facts, pools), func(allocation Allocation) bool { return slices.Contains(allocation.Points, at) })
 }

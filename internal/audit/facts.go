@@ -49,9 +49,6 @@ type Facts struct {
 	// routing are the guarded routes.
 	routing map[claim.Holder]guard.Route
 	hosts   map[claim.Coordinate]bool
-	// names are the host names that the objects of namespaces use, and served the paths that their routes serve, by the namespace as holder.
-	names  map[claim.Holder]map[string]bool
-	served map[claim.Holder]map[claim.Coordinate]bool
 }
 
 // absence is an object that a class names and that is not there. It keeps what it had.
@@ -67,8 +64,8 @@ type entry struct {
 	promised bool
 	// class is that for whose proxy its holder has the point, empty for none.
 	class string
-	// asked says that its holder is a ConfigMap, a Service or an Ingress that asks for the point, or has it, or a class whose proxy
-	// is told to listen there.
+	// asked says that its holder is a ConfigMap, a Service or an Ingress that asks for the point, or has it, a namespace in which something
+	// does, or a class whose proxy is told to listen there.
 	asked bool
 }
 
@@ -100,7 +97,6 @@ func NewFacts() *Facts {
 		unread: map[claim.Holder]bool{}, standing: map[claim.Coordinate]place{}, absent: map[absence]bool{},
 		classes: map[string]bool{}, gateways: map[string]bool{}, claimed: map[string]bool{},
 		listening: map[claim.Holder]map[listener]bool{}, routing: map[claim.Holder]guard.Route{}, hosts: map[claim.Coordinate]bool{},
-		names: map[claim.Holder]map[string]bool{}, served: map[claim.Holder]map[claim.Coordinate]bool{},
 	}
 }
 
@@ -112,7 +108,8 @@ func (f *Facts) AddClaim(c *v1beta1.EdgeClaim, promised bool) {
 		return
 	}
 	object := Object{claim.Holder{Group: v1beta1.GroupName, Kind: "EdgeClaim", Name: c.Name}, c.UID}
-	_, _, left := claim.Adopted(c) // and about to be given back
+	promised = promised || c.Spec.Heir != nil // which is found out to be stored, or forgotten
+	_, _, left := claim.Adopted(c)            // and about to be given back
 	f.claims[at] = &entry{holder: claim.HolderOf(c), object: object, promised: promised, class: c.Spec.ClassName, asked: left}
 	switch {
 	case at.IsListener() && at.ListenerHost() != "":
@@ -330,11 +327,8 @@ func (f *Facts) asks(c *entry, at claim.Coordinate) bool {
 	if at.IsRoute() {
 		return f.routesAt(c, at)
 	}
-	if at.IsHostname() {
-		return f.names[c.holder][at.Host()]
-	}
-	if at.IsRoutePath() {
-		return f.served[c.holder][at]
+	if at.IsHostname() || at.IsRoutePath() {
+		return c.asked
 	}
 	absent := f.absent[absence{at.Class(), c.holder}]
 	if at.IsAddress() || at.IsNode() {

@@ -75,9 +75,16 @@ func (f *Facts) listensAt(c *entry, at claim.Coordinate) bool {
 // AddRoute adds a route of a guarded kind.
 func (f *Facts) AddRoute(r guard.Route) { f.routing[r.Holder] = r }
 
-// AddNames adds the host names that objects of a namespace use, and the paths that its routes serve on Gateways.
+// AddNames adds the host names that objects of a namespace use, and the paths that its routes serve on Gateways. Nothing is kept but that
+// those are there which the namespace has claims on.
 func (f *Facts) AddNames(namespace string, hosts map[string]bool, paths map[claim.Coordinate]bool) {
-	f.names[claim.NamespaceHolder(namespace)], f.served[claim.NamespaceHolder(namespace)] = hosts, paths
+	holder := claim.NamespaceHolder(namespace)
+	for at := range paths {
+		f.note(holder, at)
+	}
+	for host := range hosts {
+		f.note(holder, claim.Hostname(host))
+	}
 }
 
 // AddRoutePath adds a path that a route serves on a Gateway, and that is to have a claim, whosever.

@@ -49,9 +49,9 @@ type MayTake func(*v1beta1.EdgeClaim) bool
 type Acquire func(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error
 
 // Reserve claims points for an object that is about to be stored. A claim that its holder has already is renewed. A claim of
-// another holder is a *HeldError, unless mayTake says that this holder gives way, or it hands the point over; mayTake may be nil. So is a claim of
-// another holder that the point can't be held beside: see rival. Other errors are those of the store, and that too much is
-// promised in the claimant's namespace, which is TooManyRequests.
+// another holder is a *HeldError, unless mayTake says that this holder gives way, or it hands the point over to the claimant, which is
+// its heir then; mayTake may be nil. So is a claim of another holder that the point can't be held beside: see rival. Other errors are
+// those of the store, and that too much is promised in the claimant's namespace, which is TooManyRequests.
 //
 // The first point is claimed before the others: who asks for the same as somebody else has claimed nothing when it is
 // refused. What has been claimed of others is released like all that is promised and never stored.
@@ -76,18 +76,29 @@ func (l *Ledger) ReserveAll(
 
 // Check says what Reserve would, from what is stored now, and writes nothing.
 func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
-	for _, at := range points {
-		if err := l.check(ctx, by, mayTake, at); err != nil {
-			return err
-		}
+	errs := make([]error, len(points))
+	group := errgroup.Group{}
+	group.SetLimit(l.sideBySide())
+	for i, at := range points {
+		group.Go(func() error {
+			errs[i] = l.check(ctx, by, mayTake, at)
+			return nil
+		})
 	}
-	return nil
+	_ = group.Wait()                                       // each has its own
+	if held := slices.IndexFunc(errs, IsHeld); held >= 0 { // as in reserveBy
+		return errs[held]
+	}
+	return cmp.Or(errs...)
 }
 
 func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, at Coordinate) error {
 	found, err := l.live(ctx, at.Name())
 	if err != nil {
 		return fmt.Errorf("reading the claim on %s: %w", at, err)
+	}
+	if found != nil && by.gaveAway(found) {
+		return &HeldError{At: at, Claim: found}
 	}
 	if found != nil && HolderOf(found) != by.Holder && !by.takes(found, mayTake) {
 		handed, err := l.isHandedTo(ctx, found, by, false)
@@ -139,7 +150,7 @@ func (l *Ledger) ClaimUnless(
 func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {
 	errs := make([]error, len(made))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i, c := range made {
 		group.Go(func() error {
 			if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -152,8 +163,10 @@ func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error
 	return errors.Join(errs...)
 }
 
-// sideBySide is how many claims of one object are made at a time.
-const sideBySide = 8
+// mostSideBySide is how many claims of one object are made at a time, unless the ledger says otherwise.
+const mostSideBySide = 8
+
+func (l *Ledger) sideBySide() int { return cmp.Or(l.SideBySide, mostSideBySide) }
 
 // reservation is what was reserved at a time.
 type reservation struct {
@@ -195,7 +208,7 @@ func (l *Ledger) reserveBy(
 	}
 	errs := make([]error, len(points))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i := 1; i < len(points); i++ {
 		group.Go(func() error {
 			errs[i] = claim(i)
@@ -217,6 +230,11 @@ func (l *Ledger) reserveBy(
 
 // errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
 var errMayBeGone = errors.New("the claim may be gone")
+
+// isOutdated says whether an error is that of somebody who went by a claim that is no longer as it was.
+func isOutdated(err error) bool {
+	return errors.Is(err, errMayBeGone) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+}
 
 // attempts bounds how often an optimistic write is tried. Each failure means that somebody else wrote, so that more
 // than two are rare.
@@ -286,32 +304,13 @@ func (l *Ledger) take(
 ) (_ *v1beta1.EdgeClaim, created bool, _ error) {
 	fresh := false
 	for range attempts {
-		var next *v1beta1.EdgeClaim
-		var err error
+		next, err := l.tryTake(ctx, found, fresh, at, by, renewed, mayTake)
 		switch {
-		case found == nil:
-			next = New(at, by)
-			next.Spec.Renewed = renewed
-			err = l.Store.Create(ctx, next)
-		case HolderOf(found) == by.Holder && renewed == nil && !mayBeTakenBack(found, at, by) && by.isNoted(found):
-			return found, false, nil
-		case HolderOf(found) == by.Holder || by.takes(found, mayTake):
-			next = by.having(found)
-			next.Spec.Renewed = renewed
-			l.keepPromises(ctx, found, next)
-			err = l.Store.Update(ctx, next)
-		case fresh:
-			next, err = l.takeOver(ctx, found, at, by, renewed != nil)
-		default:
-			err = errMayBeGone
-		}
-		if err == nil {
+		case err == nil:
 			return next, found == nil, nil
-		}
-		if IsHeld(err) {
+		case IsHeld(err):
 			return nil, false, err
-		}
-		if !errors.Is(err, errMayBeGone) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		case !isOutdated(err):
 			return nil, false, fmt.Errorf("claiming %s: %w", at, err)
 		}
 		// The cache lags, or somebody else was faster: look at what is stored.
@@ -323,23 +322,30 @@ func (l *Ledger) take(
 	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
 }
 
-// takeOver makes the claimant the heir of a claim that another has, or its holder if the claimant is stored. It is a *HeldError unless the
-// holder hands it over.
-func (l *Ledger) takeOver(
-	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, isPromise bool,
+// tryTake takes a point by the claim that was found on it, nil for none, once. fresh says that it was read past the cache: only of such a
+// claim it is said that somebody else has it.
+func (l *Ledger) tryTake(
+	ctx context.Context, found *v1beta1.EdgeClaim, fresh bool, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
 ) (*v1beta1.EdgeClaim, error) {
-	handed, err := l.isHandedTo(ctx, found, by, !isPromise)
+	isOwn := found != nil && HolderOf(found) == by.Holder
 	switch {
-	case err != nil:
-		return nil, err
-	case !handed:
-		return nil, &HeldError{At: at, Claim: found}
-	case isPromise:
-		next := l.promisedTo(ctx, found, by)
+	case found == nil:
+		next := New(at, by)
+		next.Spec.Renewed = renewed
+		return next, l.Store.Create(ctx, next)
+	case isOwn && renewed == nil && !mayBeTakenBack(found, at, by) && by.isNoted(found):
+		return found, nil
+	case isOwn && (renewed == nil || found.Spec.Heir == nil), by.takes(found, mayTake):
+		next := by.having(found)
+		next.Spec.Renewed = renewed
+		l.keepPromises(ctx, found, next)
 		return next, l.Store.Update(ctx, next)
+	case !fresh:
+		return nil, errMayBeGone
+	case isOwn: // and promised to an heir
+		return nil, &HeldError{At: at, Claim: found}
 	default:
-		next := l.handedTo(ctx, found, by)
-		return next, l.handOver(ctx, found, next)
+		return l.takeOver(ctx, found, at, by, renewed != nil)
 	}
 }
 

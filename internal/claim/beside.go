@@ -79,7 +79,7 @@ func (l *Ledger) acquireBeside(
 func (l *Ledger) CheckBeside(ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate) error {
 	errs := make([]error, len(points))
 	group := errgroup.Group{}
-	group.SetLimit(sideBySide)
+	group.SetLimit(l.sideBySide())
 	for i, at := range points {
 		group.Go(func() error {
 			errs[i] = l.check(ctx, by, nil, at)

@@ -25,6 +25,9 @@ const MaxHeir = 63 + 1 + 253
 // none.
 func NamedHeir(obj metav1.Object) (heir types.NamespacedName, ok bool) {
 	namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationHandOverTo], "/")
+	if name == "" { // as of most, of which it is asked all the time
+		return types.NamespacedName{}, false
+	}
 	ok = len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 	if !ok {
 		return types.NamespacedName{}, false
@@ -49,18 +52,59 @@ func AsHeirs(c *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 	return next
 }
 
+// takeOver makes the claimant the heir of a claim that another has, or its holder if the claimant is stored. It is a *HeldError unless the
+// holder hands it over.
+func (l *Ledger) takeOver(
+	ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant, isPromise bool,
+) (*v1beta1.EdgeClaim, error) {
+	handed, err := l.isHandedTo(ctx, found, by, !isPromise)
+	switch {
+	case err != nil:
+		return nil, err
+	case !handed:
+		return nil, &HeldError{At: at, Claim: found}
+	case isPromise:
+		return l.promise(ctx, found, at, by)
+	default:
+		next := l.handedTo(ctx, found, by)
+		return next, l.handOver(ctx, found, next)
+	}
+}
+
 // isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
-// one that is stored also if it was promised that before. While another is promised it, nobody else may.
+// or is gone and had promised it; one that is stored if it was promised it, or the holder says so. While another is promised it, nobody
+// else may.
 func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Claimant, isStored bool) (bool, error) {
 	heir := HeirOf(found)
 	switch {
+	case !mayBeHandedTo(found, by):
+		return false, nil
 	case heir == by.Holder && isStored:
 		return true, nil
 	case heir != (Holder{}) && heir != by.Holder, l.HandsOver == nil:
 		return false, nil
 	default:
-		return l.HandsOver(ctx, HolderOf(found), by.Holder)
+		return l.HandsOver(ctx, HolderOf(found), by.Holder, heir == by.Holder)
 	}
+}
+
+// promise makes the claimant the heir of a claim. An API server whose EdgeClaims are of an earlier version drops the heir: then the claim
+// stays held.
+func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coordinate, by Claimant) (*v1beta1.EdgeClaim, error) {
+	next := l.promisedTo(ctx, found, by)
+	if err := l.Store.Update(ctx, next); err != nil {
+		return nil, err
+	}
+	if HeirOf(next) != by.Holder {
+		return nil, &HeldError{At: at, Claim: next}
+	}
+	return next, nil
+}
+
+// IsHandable says whether a claim is one that a Service can hand over as a load balancer: of an address, or of a port of one, that is its own.
+func IsHandable(c *v1beta1.EdgeClaim) bool {
+	at, err := Of(c)
+	return err == nil && at.IsAddress() && HolderOf(c).IsService() && !c.Spec.ExternalIP && c.Spec.ClassName == ""
 }
 
 // promisedTo is a claim with the claimant as its heir, promised now. What an earlier promise to it binds, it still does.
@@ -85,9 +129,9 @@ func (l *Ledger) handedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Clai
 	return next
 }
 
-// Inherit makes a claim its heir's, if that is stored and wants the point, and has the claim forget an heir that does not, once no admission
-// that promised it the point can still be in flight. The claim has to have been read before read looks at the heir, as for Release; it may
-// come from a cache. gone is the UID of an heir that was seen stored and then deleted, empty where nothing was seen.
+// Inherit makes a claim its heir's, if that is stored and wants the point, and has the claim forget an heir that does not, once no
+// admission that promised it the point can still be in flight. The claim has to have been read before read looks at the heir, as for
+// Release; it may come from a cache. gone is the UID of an heir that was seen stored and then deleted, empty where nothing was seen.
 //
 // It returns how long the heir has yet to be waited for, 0 once the claim has none. A Conflict error says that the claim is no longer as it
 // was read.

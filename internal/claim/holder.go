@@ -138,6 +138,11 @@ func (c Claimant) takes(found *v1beta1.EdgeClaim, mayTake MayTake) bool {
 	return found.Spec.Heir == nil && (mayTake != nil && mayTake(found) || c.Adopts != nil && !HolderOf(found).IsStream())
 }
 
+// gaveAway says whether a claim of the claimant is promised to an heir: then the claimant is promised it no more.
+func (c Claimant) gaveAway(found *v1beta1.EdgeClaim) bool {
+	return HolderOf(found) == c.Holder && found.Spec.Heir != nil
+}
+
 // isNoted says whether a claim of the claimant says for which class it is, and whether it is for an external IP alone.
 func (c Claimant) isNoted(in *v1beta1.EdgeClaim) bool {
 	return (c.ClassName == "" || c.ClassName == in.Spec.ClassName) && (c.ExternalIP || !in.Spec.ExternalIP)

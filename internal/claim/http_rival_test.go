@@ -47,7 +47,7 @@ func TestClaimsOfNoClass(t *testing.T) {
 				}
 				m := NewFake(stored...)
 				l := ledgerAt(m, start)
-				l.HandsOver = func(_ context.Context, from, to Holder) (bool, error) {
+				l.HandsOver = func(_ context.Context, from, to Holder, _ bool) (bool, error) {
 					return from == tc.gives && to == by.Holder, nil
 				}
 				l.ClassFor = func(context.Context, Holder) (string, bool, error) { return tc.class, tc.known, tc.err }

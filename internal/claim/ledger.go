@@ -36,17 +36,21 @@ type Ledger struct {
 	// Cached reads a claim from a cache that may lag behind; nil where there is none.
 	Cached func(name string) *v1beta1.EdgeClaim
 	// Seen says whether an object of the claimant's UID is known to have been stored at any time, so that no creation of
-	// it is in flight; nil where nothing is known. It may err towards no.
+	// it is in flight, or, where a namespace is the claimant, no change up to its generation; nil where nothing is known. It may err
+	// towards no.
 	Seen func(ctx context.Context, by Claimant) bool
-	// HandsOver says whether the holder of a point, as it is stored now, hands over to another object what that asks for; nil where nobody does.
-	HandsOver func(ctx context.Context, from, to Holder) (bool, error)
+	// HandsOver says whether a holder, as it is stored now, hands over to another object what that asks for; nil where nobody does.
+	// promised says that it was promised that before, which counts once the holder is gone.
+	HandsOver func(ctx context.Context, from, to Holder, promised bool) (bool, error)
 	// HandedOver, if set, is told of a claim that has become another's because its holder has handed it over.
 	HandedOver func(ctx context.Context, from v1beta1.ClaimHolder, to *v1beta1.EdgeClaim)
 	// Overlapping knows of wildcards among host names; nil where no name stands for another.
 	Overlapping Overlapping
 	// ClassFor says for which IngressClass the holder of a path has it, if that is known; nil where it never is.
 	ClassFor func(ctx context.Context, holder Holder) (class string, known bool, err error)
-	Clock    clock.PassiveClock
+	// SideBySide is how many calls of the store are made at a time for one object, 0 for as many as an API server bears.
+	SideBySide int
+	Clock      clock.PassiveClock
 	// Grace is how long a claim that is not settled is kept.
 	Grace time.Duration
 	// Promises bounds what is promised and not stored; nil for no bound.

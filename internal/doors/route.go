@@ -117,9 +117,19 @@ func all(rules []rule) (to []gatewayv1.BackendObjectReference) {
 func served(obj metav1.Object) (hosts []gatewayv1.Hostname, rules []rule) {
 	switch o := obj.(type) {
 	case *gatewayv1.HTTPRoute:
-		return o.Spec.Hostnames, httpRules(o)
+		return o.Spec.Hostnames, pathRules(o, func(i int) (to []gatewayv1.BackendObjectReference) {
+			for j := range o.Spec.Rules[i].BackendRefs {
+				to = append(to, o.Spec.Rules[i].BackendRefs[j].BackendObjectReference)
+			}
+			return to
+		})
 	case *gatewayv1.GRPCRoute:
-		return o.Spec.Hostnames, grpcRules(o)
+		return o.Spec.Hostnames, pathRules(o, func(i int) (to []gatewayv1.BackendObjectReference) {
+			for j := range o.Spec.Rules[i].BackendRefs {
+				to = append(to, o.Spec.Rules[i].BackendRefs[j].BackendObjectReference)
+			}
+			return to
+		})
 	case *gatewayv1.TLSRoute:
 		hosts = o.Spec.Hostnames
 		for i := range o.Spec.Rules {
@@ -144,66 +154,21 @@ func objectsOf(refs []gatewayv1.BackendRef) (to []gatewayv1.BackendObjectReferen
 	return to
 }
 
-// httpRules are the paths of an HTTPRoute. What else a rule asks of a request is not looked at.
-func httpRules(o *gatewayv1.HTTPRoute) (rules []rule) {
-	for i := range o.Spec.Rules {
-		var to []gatewayv1.BackendObjectReference
-		for j := range o.Spec.Rules[i].BackendRefs {
-			to = append(to, o.Spec.Rules[i].BackendRefs[j].BackendObjectReference)
-		}
-		matches := o.Spec.Rules[i].Matches
-		if len(matches) == 0 {
-			matches = []gatewayv1.HTTPRouteMatch{{}}
-		}
-		for j := range matches {
-			path := ptr.Deref(matches[j].Path, gatewayv1.HTTPPathMatch{})
-			r := rule{path: ptr.Deref(path.Value, "/"), to: to}
-			switch ptr.Deref(path.Type, gatewayv1.PathMatchPathPrefix) {
-			case gatewayv1.PathMatchExact:
-				r.kind = exactly
-			case gatewayv1.PathMatchRegularExpression:
-				r.kind = pattern
-			default:
-				r.path = "/" + strings.Trim(r.path, "/")
-			}
-			rules = merge(rules, r)
-		}
+// pathRules are the paths of a route, and where each leads. What else a rule asks of a request is not looked at.
+func pathRules(route metav1.Object, backends func(rule int) []gatewayv1.BackendObjectReference) (rules []rule) {
+	for m := range guard.Matches(route) {
+		rules = merge(rules, rule{path: m.Path, kind: kindOf[m.Kind], to: backends(m.Rule)})
 	}
 	return rules
 }
 
-// grpcRules are the methods of a GRPCRoute, as the paths that they are.
-func grpcRules(o *gatewayv1.GRPCRoute) (rules []rule) {
-	for i := range o.Spec.Rules {
-		var to []gatewayv1.BackendObjectReference
-		for j := range o.Spec.Rules[i].BackendRefs {
-			to = append(to, o.Spec.Rules[i].BackendRefs[j].BackendObjectReference)
-		}
-		matches := o.Spec.Rules[i].Matches
-		if len(matches) == 0 {
-			matches = []gatewayv1.GRPCRouteMatch{{}}
-		}
-		for j := range matches {
-			m := ptr.Deref(matches[j].Method, gatewayv1.GRPCMethodMatch{})
-			service, method := ptr.Deref(m.Service, ""), ptr.Deref(m.Method, "")
-			r := rule{path: "/" + service, to: to}
-			switch {
-			case ptr.Deref(m.Type, gatewayv1.GRPCMethodMatchExact) != gatewayv1.GRPCMethodMatchExact, service == "" && method != "":
-				r.path, r.kind = "/"+cmp.Or(service, "[^/]+")+"/"+cmp.Or(method, "[^/]+"), pattern
-			case method != "":
-				r.path, r.kind = r.path+"/"+method, exactly
-			}
-			rules = merge(rules, r)
-		}
-	}
-	return rules
-}
+// kindOf are the kinds of matches as paths answer.
+var kindOf = map[guard.MatchKind]pathKind{guard.PrefixMatch: below, guard.ExactMatch: exactly, guard.PatternMatch: pattern}
 
 // merge adds a rule to others: those of one path may differ in what else they ask of a request, and are one door.
 func merge(rules []rule, r rule) []rule {
 	i := slices.IndexFunc(rules, func(o rule) bool { return o.path == r.path && o.kind == r.kind })
 	if i < 0 {
-		r.to = slices.Clone(r.to)
 		return append(rules, r)
 	}
 	rules[i].to = append(rules[i].to, r.to...)

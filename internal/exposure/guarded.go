@@ -56,7 +56,8 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 		v.Problems = refusal.Problems{refusal.BeingDeleted(pathOfPoint(r.Ingress, wanted[0]))}
 		return v
 	case len(wanted) > MostEntries:
-		v.Problems = TooManyPaths("an Ingress", "", field.NewPath("spec", "rules"), len(wanted))
+		v.Problems = TooManyPaths(len(wanted), fmt.Sprintf("an Ingress may ask for at most %d hosts and paths at a time that it does not "+
+			"serve yet: spread them over several, or add them one part after the other", MostEntries))
 		return v
 	}
 	for _, at := range wanted {
@@ -74,12 +75,10 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	return v
 }
 
-// TooManyPaths says that something asks for more than MostEntries hosts and paths at a time, and what counts, if that is to be said.
-func TooManyPaths(what, counts string, at *field.Path, asked int) refusal.Problems {
+// TooManyPaths says that an object asks for more hosts and paths than it may, by its rules.
+func TooManyPaths(asked int, detail string) refusal.Problems {
 	return refusal.One(v1beta1.ReasonTooManyPoints, &field.Error{
-		Type: field.ErrorTypeTooMany, Field: at.String(), BadValue: asked,
-		Detail: fmt.Sprintf("%s may ask for at most %d hosts and paths at a time that it does not serve yet%s: "+
-			"spread them over several, or add them one part after the other", what, MostEntries, counts),
+		Type: field.ErrorTypeTooMany, Field: field.NewPath("spec", "rules").String(), BadValue: asked, Detail: detail,
 	})
 }
 

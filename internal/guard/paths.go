@@ -1,16 +1,15 @@
 package guard
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -18,6 +17,10 @@ import (
 
 // MostRoutePaths is of how many paths of a route notice is taken: more than the API lets it have.
 const MostRoutePaths = 256
+
+// MostPathPoints is how many points a route may have, over all that it attaches to. Of one that comes to have more, by listeners that are
+// made later for instance, the first ones count, in the order of Served.
+const MostPathPoints = 1024
 
 // Paths are the kinds of routes that serve paths.
 func Paths() []Kind { return []Kind{HTTPRoute, GRPCRoute} }
@@ -52,109 +55,138 @@ func (p PathPoint) Field() *field.Path {
 	}
 }
 
-// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a regular expression nobody can
-// say which it is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
-func PathsOf(route metav1.Object) []RoutePath {
-	var paths routePaths
-	switch o := route.(type) {
-	case *gatewayv1.HTTPRoute:
-		for i := range o.Spec.Rules {
-			paths.rule(i, len(o.Spec.Rules[i].Matches), "path", func(j int) string { return httpPath(o.Spec.Rules[i].Matches[j].Path) })
+// PathsOf are the paths that an HTTPRoute or a GRPCRoute serves, each once, as far as they are points: of a pattern nobody can say which it
+// is for. Prefix and exact path are one, and so are matches that differ by something else than the path.
+func PathsOf(route metav1.Object) (paths []RoutePath) {
+	seen := map[string]bool{}
+	for m := range Matches(route) {
+		if m.Kind == PatternMatch || seen[m.Path] || !claim.IsPath(m.Path) {
+			continue
 		}
-	case *gatewayv1.GRPCRoute:
-		for i := range o.Spec.Rules {
-			paths.rule(i, len(o.Spec.Rules[i].Matches), "method", func(j int) string { return grpcPath(o.Spec.Rules[i].Matches[j].Method) })
+		if len(paths) == MostRoutePaths {
+			break
+		}
+		seen[m.Path] = true
+		paths = append(paths, RoutePath{Path: m.Path, rule: m.Rule, match: m.Index, child: m.Child})
+	}
+	return paths
+}
+
+// IsWholeAt says whether listeners of a parent serve a route as far as it asks there: by each of its references to it, and for each of its
+// host names. has are the labels of the route's namespace.
+func (r Route) IsWholeAt(p *Parent, has labels.Set) bool {
+	refs, hosts := sets.New[int](), sets.New[int]()
+	for l, i := range r.at(p, has) {
+		refs.Insert(i)
+		for _, host := range r.hostsAt(l) {
+			hosts.Insert(host)
 		}
 	}
-	return paths.list
+	for i, ref := range r.Parents {
+		if r.ParentOf(ref) == p.ParentKey && !refs.Has(i) {
+			return false
+		}
+	}
+	for i := range r.Hosts {
+		if !hosts.Has(i) {
+			return false
+		}
+	}
+	return true
 }
 
-// routePaths are paths that are being gathered.
-type routePaths struct {
-	list []RoutePath
-	seen map[string]bool
+// Served is what a route serves on Gateways: each of its paths on each of some hosts. Its points are in that order, of the hosts first.
+type Served struct {
+	Hosts []ServedHost
+	Paths []RoutePath
 }
 
-// rule adds those of a rule with some matches, of which one without any is for all that comes.
-func (p *routePaths) rule(i, matches int, child string, path func(match int) string) {
-	if matches == 0 {
-		p.add(RoutePath{Path: "/", rule: i, match: -1})
-	}
-	for j := range matches {
-		p.add(RoutePath{Path: path(j), rule: i, match: j, child: child})
-	}
+// ServedHost is a host on a Gateway.
+type ServedHost struct {
+	On   types.NamespacedName
+	Host string
+	// host and parent are as those of a PathPoint.
+	host, parent int
 }
 
-func (p *routePaths) add(path RoutePath) {
-	if p.seen[path.Path] || len(p.list) == MostRoutePaths || !claim.IsPath(path.Path) {
-		return
-	}
-	if p.seen == nil {
-		p.seen = map[string]bool{}
-	}
-	p.seen[path.Path] = true
-	p.list = append(p.list, path)
-}
+func (h ServedHost) key() ServedHost { return ServedHost{On: h.On, Host: h.Host} }
 
-// httpPath is the path of a match of an HTTPRoute, empty for none. A slash at the end of a prefix means nothing.
-func httpPath(match *gatewayv1.HTTPPathMatch) string {
-	if match == nil {
-		return "/"
-	}
-	path := ptr.Deref(match.Value, "/")
-	switch ptr.Deref(match.Type, gatewayv1.PathMatchPathPrefix) {
-	case gatewayv1.PathMatchExact:
-		return path
-	case gatewayv1.PathMatchPathPrefix:
-		return cmp.Or(strings.TrimSuffix(path, "/"), "/")
-	default:
-		return ""
-	}
-}
-
-// grpcPath is the path of a match of a GRPCRoute, empty for none: /service/method, or /service.
-func grpcPath(match *gatewayv1.GRPCMethodMatch) string {
-	if match == nil {
-		return "/"
-	}
-	service, method := ptr.Deref(match.Service, ""), ptr.Deref(match.Method, "")
-	switch {
-	case ptr.Deref(match.Type, gatewayv1.GRPCMethodMatchExact) != gatewayv1.GRPCMethodMatchExact || service == "":
-		return ""
-	case method == "":
-		return "/" + service
-	default:
-		return "/" + service + "/" + method
-	}
-}
-
-// IsAt says whether a listener of a parent serves a route. has are the labels of the route's namespace.
-func (r Route) IsAt(p *Parent, has labels.Set) bool {
-	for range r.at(p, has) {
-		return true
-	}
-	return false
-}
-
-// PathPoints are some paths of a route as points: those on some hosts, or on all of its host names for nil, at the listeners of a parent.
-// has are the labels of the route's namespace. A route that is for no host name there has no points.
-func (r Route) PathPoints(p *Parent, has labels.Set, paths func() []RoutePath, on sets.Set[string]) (points []PathPoint) {
-	var seen []string
+// AddHosts adds the hosts for which a route is served at the listeners of a parent, each of a Gateway once. has are the labels of the
+// route's namespace. A route that is for no host name there has none.
+func (s *Served) AddHosts(r Route, p *Parent, has labels.Set) {
 	for l, parent := range r.at(p, has) {
 		for host, i := range r.hostsAt(l) {
-			if on != nil && !on.Has(host) || slices.Contains(seen, host) {
-				continue
+			h := ServedHost{p.On, host, i, parent}
+			if !slices.ContainsFunc(s.Hosts, func(o ServedHost) bool { return o.key() == h.key() }) {
+				s.Hosts = append(s.Hosts, h)
 			}
-			seen = append(seen, host)
-			root := claim.HTTP(host, "/").OnGateway(p.On)
-			for _, path := range paths() {
-				if at := root.Sibling(path.Path); !at.IsZero() {
-					points = append(points, PathPoint{At: at, path: path, host: i, parent: parent})
-				}
-			}
+		}
+	}
+}
+
+// Total is how many points it has, of which no more than MostPathPoints count.
+func (s *Served) Total() int { return len(s.Hosts) * len(s.Paths) }
+
+// Points are those of the first MostPathPoints that are on some hosts, or on all for nil, and of some paths, likewise.
+func (s *Served) Points(hosts, paths sets.Set[string]) (points []PathPoint) {
+	for i, h := range s.Hosts {
+		left := MostPathPoints - i*len(s.Paths)
+		if left <= 0 {
+			break
+		}
+		if hosts == nil || hosts.Has(h.Host) {
+			points = h.add(points, s.Paths[:min(left, len(s.Paths))], func(path string) bool { return paths == nil || paths.Has(path) })
 		}
 	}
 	return points
+}
+
+// add adds some paths of a host to points.
+func (h ServedHost) add(points []PathPoint, paths []RoutePath, wanted func(string) bool) []PathPoint {
+	var root claim.Coordinate
+	for _, path := range paths {
+		if !wanted(path.Path) {
+			continue
+		}
+		if root.IsZero() {
+			root = claim.HTTP(h.Host, "/").OnGateway(h.On)
+		}
+		if at := root.Sibling(path.Path); !at.IsZero() {
+			points = append(points, PathPoint{At: at, path: path, host: h.host, parent: h.parent})
+		}
+	}
+	return points
+}
+
+// Since are the points that another version did not have, or the first MostPathPoints of them, but for those on hosts that don't matter.
+func (s *Served) Since(before *Served, matters func(host string) bool) (points []PathPoint) {
+	hadHosts, hadPaths := sets.New[ServedHost](), sets.New[string]()
+	for _, h := range before.Hosts {
+		hadHosts.Insert(h.key())
+	}
+	for _, p := range before.Paths {
+		hadPaths.Insert(p.Path)
+	}
+	for _, h := range s.Hosts {
+		if len(points) >= MostPathPoints {
+			return points[:MostPathPoints]
+		}
+		if matters(h.Host) {
+			had := hadHosts.Has(h.key())
+			points = h.add(points, s.Paths, func(path string) bool { return !had || !hadPaths.Has(path) })
+		}
+	}
+	return points[:min(len(points), MostPathPoints)]
+}
+
+// FieldOf is where a route asks for a point, nil where it does not.
+func (s *Served) FieldOf(at claim.Coordinate) *field.Path {
+	h := slices.IndexFunc(s.Hosts, func(h ServedHost) bool { return h.On == at.Gateway() && h.Host == at.Host() })
+	p := slices.IndexFunc(s.Paths, func(p RoutePath) bool { return p.Path == at.Path() })
+	if h < 0 || p < 0 {
+		return nil
+	}
+	return PathPoint{path: s.Paths[p], host: s.Hosts[h].host, parent: s.Hosts[h].parent}.Field()
 }
 
 // at are the listeners of a parent that serve a route, each with the reference of the route that names it. Those of streams serve none.

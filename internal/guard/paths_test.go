@@ -1,12 +1,14 @@
 package guard
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -93,6 +95,9 @@ func TestPathsOf(t *testing.T) {
 		"a regular expression":              {httpRules(httpMatches{httpMatch(regex, "/a")}), ""},
 		"one and a path":                    {httpRules(httpMatches{httpMatch(regex, "/.*"), httpMatch(exact, "/a")}), "/a spec.rules[0].matches[1].path"},
 		"a path that is too long":           {httpRules(httpMatches{httpMatch(exact, "/"+strings.Repeat("x", 512))}), ""},
+		"percent-encoding":                  {httpRules(httpMatches{httpMatch(prefix, "/%6cogin/"), httpMatch(exact, "/login"), httpMatch(exact, "/a%2b%7E%25"), httpMatch(exact, "/a%2B~%25")}), "/login spec.rules[0].matches[0].path, /a%2B~%25 spec.rules[0].matches[2].path"},
+		"what decodes to an encoding":       {httpRules(httpMatches{httpMatch(exact, "/%2541"), httpMatch(exact, "/%4%31"), httpMatch(exact, "/%"), httpMatch(exact, "/%2e%2E/%2fa")}), "/%2541 spec.rules[0].matches[0].path, /%4%31 spec.rules[0].matches[1].path, /% spec.rules[0].matches[2].path, /../%2Fa spec.rules[0].matches[3].path"},
+		"a pattern of it":                   {httpRules(httpMatches{httpMatch(regex, "/%6c")}), ""},
 		"what is no path":                   {httpRules(httpMatches{httpMatch(exact, "a")}), ""},
 		"a method of a service":             {grpcRules(grpcMatches{grpcMatch("", "shop.Carts", "Add")}), "/shop.Carts/Add spec.rules[0].matches[0].method"},
 		"a service":                         {grpcRules(grpcMatches{grpcMatch(gatewayv1.GRPCMethodMatchExact, "shop.Carts", "")}), "/shop.Carts spec.rules[0].matches[0].method"},
@@ -157,12 +162,12 @@ func TestPathPoints(t *testing.T) {
 	set.Spec.Listeners = []gatewayv1.ListenerEntry{gatewayv1.ListenerEntry(door("set", "set.test", 84, nil))}
 	onSet := gatewayv1.ParentReference{Kind: ptr.To(gatewayv1.Kind("ListenerSet")), Name: "doors"}
 	for name, tc := range map[string]struct {
-		kind    Kind
-		ref     gatewayv1.ParentReference
-		hosts   []gatewayv1.Hostname
-		on      string
-		want    string
-		isNotAt bool
+		kind   Kind
+		ref    gatewayv1.ParentReference
+		hosts  []gatewayv1.Hostname
+		on     string
+		want   string
+		isPart bool
 	}{
 		"its own names":                   {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "", "x.test/p x.test/q y.test/p y.test/q", false},
 		"one of them":                     {HTTPRoute, refTo("any"), []gatewayv1.Hostname{"x.test", "y.test"}, "y.test", "y.test/p y.test/q", false},
@@ -172,6 +177,7 @@ func TestPathPoints(t *testing.T) {
 		"a wider name":                    {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"*.test"}, "", "a.test/p a.test/q", false},
 		"a narrower name":                 {HTTPRoute, refTo("wild"), []gatewayv1.Hostname{"b.c.test"}, "", "b.c.test/p b.c.test/q", false},
 		"other names":                     {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"b.test"}, "", "", true},
+		"other names, too":                {HTTPRoute, refTo("named"), []gatewayv1.Hostname{"b.test", "a.test"}, "", "a.test/p a.test/q", true},
 		"all listeners":                   {HTTPRoute, refTo(""), nil, "", "a.test/p a.test/q *.test/p *.test/q", false},
 		"all listeners, and the same":     {HTTPRoute, refTo(""), []gatewayv1.Hostname{"a.test"}, "", "a.test/p a.test/q", false},
 		"one that does not let it attach": {HTTPRoute, refTo("own"), nil, "", "", true},
@@ -180,33 +186,97 @@ func TestPathPoints(t *testing.T) {
 	} {
 		r := route(tc.kind, "shop", "web", tc.ref)
 		r.Hosts = tc.hosts
-		paths := func() []RoutePath { return PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")})) }
+		paths := PathsOf(httpRules(httpMatches{httpMatch("", "/p"), httpMatch("", "/q")}))
 		var got []string
 		var on sets.Set[string]
 		if tc.on != "" {
 			on = sets.New(tc.on)
 		}
-		isAt := false
 		for _, p := range []*Parent{ParentOfGateway(g), ParentOfListenerSet(set, "")} {
-			for _, point := range r.PathPoints(p, nil, paths, on) {
+			served := Served{Paths: paths}
+			served.AddHosts(r, p, nil)
+			for _, point := range served.Points(on, nil) {
 				got = append(got, point.At.Point())
 				if point.At.Scope() != claim.GatewayPathsScope(ParentOfGateway(g).NamespacedName) {
 					t.Errorf("%s: it is %s", name, point.At)
 				}
 			}
-			isAt = isAt || r.IsAt(p, nil)
+			if r.ParentOf(tc.ref) == p.ParentKey && r.IsWholeAt(p, nil) == tc.isPart {
+				t.Errorf("%s: it is there as a whole: %v", name, !tc.isPart)
+			}
 		}
-		if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || isAt == tc.isNotAt {
-			t.Errorf("%s: at a listener %v, %s", name, isAt, diff)
+		if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	root := func() []RoutePath { return PathsOf(httpRules(nil)) }
-	own := route(HTTPRoute, "shop", "web", onSet)
-	if points := own.PathPoints(ParentOfListenerSet(set, "streams"), nil, root, nil); len(points) > 0 {
+	two := route(HTTPRoute, "shop", "web", refTo("any"), refTo("own"))
+	if two.IsWholeAt(ParentOfGateway(g), nil) {
+		t.Error("a reference to a listener that does not let it attach is none of what it asks for")
+	}
+	own := Served{Paths: PathsOf(httpRules(nil))}
+	own.AddHosts(route(HTTPRoute, "shop", "web", onSet), ParentOfListenerSet(set, "streams"), nil)
+	if points := own.Points(nil, nil); len(points) > 0 {
 		t.Errorf("on the listeners of streams it has %v", points)
 	}
-	inherited := route(HTTPRoute, "shop", "web", onSet).PathPoints(ParentOfListenerSet(set, ""), nil, root, nil)
+	own.AddHosts(route(HTTPRoute, "shop", "web", onSet), ParentOfListenerSet(set, ""), nil)
+	inherited := own.Points(nil, nil)
 	if len(inherited) != 1 || inherited[0].Field().String() != "spec.parentRefs[0]" {
 		t.Errorf("what it takes over all of is %v", inherited)
 	}
 }
+
+// TestServed tells what a route with more points than it may have still has of them, and which of them are new.
+func TestServed(t *testing.T) {
+	many := Served{}
+	for i := range 100 {
+		many.Hosts = append(many.Hosts, ServedHost{On: doorwayKey(), Host: fmt.Sprintf("%d.test", i), host: i})
+		many.Paths = append(many.Paths, RoutePath{Path: fmt.Sprintf("/%d", i), rule: i})
+	}
+	all := many.Points(nil, nil)
+	if len(all) != MostPathPoints || many.Total() != 10000 || all[MostPathPoints-1].At.Point() != "10.test/23" {
+		t.Fatalf("of %d points %d count, the last is %v", many.Total(), len(all), all[len(all)-1].At)
+	}
+	asked := 0
+	for _, h := range many.Hosts {
+		for _, p := range many.Points(sets.New(h.Host), nil) { // host by host it has the same ones
+			if p.At != all[asked].At {
+				t.Fatalf("the %dth is %s, and by its host %s", asked, all[asked].At, p.At)
+			}
+			asked++
+		}
+	}
+	if asked != MostPathPoints {
+		t.Errorf("host by host %d count", asked)
+	}
+	if points := many.Points(sets.New("3.test", "10.test"), sets.New("/23", "/24")); len(points) != 3 || points[2].At.Point() != "10.test/23" {
+		t.Errorf("of some hosts and paths it has %v", points)
+	}
+	every := func(string) bool { return true }
+	for name, tc := range map[string]struct {
+		before  Served
+		matters func(string) bool
+		want    int
+	}{
+		"a new route":             {Served{}, every, MostPathPoints},
+		"nothing":                 {many, every, 0},
+		"less than before":        {Served{many.Hosts, append([]RoutePath{{Path: "/more"}}, many.Paths...)}, every, 0},
+		"a path":                  {Served{many.Hosts, many.Paths[1:]}, every, 100},
+		"a host":                  {Served{many.Hosts[1:], many.Paths}, every, 100},
+		"a host of others":        {Served{many.Hosts[1:], many.Paths}, func(host string) bool { return host != "0.test" }, 0},
+		"the last host and path":  {Served{many.Hosts[:99], many.Paths[:99]}, every, 199},
+		"hosts of another parent": {Served{[]ServedHost{{On: doorwayKey(), Host: "0.test", host: -1, parent: 7}}, many.Paths}, func(host string) bool { return host == "0.test" }, 0},
+	} {
+		if got := many.Since(&tc.before, tc.matters); len(got) != tc.want {
+			t.Errorf("%s: %d points are new", name, len(got))
+		}
+	}
+	at := all[MostPathPoints-1].At
+	if where := many.FieldOf(at); where == nil || where.String() != all[MostPathPoints-1].Field().String() {
+		t.Errorf("%s is at %v", at, where)
+	}
+	if where := many.FieldOf(at.Sibling("/none")); where != nil {
+		t.Errorf("what it does not serve is at %v", where)
+	}
+}
+
+func doorwayKey() types.NamespacedName { return ParentOfGateway(doorway()).NamespacedName }

@@ -215,13 +215,21 @@ func read(text string, path *field.Path, kind guard.Kind) Name {
 	return n
 }
 
+// SaysNone says whether an object is a route that says no host name itself.
+func (u *User) SaysNone() bool {
+	kind := guard.Kind(u.Kind)
+	return mayInherit(kind) && len(ofKind(u.Names, kind)) == 0
+}
+
+// mayInherit says whether routes of a kind are for host names of listeners.
+func mayInherit(kind guard.Kind) bool {
+	return kind == guard.HTTPRoute || kind == guard.GRPCRoute || kind == guard.TLSRoute
+}
+
 // Inherits says whether a route is for host names of the listeners that it attaches to: it says none itself, or one that stands for more.
 func (u *User) Inherits(kind guard.Kind) bool {
-	if kind != guard.HTTPRoute && kind != guard.GRPCRoute && kind != guard.TLSRoute {
-		return false
-	}
 	own := ofKind(u.Names, kind)
-	return len(own) == 0 || slices.ContainsFunc(own, func(n Name) bool { return strings.HasPrefix(n.Host, "*.") })
+	return mayInherit(kind) && (len(own) == 0 || slices.ContainsFunc(own, func(n Name) bool { return strings.HasPrefix(n.Host, "*.") }))
 }
 
 // Inherit adds the host names of listeners, those for which names of its own stand if it says any: there, it is served for the narrower of

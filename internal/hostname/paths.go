@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -39,32 +38,16 @@ type PathUser struct {
 
 // PathRequest is what a route asks for of paths.
 type PathRequest struct {
-	PathUser
-	// Before are those that it has been stored with. What stands keeps what it has.
-	Before []guard.PathPoint
+	User
+	// Serves is what it serves as it is asked for, and Before as it has been stored. What stands keeps what it has.
+	Serves, Before guard.Served
 	// Deleting says that it is being deleted.
 	Deleting bool
 }
 
 // anew are the points that a route comes to serve, but for those on hosts that are one namespace's as such.
-func (r *PathRequest) anew(book *Book) (points []guard.PathPoint) {
-	had := sets.New[claim.Coordinate]()
-	for _, p := range r.Before {
-		had.Insert(p.At)
-	}
-	host, owned := "", false // those of one host are beside each other
-	for _, p := range r.Points {
-		if had.Has(p.At) {
-			continue
-		}
-		if now := p.At.Host(); now != host {
-			host, owned = now, book.Owner(now) != nil
-		}
-		if !owned {
-			points = append(points, p)
-		}
-	}
-	return points
+func (r *PathRequest) anew(book *Book) []guard.PathPoint {
+	return r.Serves.Since(&r.Before, func(host string) bool { return book.Owner(host) == nil })
 }
 
 // JudgePaths says which of the paths that a route asks for anew are another namespace's on the same Gateway, and which of them its
@@ -79,8 +62,9 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 	case r.Deleting:
 		v.Problems = refusal.Problems{refusal.BeingDeleted(wanted[0].Field())}
 		return v
-	case len(wanted) > exposure.MostEntries:
-		v.Problems = exposure.TooManyPaths("a route", ", and host names of listeners count", field.NewPath("spec", "rules"), len(wanted))
+	case r.Serves.Total() > guard.MostPathPoints:
+		v.Problems = exposure.TooManyPaths(r.Serves.Total(), fmt.Sprintf("a route may have at most %d "+
+			"hosts and paths on all Gateways together, and host names of listeners count: spread them over several", guard.MostPathPoints))
 		return v
 	}
 	var free []guard.PathPoint
@@ -155,9 +139,9 @@ func PathConflict(f PathFacts, r *PathRequest, at claim.Coordinate, held *v1beta
 }
 
 func pathConflict(r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, isLeaving bool, graceLeft time.Duration) refusal.Problems {
-	where := field.NewPath("spec", "rules")
-	if i := slices.IndexFunc(r.Points, func(p guard.PathPoint) bool { return p.At == at }); i >= 0 {
-		where = r.Points[i].Field()
+	where := r.Serves.FieldOf(at)
+	if where == nil {
+		where = field.NewPath("spec", "rules")
 	}
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path",
 		pathText(at), refusal.Held(held, isLeaving, graceLeft))))

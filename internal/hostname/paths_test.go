@@ -73,6 +73,19 @@ func serves(namespace string, hour int, points ...string) PathUser {
 	return u
 }
 
+// asksFor is what a route serves that serves each of some paths on each host of them, in their order.
+func asksFor(u PathUser) (s guard.Served) {
+	for _, p := range u.Points {
+		if !slices.ContainsFunc(s.Hosts, func(h guard.ServedHost) bool { return h.Host == p.At.Host() }) {
+			s.Hosts = append(s.Hosts, guard.ServedHost{On: edge, Host: p.At.Host()})
+		}
+		if !slices.ContainsFunc(s.Paths, func(o guard.RoutePath) bool { return o.Path == p.At.Path() }) {
+			s.Paths = append(s.Paths, guard.RoutePath{Path: p.At.Path()})
+		}
+	}
+	return s
+}
+
 // heldPath is the claim of a namespace on a path.
 func heldPath(point, namespace string) *v1beta1.EdgeClaim {
 	c := claim.New(pathPoint(point), claim.Claimant{Holder: claim.NamespaceHolder(namespace)})
@@ -88,6 +101,15 @@ func TestJudgePaths(t *testing.T) {
 	for i := range exposure.MostEntries + 1 {
 		many = append(many, fmt.Sprintf("a.test/%d", i))
 	}
+	owned := make([]string, 0, len(many))
+	for i := range exposure.MostEntries / 4 {
+		for _, host := range []string{"a", "b", "c", "d"} {
+			owned = append(owned, fmt.Sprintf("%s.own.test/%d", host, i))
+		}
+	}
+	owned = append(owned, "a.test/0")
+	const tooMany = "spec.rules: Too many: 1025: a route may have at most 1024 hosts and paths on all Gateways together, and host names of " +
+		"listeners count: spread them over several"
 	const at, rest = "spec.rules[0].matches[0][]: Duplicate value: ", "; choose another host or path"
 	for name, tc := range map[string]struct {
 		claims heldPaths
@@ -99,7 +121,7 @@ func TestJudgePaths(t *testing.T) {
 	}{
 		"a free path":       {asks: serves("shop", 2, "a.test/login", "a.test/"), points: 2},
 		"its namespace's":   {claims: heldPaths{heldPath("a.test/login", "shop")}, routes: []PathUser{serves("shop", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1},
-		"another path":      {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login/help", "b.test/login"), points: 2},
+		"another path":      {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login/help", "b.test/login/help"), points: 2},
 		"another's":         {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/", "a.test/login"), points: 2, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
 		"another's promise": {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login"), points: 1, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held for Namespace blog, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then` + rest},
 		"another's without a claim": {routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1,
@@ -110,18 +132,21 @@ func TestJudgePaths(t *testing.T) {
 		"so many, of which the first are claimed": {asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256},
 		"the last of so many": {claims: heldPaths{heldPath("a.test/1023", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/1023")}, asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256,
 			want: at + `"a.test/1023": path /1023 on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
-		"too many":                      {asks: serves("shop", 2, many...), want: "spec.rules: Too many: 1025: a route may ask for at most 1024 hosts and paths at a time that it does not serve yet, and host names of listeners count: spread them over several, or add them one part after the other"},
-		"too many, but for what it has": {asks: serves("shop", 2, many...), before: many[:1], points: 256},
+		"too many":                  {asks: serves("shop", 2, many...), want: tooMany},
+		"too many with what it has": {asks: serves("shop", 2, many...), before: many[:exposure.MostEntries], want: tooMany},
+		"too many, which it has":    {asks: serves("shop", 2, many...), before: many},
+		"some of too many":          {claims: heldPaths{heldPath("a.test/1024", "blog")}, asks: serves("shop", 2, many[1:]...), before: many},
+		"one more beside those of hosts that are one's": {asks: serves("shop", 2, owned...), before: owned[:exposure.MostEntries], want: tooMany},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &pathFacts{fakeFacts: fakeFacts{book: NewBook([]*v1beta1.HostPolicy{policy("own", 0, []string{"*.own.test"}, owns)}), claims: tc.claims}, routes: tc.routes}
-			r := &PathRequest{PathUser: tc.asks, Before: serves("shop", 2, tc.before...).Points}
+			r := &PathRequest{User: tc.asks.User, Serves: asksFor(tc.asks), Before: asksFor(serves("shop", 2, tc.before...))}
 			v := JudgePaths(f, r, noGrace)
 			var got string
 			if len(v.Problems) > 0 {
 				got = v.Problems[0].Err.Error()
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" || len(v.Points) != tc.points || len(v.Problems) > 1 {
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "1025", fmt.Sprint(r.Serves.Total())), got); diff != "" || len(v.Points) != tc.points || len(v.Problems) > 1 {
 				t.Errorf("%d points, %d problems: %s", len(v.Points), len(v.Problems), diff)
 			}
 			r.Deleting = true
@@ -144,12 +169,13 @@ func TestJudgePathsAsksLittle(t *testing.T) {
 		held = append(held, fmt.Sprintf("%d.test/b", i))
 	}
 	f.routes = []PathUser{serves("blog", 1, held...)}
-	r := &PathRequest{PathUser: serves("shop", 2, points...)}
+	asks := func(u PathUser) *PathRequest { return &PathRequest{User: u.User, Serves: asksFor(u)} }
+	r := asks(serves("shop", 2, points...))
 	if v := JudgePaths(f, r, noGrace); len(v.Problems) != mostProblems || f.asked != 1 || f.served != 0 {
 		t.Errorf("without claims: %d problems, asked for %d times, and %d times for one namespace's", len(v.Problems), f.asked, f.served)
 	}
 	f.asked = 0
-	if v := JudgePaths(f, &PathRequest{PathUser: serves("blog", 2, points...)}, noGrace); len(v.Problems) > 0 || f.asked != 1 {
+	if v := JudgePaths(f, asks(serves("blog", 2, points...)), noGrace); len(v.Problems) > 0 || f.asked != 1 {
 		t.Errorf("who has them itself is told %v, and asked for is %d times", v.Problems, f.asked)
 	}
 	f.asked = 0

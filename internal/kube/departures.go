@@ -90,9 +90,12 @@ func (d *departures) has(uid types.UID) bool {
 func (c *Claims) Departed(uid types.UID) bool { return uid != "" && c.departures.has(uid) }
 
 // Seen says whether an object was seen stored: it is in the cache, or was until a moment ago. Only StreamIngresses, Ingresses,
-// the Services that ask for an Ingress or an address, and guarded objects are known.
+// the Services that ask for an Ingress or an address, and guarded objects are known. What a namespace was promised may be for a change of
+// an object that stands: that is over once it is seen at that version.
 func (c *Claims) Seen(ctx context.Context, by claim.Claimant) bool {
-	by.Generation = 0
+	if !by.IsNamespace() {
+		by.Generation = 0
+	}
 	return c.Stored(ctx, by)
 }
 

@@ -49,7 +49,8 @@ type Ingresses struct {
 	Exposing
 	objects     *objects
 	certManager *presence
-	replicas    *replicas
+	// replicas are those that claim paths for all classes at once, and withoutHeirs those that know of no heirs of claims.
+	replicas, withoutHeirs *replicas
 }
 
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
@@ -107,7 +108,8 @@ func (r *Ingresses) Expose(e Exposing) {
 	r.Exposing, r.certManager = e, &presence{
 		mapper: e.Mapper, kind: schema.GroupKind{Group: certmanager.GroupName, Kind: cmv1.CertificateKind}, clock: clock.RealClock{},
 	}
-	r.replicas = &replicas{live: r.objects.live, namespace: e.Namespace, clock: clock.RealClock{}}
+	r.replicas = &replicas{are: classless, live: r.objects.live, namespace: e.Namespace, clock: clock.RealClock{}}
+	r.withoutHeirs = &replicas{are: withoutHeirs, live: r.objects.live, namespace: e.Namespace, clock: clock.RealClock{}}
 }
 
 // Get reads an Ingress, nil when there is none.

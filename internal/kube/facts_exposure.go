@@ -46,13 +46,6 @@ type servedBy struct {
 	known bool
 }
 
-// HandsOver says whether the holder of a point hands over what it holds to another object of its kind.
-func (f *Facts) HandsOver(from, to claim.Holder) bool {
-	return f.heirs.of(f, [2]claim.Holder{from, to}, func(ctx context.Context, between [2]claim.Holder) (bool, error) {
-		return f.from.NamesHeir(ctx, between[0], between[1])
-	})
-}
-
 // OlderReplicas says whether replicas run that know of no IngressClasses.
 func (f *Facts) OlderReplicas() bool { return f.ask.ingresses.OlderReplicas(f.ctx) }
 

@@ -50,8 +50,12 @@ func (a *exposureAnswers) Service(context.Context, types.NamespacedName) (*corev
 	return a.service, a.ask("Service")
 }
 
-func (a *exposureAnswers) NamesHeir(context.Context, claim.Holder, claim.Holder) (bool, error) {
-	return false, a.ask("NamesHeir")
+func (a *exposureAnswers) Heir(context.Context, claim.Holder) (types.NamespacedName, error) {
+	return types.NamespacedName{}, a.ask("Heir")
+}
+
+func (a *exposureAnswers) HeirNow(context.Context, claim.Holder) (types.NamespacedName, error) {
+	return types.NamespacedName{}, a.ask("HeirNow")
 }
 
 func (a *exposureAnswers) Get(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
@@ -120,7 +124,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	points := []claim.Coordinate{at}
 	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
 	everything := map[string]int{
-		"Defaults": 0, "ClassFor": 0, "NamesHeir": 0,
+		"Defaults": 0, "ClassFor": 0, "Heir": 0, "HeirNow": 0,
 		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "IngressNow": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
 	}
 	for name, c := range map[string]struct {

@@ -129,11 +129,22 @@ func (g *Gateways) parentNow(ctx context.Context, key guard.ParentKey) (*guard.P
 		}
 		return guard.ParentOfGateway(gateway), nil
 	}
-	set, err := readInstalled[gatewayv1.ListenerSet](ctx, g.objects.tenants, key.NamespacedName)
+	set, err := readSet(ctx, g.objects.tenants, key.NamespacedName)
 	if err != nil || set == nil {
 		return nil, err
 	}
 	return g.parentOfSet(ctx, set)
+}
+
+// readSet reads a ListenerSet by a reader, nil when there is none, and keeps of it what the cache does: of what only one of the two had, a
+// claim would be asked for and released without end.
+func readSet(ctx context.Context, reader client.Reader, key types.NamespacedName) (*gatewayv1.ListenerSet, error) {
+	set, err := readInstalled[gatewayv1.ListenerSet](ctx, reader, key)
+	if err != nil || set == nil {
+		return nil, err
+	}
+	slimListenerSet(set)
+	return set, nil
 }
 
 // readInstalled reads one object by a reader, nil when there is none, or the API server does not know its kind.
@@ -167,9 +178,7 @@ func (g *Gateways) PlacesNow(ctx context.Context, r guard.Route, has labels.Set)
 const mostLooks = 4
 
 // PlacesBy are those at the parents as they are read.
-func PlacesBy(
-	ctx context.Context, r guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (places []guard.Place, err error) {
+func PlacesBy(ctx context.Context, r guard.Route, has labels.Set, read readParent) (places []guard.Place, err error) {
 	for _, key := range r.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {

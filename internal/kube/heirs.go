@@ -2,11 +2,13 @@ package kube
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -21,51 +23,77 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 }
 
 // HandsOver says whether a holder hands over what it holds to another object of its kind, by the annotation as it is stored now: that is
-// written a moment before the other object is applied.
-func (o *objects) HandsOver(ctx context.Context, from, to claim.Holder) (bool, error) {
-	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
-	if !known || from.Group != to.Group || from.Kind != to.Kind {
+// written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
+// heirs nobody does: these would release what was promised to one.
+func (v *View) HandsOver(ctx context.Context, from, to claim.Holder, promised bool) (bool, error) {
+	if from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
+	}
+	heir, isThere, err := v.heirNow(ctx, from)
+	return isThere && heir == to.Key() || !isThere && err == nil && promised, err
+}
+
+// heirNow reads whom a holder names as it is stored now, and whether it is stored.
+func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
+	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
+	if !known {
+		return heir, true, nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
-	if err := o.tenants.Get(ctx, from.Key(), obj); err != nil {
-		return false, client.IgnoreNotFound(err)
+	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
+		return heir, false, client.IgnoreNotFound(err)
 	}
-	heir, named := claim.NamedHeir(obj)
-	return named && heir == to.Key(), nil
+	heir, _ = claim.NamedHeir(obj)
+	return heir, true, nil
 }
 
-// NamesHeir says by the cache what HandsOver does past it, of who holds hosts and paths.
-func (v *View) NamesHeir(ctx context.Context, from, to claim.Holder) (bool, error) {
+// Heir is to whom the holder of a point hands over what it holds, as far as the cache knows; the zero name for nobody.
+func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
 	var obj metav1.Object
 	switch {
 	case from.IsService():
 		svc, err := v.Service(ctx, from.Key())
 		if err != nil || svc == nil {
-			return false, err
+			return types.NamespacedName{}, err
 		}
 		obj = svc
 	case from.IsIngress():
 		ing, err := v.Ingresses.Get(ctx, from.Key())
 		if err != nil || ing == nil {
-			return false, err
+			return types.NamespacedName{}, err
 		}
 		obj = ing
 	default:
-		return false, nil
+		return types.NamespacedName{}, nil
 	}
-	heir, named := claim.NamedHeir(obj)
-	return named && from.Group == to.Group && from.Kind == to.Kind && heir == to.Key(), nil
+	heir, _ := claim.NamedHeir(obj)
+	return heir, nil
 }
 
-// NamesHeir looks live for an annotation that the cache does not have: it is written a moment before who is named asks for the point.
-func (r LiveReader) NamesHeir(ctx context.Context, from, to claim.Holder) (bool, error) {
-	named, err := r.View.NamesHeir(ctx, from, to)
-	if named || err != nil {
-		return named, err
+// HeirNow is to whom it does so now, as far as the cache knows.
+func (v *View) HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
+	return v.Heir(ctx, from)
+}
+
+// HeirNow reads it past the cache: the annotation is written a moment before who is named asks for the point.
+func (r LiveReader) HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
+	heir, _, err := r.heirNow(ctx, from)
+	return heir, err
+}
+
+// HandsOver says whether the holder of a point hands over what it holds to another object of its kind. Of one that does not, as far as the
+// cache knows, admission asks past that. It asks of a few only, as each point of a request may be somebody else's; of the others the cache
+// tells soon.
+func (f *Facts) HandsOver(from, to claim.Holder) bool {
+	if from.Group != to.Group || from.Kind != to.Kind {
+		return false
 	}
-	return r.HandsOver(ctx, from, to)
+	if f.heirs.of(f, from, f.from.Heir) == to.Key() {
+		return true
+	}
+	isKnown := slices.ContainsFunc(f.heirsNow, func(r reply[claim.Holder, types.NamespacedName]) bool { return r.question == from })
+	return (isKnown || len(f.heirsNow) < mostAnswers) && f.heirsNow.of(f, from, f.from.HeirNow) == to.Key()
 }
 
 // ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.

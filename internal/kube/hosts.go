@@ -3,13 +3,16 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -25,6 +28,7 @@ type Hosts struct {
 	gateways *Gateways
 	http     *Ingresses
 	policies *book[*v1beta1.HostPolicy, hostname.Book]
+	stored   *storedLooks
 	// Guarded are the kinds in which host names are judged, beside the annotation ingress/http.
 	Guarded guard.Actions
 	// Entering locks a namespace for which what stands is entered: of two names at a time, each might find that it may have one more.
@@ -195,13 +199,73 @@ func (h *Hosts) isStoredFor(ctx context.Context, by claim.Claimant) bool {
 }
 
 // hasStored says whether the cache has an object of a namespace with the claimant's UID, at its version or a later one.
-func (h *Hosts) hasStored(ctx context.Context, by claim.Claimant) (has bool) {
+func (h *Hosts) hasStored(ctx context.Context, by claim.Claimant) bool {
 	if by.Name == "" {
 		return false
 	}
-	err := h.each(ctx, h.users(), by.Name, nil, func(obj client.Object) error {
-		has = has || obj.GetUID() == by.UID && claim.Version(obj.GetResourceVersion()) >= by.Generation
-		return nil
+	versions, err := h.stored.in(ctx, by.Name, func() (map[types.UID]int64, error) {
+		versions := map[types.UID]int64{}
+		err := h.each(ctx, h.users(), by.Name, nil, func(obj client.Object) error {
+			versions[obj.GetUID()] = claim.Version(obj.GetResourceVersion())
+			return nil
+		})
+		return versions, err
 	})
-	return err == nil && has
+	version, has := versions[by.UID]
+	return err == nil && has && version >= by.Generation
+}
+
+// storedLooks are the latest looks at what namespaces have stored: a request may ask of each of hundreds of points, and a look reads the
+// whole namespace. That an object is not stored yet may be said for storedFor longer than it is true, as with any cache.
+type storedLooks struct {
+	clock clock.PassiveClock
+	// reading locks a namespace that is being read: who asks meanwhile goes by that look.
+	reading *KeyMutex[string]
+	mu      sync.Mutex
+	known   map[string]storedLook
+}
+
+type storedLook struct {
+	at       time.Time
+	versions map[types.UID]int64
+}
+
+// storedFor is for how long a look at a namespace is good.
+const storedFor = 20 * time.Millisecond
+
+func newStoredLooks() *storedLooks {
+	return &storedLooks{clock: clock.RealClock{}, reading: NewKeyMutex[string](), known: map[string]storedLook{}}
+}
+
+// in are the versions of the objects of a namespace, as they are read now or were a moment ago.
+func (l *storedLooks) in(
+	ctx context.Context, namespace string, read func() (map[types.UID]int64, error),
+) (map[types.UID]int64, error) {
+	unlock, err := l.reading.Lock(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if look, known := l.latest(namespace); known {
+		return look.versions, nil
+	}
+	began := l.clock.Now()
+	versions, err := read()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[namespace] = storedLook{began, versions}
+	return versions, nil
+}
+
+// latest is the look at a namespace that is still good, and forgets all others that are not.
+func (l *storedLooks) latest(namespace string) (look storedLook, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	maps.DeleteFunc(l.known, func(_ string, look storedLook) bool { return now.Sub(look.at) >= storedFor })
+	look, known = l.known[namespace]
+	return look, known
 }

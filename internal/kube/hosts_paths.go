@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"slices"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,56 +45,48 @@ type asked struct {
 	hosts, paths sets.Set[string]
 }
 
-// ofRoute are the paths of a route that are asked for.
-func (a asked) ofRoute(obj metav1.Object) []guard.RoutePath {
-	paths := guard.PathsOf(obj)
-	if a.paths == nil {
-		return paths
-	}
-	return slices.DeleteFunc(paths, func(p guard.RoutePath) bool { return !a.paths.Has(p.Path) })
-}
-
-// paths are those that an object, if it is a route of a guarded kind, serves at its parents, as far as they are asked for, each once. has
-// are the labels of its namespace.
-func (h *Hosts) paths(
-	ctx context.Context, obj metav1.Object, has labels.Set, of asked, read readParent,
-) (points []guard.PathPoint, err error) {
+// served is what an object, if it is a route of a guarded kind, serves at its parents, but for its paths. has are the labels of its
+// namespace.
+func (h *Hosts) served(ctx context.Context, obj metav1.Object, has labels.Set, read readParent) (served guard.Served, err error) {
 	route, _ := guard.OfRoute(obj)
 	if !h.judgesPathsOf(route.Kind) {
-		return nil, nil
+		return served, nil
 	}
-	seen := map[claim.Coordinate]bool{}
-	paths := sync.OnceValue(func() []guard.RoutePath { return of.ofRoute(obj) }) // of few routes they are asked for
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
-			return nil, err
+			return served, err
 		}
-		if parent == nil {
-			continue
-		}
-		for _, p := range route.PathPoints(parent, has, paths, of.hosts) {
-			if !seen[p.At] {
-				seen[p.At] = true
-				points = append(points, p)
-			}
+		if parent != nil {
+			served.AddHosts(route, parent, has)
 		}
 	}
-	return points, nil
+	return served, nil
 }
 
-// PathsNow are the paths that some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A
-// parent of which the cache shows no listener for the route is looked for past it, as any may have been made, or changed, a moment ago.
-func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (points [][]guard.PathPoint, err error) {
+// paths are those that an object serves, as far as they are asked for, each once.
+func (h *Hosts) paths(ctx context.Context, obj metav1.Object, has labels.Set, of asked, read readParent) ([]guard.PathPoint, error) {
+	served, err := h.served(ctx, obj, has, read)
+	if err != nil || !slices.ContainsFunc(served.Hosts, func(on guard.ServedHost) bool { return of.hosts == nil || of.hosts.Has(on.Host) }) {
+		return nil, err // of most routes no paths are asked for
+	}
+	served.Paths = guard.PathsOf(obj)
+	return served.Points(of.hosts, of.paths), nil
+}
+
+// ServedNow is what some versions of a route serve, by the same parents, at admission. has are the labels of its namespace. A parent of
+// which the cache shows no listener for one of the route's references or host names is looked for past it, as any may have been made, or
+// changed, a moment ago.
+func (h *Hosts) ServedNow(ctx context.Context, has labels.Set, versions ...metav1.Object) (all []guard.Served, err error) {
 	known, looks := map[guard.ParentKey]*guard.Parent{}, 0
 	for _, version := range versions {
 		route, _ := guard.OfRoute(version)
-		of, err := h.paths(ctx, version, has, asked{}, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		served, err := h.served(ctx, version, has, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
 			if parent, read := known[key]; read {
 				return parent, nil
 			}
 			parent, err := h.gateways.Parent(ctx, key)
-			if err == nil && (parent == nil || !route.IsAt(parent, has)) && looks < mostLooks {
+			if err == nil && (parent == nil || !route.IsWholeAt(parent, has)) && looks < mostLooks {
 				looks++
 				parent, err = h.gateways.parentNow(ctx, key)
 			}
@@ -105,9 +96,10 @@ func (h *Hosts) PathsNow(ctx context.Context, has labels.Set, versions ...metav1
 		if err != nil {
 			return nil, err
 		}
-		points = append(points, of)
+		served.Paths = guard.PathsOf(version)
+		all = append(all, served)
 	}
-	return points, nil
+	return all, nil
 }
 
 // parentsOnce reads what routes attach to of the cache, each once for one look: thousands of routes may share it.
@@ -136,7 +128,7 @@ func (h *Hosts) pathLook() *pathLook { return &pathLook{h, h.parentsOnce()} }
 // users are the routes that serve points that are asked for, with these. Any number of routes may be on a host, or have those of listeners:
 // each is looked at once, however many hosts are asked for, and nothing is kept of those that serve other paths.
 func (l *pathLook) users(ctx context.Context, of asked) (users []hostname.PathUser, err error) {
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), "", append(sets.List(of.hosts), inherits), func(obj client.Object) error {
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), "", sets.List(of.hosts), func(obj client.Object) error {
 		points, err := l.points(ctx, obj, of)
 		if err == nil && len(points) > 0 {
 			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
@@ -152,7 +144,7 @@ func (l *pathLook) isServed(ctx context.Context, namespace string, at claim.Coor
 	if namespace == "" { // which stands for all
 		return false, nil
 	}
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host(), inherits}, func(obj client.Object) error {
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host()}, func(obj client.Object) error {
 		if served {
 			return nil
 		}
@@ -272,23 +264,37 @@ func (h *Hosts) GatewaysOfSetsIn(ctx context.Context, namespace string) (gateway
 }
 
 // onParents are the host names that routes say which name some parents.
-func (h *Hosts) onParents(ctx context.Context, parents []guard.ParentKey) (hosts []string) {
+func (h *Hosts) onParents(ctx context.Context, parents []guard.ParentKey) []string {
+	hosts := sets.New[string]()
+	h.eachOn(ctx, parents, func(obj client.Object) {
+		user, _ := hostname.Of(obj, h.http.Defaults)
+		for _, n := range user.Names {
+			hosts.Insert(n.Host)
+		}
+	})
+	return sets.List(hosts)
+}
+
+// NamespacesOn are those of the routes with guarded paths that name a ListenerSet.
+func (h *Hosts) NamespacesOn(ctx context.Context, set *gatewayv1.ListenerSet) []string {
+	namespaces := sets.New[string]()
+	h.eachOn(ctx, keysOf([]gatewayv1.ListenerSet{*set}), func(obj client.Object) { namespaces.Insert(obj.GetNamespace()) })
+	return sets.List(namespaces)
+}
+
+// eachOn calls a function with the routes that name some parents.
+func (h *Hosts) eachOn(ctx context.Context, parents []guard.ParentKey, do func(client.Object)) {
 	for _, k := range h.pathKinds() {
 		if known, err := h.prepared(ctx, k.object); err != nil || !known {
 			continue
 		}
 		for _, key := range parents {
 			_ = h.eachIn(ctx, k, []client.ListOption{client.MatchingFields{indexParent: indexedParent(key)}}, func(obj client.Object) error {
-				user, _ := hostname.Of(obj, h.http.Defaults)
-				for _, n := range user.Names {
-					hosts = append(hosts, n.Host)
-				}
+				do(obj)
 				return nil
 			})
 		}
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
 }
 
 // sets are some ListenerSets.

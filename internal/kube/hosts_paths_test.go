@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
@@ -165,34 +167,132 @@ func TestPathUsers(t *testing.T) {
 	}
 }
 
-// TestPathsNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
-func TestPathsNow(t *testing.T) {
-	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80})
+// TestARouteHasSoManyPoints has a route serve more than it may have, on two Gateways: whoever asks, by host or for all of its namespace, is
+// told of the same ones, of the first Gateway first.
+func TestARouteHasSoManyPoints(t *testing.T) {
+	all := gatewayv1.NamespacesFromAll
+	on := onGateway("any", "any")
+	on.ParentRefs[1].Name = "other"
+	gateway := public(all, gatewayv1.Listener{Name: "any", Protocol: gatewayv1.HTTPProtocolType, Port: 80, AllowedRoutes: &gatewayv1.AllowedRoutes{
+		Namespaces: &gatewayv1.RouteNamespaces{From: &all},
+	}})
+	other := gateway.DeepCopy()
+	other.Name = "other"
+	var hosts []gatewayv1.Hostname
+	for i := range 8 {
+		hosts = append(hosts, gatewayv1.Hostname(fmt.Sprintf("%d.test", i)))
+	}
+	var paths []string
+	for i := range 100 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	objects := []client.Object{gateway, other, namespaceOf("shop", ""), pathRoute("shop/web", on, hosts, paths...)}
+	live, v := storingHosts(t, objects...), viewOfHosts(t, guard.Actions{guard.HTTPRoute: guard.Deny}, objects...)
+	cached, err := v.Hosts.PathsIn(t.Context(), "shop")
+	stored, errStored := v.Hosts.Look(live).In(t.Context(), "shop", false, true)
+	if err != nil || errStored != nil || len(cached) != guard.MostPathPoints || !maps.Equal(cached, stored.Paths) {
+		t.Fatalf("the cache has %d (%v), the API server %d (%v)", len(cached), err, len(stored.Paths), errStored)
+	}
+	byHost := map[claim.Coordinate]bool{}
+	look := v.Hosts.pathLook()
+	for _, host := range hosts {
+		users, err := look.users(t.Context(), asked{hosts: sets.New(string(host))})
+		if err != nil || len(users) != 1 {
+			t.Fatalf("%s: %v, %v", host, users, err)
+		}
+		for _, p := range users[0].Points {
+			byHost[p.At] = true
+		}
+	}
+	if !maps.Equal(cached, byHost) {
+		t.Errorf("host by host there are %d", len(byHost))
+	}
+	first := claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(gateway))
+	if !cached[first] || cached[claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(other))] {
+		t.Error("it has not those of the first Gateway first")
+	}
+	if served, err := look.isServed(t.Context(), "shop", first); err != nil || !served {
+		t.Errorf("%s is served: %v, %v", first, served, err)
+	}
+	if served, err := look.isServed(t.Context(), "shop", claim.HTTP("7.test", "/99").OnGateway(client.ObjectKeyFromObject(other))); err != nil || served {
+		t.Errorf("one beyond them counts: %v, %v", served, err)
+	}
+}
+
+// TestRoutesOfAHost finds for a host name the routes that may be for it, and none of the others with a wildcard, of which there may be any
+// number.
+func TestRoutesOfAHost(t *testing.T) {
+	dns := pathRoute("shop/dns", onGateway("any"), nil, "/")
+	dns.Annotations = map[string]string{v1beta1.AnnotationExternalDNS: "x.test"}
+	routes := map[string]client.Object{
+		"named": pathRoute("shop/named", onGateway("any"), []gatewayv1.Hostname{"a.b.test", "b.test"}, "/"),
+		"wide":  pathRoute("shop/wide", onGateway("any"), []gatewayv1.Hostname{"*.test", "c.example"}, "/"),
+		"near":  pathRoute("shop/near", onGateway("any"), []gatewayv1.Hostname{"*.b.test"}, "/"),
+		"none":  pathRoute("shop/none", onGateway("any"), nil, "/"), "dns": dns,
+		"tls": &gatewayv1.TLSRoute{ObjectMeta: annotatedMeta("shop/tls"), Spec: gatewayv1.TLSRouteSpec{Hostnames: []gatewayv1.Hostname{"*.b.test"}}},
+		"tcp": &gatewayv1.TCPRoute{ObjectMeta: annotatedMeta("shop/tcp")},
+	}
+	for hosts, want := range map[string]string{
+		"a.b.test": "dns named near none tls wide", "b.test": "dns named none wide", "*.b.test": "dns near none tls wide", "*.test": "dns none wide",
+		"test": "dns none", "c.example": "dns none wide", "other.example": "dns none", "other.example a.b.test": "dns named near none tls wide",
+	} {
+		keys := sets.New(keysOfRoutes(strings.Fields(hosts))...)
+		var got []string
+		for name, route := range routes {
+			if keys.HasAny(hostKeys(exposure.Defaults{})(route)...) {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", hosts, diff)
+		}
+	}
+}
+
+// TestServedNow looks past the cache for a parent of which that shows no listener for a route, once for all versions of it.
+func TestServedNow(t *testing.T) {
+	gateway := public(gatewayv1.NamespacesFromAll, gatewayv1.Listener{Name: "own", Protocol: gatewayv1.HTTPProtocolType, Port: 80},
+		gatewayv1.Listener{Name: "named", Protocol: gatewayv1.HTTPProtocolType, Port: 82, Hostname: new(gatewayv1.Hostname("a.test"))})
 	both := guard.Actions{guard.HTTPRoute: guard.Deny}
 	v := viewOfHosts(t, both, gateway, namespaceOf("edge", ""))
 	changed := gateway.DeepCopy()
 	changed.Spec.Listeners = append(changed.Spec.Listeners, gatewayv1.Listener{Name: "new", Protocol: gatewayv1.HTTPProtocolType, Port: 81})
-	v.tenants = storingHosts(t, changed)
+	all := onGateway("")
+	all.ParentRefs[0].SectionName = nil
 	before := pathRoute("edge/web", onGateway("own", "new"), []gatewayv1.Hostname{"a.test"}, "/")
 	for name, tc := range map[string]struct {
-		on   gatewayv1.CommonRouteSpec
-		want int
+		on    gatewayv1.CommonRouteSpec
+		hosts []gatewayv1.Hostname
+		want  int
+		looks int
 	}{
-		"what the cache has": {onGateway("own"), 1}, "what is new": {onGateway("new"), 1}, "what is not there": {onGateway("gone"), 0},
+		"what the cache has":           {onGateway("own"), []gatewayv1.Hostname{"a.test"}, 1, 0},
+		"what is new":                  {onGateway("new"), []gatewayv1.Hostname{"a.test"}, 1, 1},
+		"both":                         {onGateway("own", "new"), []gatewayv1.Hostname{"a.test"}, 1, 1},
+		"what is not there":            {onGateway("gone"), []gatewayv1.Hostname{"a.test"}, 0, 1},
+		"a name that the cache has":    {onGateway("named"), []gatewayv1.Hostname{"a.test"}, 1, 0},
+		"and one that is new":          {onGateway("named"), []gatewayv1.Hostname{"a.test", "b.test"}, 1, 1},
+		"and one that is new anywhere": {all, []gatewayv1.Hostname{"a.test", "b.test"}, 2, 0},
 	} {
-		after := pathRoute("edge/web", tc.on, []gatewayv1.Hostname{"a.test"}, "/")
-		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, after, before)
-		if err != nil || len(points) != 2 || len(points[0]) != tc.want || len(points[1]) != 1 {
-			t.Errorf("%s: %v, %v", name, points, err)
+		live := &readsOf{Reader: storingHosts(t, changed), gets: map[string]int{}}
+		v.tenants = live
+		after := pathRoute("edge/web", tc.on, tc.hosts, "/")
+		served, err := v.Hosts.ServedNow(t.Context(), labels.Set{}, after, before)
+		if err != nil || len(served) != 2 || served[0].Total() != tc.want || served[1].Total() != 1 {
+			t.Errorf("%s: %v, %v", name, served, err)
+		}
+		if live.gets["Gateway edge/public"] != tc.looks {
+			t.Errorf("%s: looked for past the cache is %v", name, live.gets)
 		}
 	}
 	for _, missing := range []string{"Gateway", "ListenerSet"} {
 		v.tenants = &readsOf{Reader: storingHosts(t), gets: map[string]int{}, missing: missing}
 		on := onGateway("any")
 		on.ParentRefs[0].Name, on.ParentRefs[0].Kind = "gone", new(gatewayv1.Kind(missing))
-		points, err := v.Hosts.PathsNow(t.Context(), labels.Set{}, pathRoute("edge/web", on, []gatewayv1.Hostname{"a.test"}, "/"))
-		if err != nil || len(points) != 1 || len(points[0]) > 0 {
-			t.Errorf("without %ss: %v, %v", missing, points, err)
+		served, err := v.Hosts.ServedNow(t.Context(), labels.Set{}, pathRoute("edge/web", on, []gatewayv1.Hostname{"a.test"}, "/"))
+		if err != nil || len(served) != 1 || served[0].Total() > 0 {
+			t.Errorf("without %ss: %v, %v", missing, served, err)
 		}
 	}
 }
@@ -266,6 +366,49 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLargeSelectors has a ListenerSet with listeners for namespaces that a selector selects: one that is larger than what the cache keeps
+// lets nobody attach, however it is read.
+func TestLargeSelectors(t *testing.T) {
+	for size, want := range map[int]int{100: 1, 300: 0} {
+		var none []string // which no namespace is
+		for i := range size / 50 {
+			none = append(none, fmt.Sprintf("%050d", i))
+		}
+		door := entry(gatewayv1.HTTPProtocolType, 90, "set.test")
+		door.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
+			From: new(gatewayv1.NamespacesFromSelector), Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "is", Operator: metav1.LabelSelectorOpNotIn, Values: none},
+			}},
+		}}
+		onSet := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{
+			{Kind: new(gatewayv1.Kind("ListenerSet")), Namespace: new(gatewayv1.Namespace("shop")), Name: "doors"},
+		}}
+		route := pathRoute("blog/set", onSet, nil, "/set")
+		set := setIn("shop", "doors", time.Hour, door)
+		gateway := public(gatewayv1.NamespacesFromAll)
+		others := []client.Object{gateway, namespaceOf("shop", "web"), namespaceOf("blog", "web"), route}
+		objects := append(slices.Clone(others), set)
+		actions := guard.Actions{guard.HTTPRoute: guard.Deny}
+		live, v := storingHosts(t, objects...), viewOfHosts(t, actions, objects...) // which keeps no more of them than it does
+		cached, err := v.Hosts.PathsIn(t.Context(), "blog")
+		stored, errStored := v.Hosts.Look(live).In(t.Context(), "blog", true, true)
+		if err != nil || errStored != nil || len(cached) != want || !maps.Equal(cached, stored.Paths) || len(stored.Hosts) != want {
+			t.Errorf("%d bytes: the cache has %v (%v), the API server %v (%v)", size, cached, err, stored, errStored)
+		}
+		lags := viewOfHosts(t, actions, others...) // whose cache does not show the set yet
+		lags.tenants = live
+		served, err := lags.Hosts.ServedNow(t.Context(), labels.Set{"team": "web"}, route)
+		if err != nil || len(served) != 1 || served[0].Total() != want {
+			t.Errorf("%d bytes: at admission it serves %v, %v", size, served, err)
+		}
+		slimmed := &gatewayv1.ListenerSet{}
+		if err := (SlimReader{live}).Get(t.Context(), client.ObjectKeyFromObject(set), slimmed); err != nil ||
+			(*slimmed.Spec.Listeners[0].AllowedRoutes.Namespaces.From == gatewayv1.NamespacesFromNone) != (want == 0) {
+			t.Errorf("%d bytes: past the cache, %v, %v", size, slimmed.Spec.Listeners, err)
+		}
+	}
+}
+
 // TestIsSameRoute tells changes of what a route serves from others.
 func TestIsSameRoute(t *testing.T) {
 	hosts := []gatewayv1.Hostname{"a.test"}
@@ -287,6 +430,10 @@ func TestIsSameRoute(t *testing.T) {
 		if got := IsSameRoute(before.(client.Object), now.(client.Object)); got != tc.same {
 			t.Errorf("%s: it is the same: %v", name, got)
 		}
+	}
+	anew := web.DeepCopy()
+	if anew.UID = "anew"; IsSameRoute(web, anew) {
+		t.Error("one that was deleted and made anew is taken for the same")
 	}
 	for _, obj := range []client.Object{&gatewayv1.GRPCRoute{}, &gatewayv1.TLSRoute{}, &gatewayv1.TCPRoute{}} {
 		now := obj.DeepCopyObject().(client.Object)

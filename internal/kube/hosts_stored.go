@@ -125,7 +125,7 @@ func (l *Look) gateway(ctx context.Context, key types.NamespacedName) (gateway *
 
 // set is a ListenerSet that its Gateway lets attach, or that is one of ours.
 func (l *Look) set(ctx context.Context, key types.NamespacedName) (*guard.Parent, error) {
-	set, err := readInstalled[gatewayv1.ListenerSet](ctx, l.live, key)
+	set, err := readSet(ctx, l.live, key)
 	if err != nil || set == nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -231,6 +233,62 @@ func TestIsStoredFor(t *testing.T) {
 		if got := v.Hosts.isStoredFor(t.Context(), tc.by); got != tc.want || v.Claims.Stored(t.Context(), tc.by) != tc.want {
 			t.Errorf("%s is stored: %v", name, got)
 		}
+	}
+	// A change of what stands is promised: it may be in flight until it is seen. What is gone has nothing in flight.
+	for by, want := range map[claim.Claimant]bool{
+		{Holder: claim.NamespaceHolder("shop"), UID: "uid of shop/route"}:                true,
+		{Holder: claim.NamespaceHolder("shop"), UID: "uid of shop/route", Generation: 7}: true,
+		{Holder: claim.NamespaceHolder("shop"), UID: "uid of shop/route", Generation: 8}: false,
+		{Holder: claim.NamespaceHolder("shop"), UID: "gone", Generation: 8}:              true,
+		{Holder: ingress, UID: "uid of shop/web", Generation: 8}:                         true, // by its name alone
+	} {
+		v.Claims.departures.add("gone")
+		if got := v.Claims.Seen(t.Context(), by); got != want {
+			t.Errorf("%s at %d was seen: %v", by.UID, by.Generation, got)
+		}
+	}
+}
+
+// TestStoredLooks reads a namespace once for all that is asked of it at a time.
+func TestStoredLooks(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	l := newStoredLooks()
+	l.clock = now
+	reads := 0
+	look := func(namespace string, fails error) (map[types.UID]int64, error) {
+		return l.in(t.Context(), namespace, func() (map[types.UID]int64, error) {
+			reads++
+			return map[types.UID]int64{types.UID(namespace): int64(reads)}, fails
+		})
+	}
+	for _, tc := range []struct {
+		namespace string
+		later     time.Duration
+		fails     error
+		reads     int
+	}{
+		{"shop", 0, nil, 1}, {"shop", storedFor - 1, nil, 1}, {"blog", 0, nil, 2}, {"shop", 1, nil, 3}, {"shop", 0, nil, 3},
+		{"infra", 0, errors.New("no"), 4}, {"infra", 0, nil, 5},
+	} {
+		now.SetTime(now.Now().Add(tc.later))
+		versions, err := look(tc.namespace, tc.fails)
+		if !errors.Is(err, tc.fails) || reads != tc.reads || err == nil && versions[types.UID(tc.namespace)] == 0 {
+			t.Errorf("%+v: %v, %v after %d looks", tc, versions, err, reads)
+		}
+	}
+	now.SetTime(now.Now().Add(storedFor))
+	if _, known := l.latest("shop"); known || len(l.known) > 0 {
+		t.Errorf("%v is remembered", l.known)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	unlock, err := l.reading.Lock(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := l.in(ended, "shop", nil); err == nil {
+		t.Error("who has gone waits")
 	}
 }
 

@@ -14,16 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
 const (
-	// indexHost finds objects by the host names that they say, and routes that say none by inherits.
+	// indexHost finds objects by the host names that they say, wildcards as such, and routes that say none by inherits.
 	indexHost = "host"
 	// inherits is not a host name.
 	inherits = "*"
@@ -70,7 +72,7 @@ func hostKeys(defaults exposure.Defaults) client.IndexerFunc {
 				keys = append(keys, n.Host)
 			}
 		}
-		if user.Inherits(guard.Kind(user.Kind)) {
+		if user.SaysNone() {
 			keys = append(keys, inherits)
 		}
 		slices.Sort(keys)
@@ -78,11 +80,21 @@ func hostKeys(defaults exposure.Defaults) client.IndexerFunc {
 	}
 }
 
+// keysOfRoutes are those under which indexHost finds the routes that may be for any of some host names: by the name itself, by a wildcard
+// above it, where a listener has it, and those that say none.
+func keysOfRoutes(hosts []string) []string {
+	keys := sets.New(hosts...).Insert(inherits)
+	for _, host := range hosts {
+		for _, suffix := range claim.Suffixes(host) {
+			keys.Insert("*." + suffix)
+		}
+	}
+	return sets.List(keys)
+}
+
 // Names is an object with the host names that are judged in it, with those that a route takes over from listeners. read reads what a route
 // attaches to.
-func (h *Hosts) Names(
-	ctx context.Context, obj metav1.Object, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (hostname.User, error) {
+func (h *Hosts) Names(ctx context.Context, obj metav1.Object, read readParent) (hostname.User, error) {
 	return h.names(ctx, obj, h.objects.NamespaceLabels, read)
 }
 
@@ -106,9 +118,7 @@ func (h *Hosts) names(ctx context.Context, obj metav1.Object, labelsOf readLabel
 }
 
 // inherited are the host names of the listeners that a route attaches to.
-func inherited(
-	ctx context.Context, route guard.Route, has labels.Set, read func(context.Context, guard.ParentKey) (*guard.Parent, error),
-) (hosts []guard.InheritedHost, err error) {
+func inherited(ctx context.Context, route guard.Route, has labels.Set, read readParent) (hosts []guard.InheritedHost, err error) {
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
@@ -138,7 +148,10 @@ func (h *Hosts) ParentsNow() func(context.Context, guard.ParentKey) (*guard.Pare
 // IsSameRoute says whether two versions of a route, as the cache has them, attach to the same, by the same host names, and serve the same
 // paths there: most changes are of something else, weights for instance.
 func IsSameRoute(before, after client.Object) bool {
-	if before.GetGeneration() == after.GetGeneration() {
+	switch {
+	case before.GetUID() != after.GetUID(): // of one that was deleted and made anew, each life is looked at
+		return false
+	case before.GetGeneration() == after.GetGeneration():
 		return true
 	}
 	switch was := before.(type) {
@@ -203,7 +216,7 @@ func (h *Hosts) UsedIn(ctx context.Context, namespace, host string) (bool, error
 }
 
 func (h *Hosts) using(ctx context.Context, host, namespace string) (users []hostname.User, err error) {
-	err = h.each(ctx, h.users(), namespace, []string{host, inherits}, func(obj client.Object) error {
+	err = h.each(ctx, h.users(), namespace, []string{host}, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		if err == nil && user.Uses(host) {
 			users = append(users, user)
@@ -238,11 +251,15 @@ func (h *Hosts) judgedIn(ctx context.Context, kinds []routeKind, namespace strin
 // users are the kinds of objects that use host names which are judged.
 func (h *Hosts) users() []routeKind { return append(slices.Clip(hostKinds), h.routes()...) }
 
-// each calls a function with the objects of some kinds in a namespace, or in all for "", that indexHost has under any of some keys, or with
-// all of them without keys.
-func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, keys []string, do func(client.Object) error) error {
+// each calls a function with the objects of some kinds in a namespace, or in all for "", that say any of some host names, or are routes
+// that may be for one, or with all of them without names.
+func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, hosts []string, do func(client.Object) error) error {
+	ofRoutes := keysOfRoutes(hosts)
 	for _, k := range kinds {
-		do := do
+		do, keys := do, hosts
+		if len(hosts) > 0 && !isCore(k) {
+			keys = ofRoutes
+		}
 		if len(keys) > 1 { // who says a name may have others, or inherit some
 			do = eachOnce(do)
 		}
@@ -262,9 +279,6 @@ func (h *Hosts) each(ctx context.Context, kinds []routeKind, namespace string, k
 			}
 		}
 		for _, key := range keys {
-			if key == inherits && isCore(k) {
-				continue
-			}
 			if err := h.eachIn(ctx, k, append(options, client.MatchingFields{indexHost: key}), do); err != nil {
 				return err
 			}

@@ -114,4 +114,4 @@ func (r *Ingresses) KeepsFrom(ctx context.Context, at claim.Coordinate, by types
 }
 
 // OlderReplicas says whether replicas of a version run that claims paths for all classes at once.
-func (r *Ingresses) OlderReplicas(ctx context.Context) bool { return r.replicas.older(ctx) }
+func (r *Ingresses) OlderReplicas(ctx context.Context) bool { return r.replicas.run(ctx) }

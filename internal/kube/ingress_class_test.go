@@ -62,7 +62,7 @@ func TestClassFor(t *testing.T) {
 		if class, known, err := v.Ingresses.ClassFor(t.Context(), tc.holder); err != nil || class != tc.class || known != tc.known {
 			t.Errorf("%s: %q %v %v, want %q %v", name, class, known, err, tc.class, tc.known)
 		}
-		v.Ingresses.replicas = &replicas{namespace: "portcullis-system", live: v.live, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), looked: time.Unix(1000, 0), found: true}
+		v.Ingresses.replicas = &replicas{are: classless, namespace: "portcullis-system", live: v.live, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), looked: time.Unix(1000, 0), found: true}
 		if _, known, err := v.Ingresses.ClassFor(t.Context(), tc.holder); known || err != nil {
 			t.Errorf("%s, beside older replicas, is known", name)
 		}
@@ -111,21 +111,21 @@ func TestOlderReplicas(t *testing.T) {
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 		live := &brokenList{Reader: clientOf(t, tc.pod).Build()}
-		r := &replicas{live: live, namespace: "portcullis-system", clock: clock}
+		r := &replicas{are: classless, live: live, namespace: "portcullis-system", clock: clock}
 		for range 2 {
-			if got := r.older(t.Context()); got != tc.want || live.lists != 1 {
+			if got := r.run(t.Context()); got != tc.want || live.lists != 1 {
 				t.Errorf("%s: %v after %d looks, want %v", name, got, live.lists, tc.want)
 			}
 		}
 		live.broken = true
 		for i, wait := range []time.Duration{time.Second, replicasTrusted} {
 			clock.SetTime(clock.Now().Add(wait))
-			if got := r.older(t.Context()); got != (tc.want || i == 1) || live.lists != 2+i {
+			if got := r.run(t.Context()); got != (tc.want || i == 1) || live.lists != 2+i {
 				t.Errorf("%s: when nobody can tell, it is %v after %d looks", name, got, live.lists)
 			}
 		}
 	}
-	if (&replicas{}).older(t.Context()) {
+	if (&replicas{}).run(t.Context()) {
 		t.Error("there are some where none can be")
 	}
 }

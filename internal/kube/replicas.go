@@ -16,15 +16,20 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// olderReplicas selects the Pods of Portcullis of a version that claims paths for all IngressClasses at once: those of later ones bear the
-// label of the ledger that they keep.
-var olderReplicas = func() labels.Selector {
-	selector, err := labels.Parse("app.kubernetes.io/name=portcullis,app.kubernetes.io/component=manager,!" + v1beta1.LabelLedger)
+// Pods of Portcullis bear the label of the ledger that they keep, since version 2. classless selects those that claim paths for all
+// IngressClasses at once, and withoutHeirs those that know of no heirs of claims.
+var (
+	classless    = selectReplicas("!" + v1beta1.LabelLedger)
+	withoutHeirs = selectReplicas(v1beta1.LabelLedger + " notin (3)")
+)
+
+func selectReplicas(requirement string) labels.Selector {
+	selector, err := labels.Parse("app.kubernetes.io/name=portcullis,app.kubernetes.io/component=manager," + requirement)
 	if err != nil {
 		panic(err) // it is a constant
 	}
 	return selector
-}()
+}
 
 // running selects the Pods that have not ended.
 var running = fields.AndSelectors(
@@ -38,8 +43,9 @@ const replicasKept = time.Second
 // replicasTrusted is how long it is kept while nobody can tell.
 const replicasTrusted = 10 * time.Second
 
-// replicas knows which versions of Portcullis run.
+// replicas knows whether replicas of some versions of Portcullis run.
 type replicas struct {
+	are       labels.Selector
 	live      client.Reader
 	namespace string
 	clock     clock.PassiveClock
@@ -49,8 +55,8 @@ type replicas struct {
 	found         bool
 }
 
-// older says whether replicas of an older version run. Where that can't be told, they may.
-func (r *replicas) older(ctx context.Context) bool {
+// run says whether any of them runs. Where that can't be told, one may.
+func (r *replicas) run(ctx context.Context) bool {
 	if r == nil || r.namespace == "" {
 		return false
 	}
@@ -62,7 +68,7 @@ func (r *replicas) older(ctx context.Context) bool {
 	now := r.clock.Now()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err := r.live.List(ctx, pods, client.InNamespace(r.namespace), client.MatchingLabelsSelector{Selector: olderReplicas},
+	err := r.live.List(ctx, pods, client.InNamespace(r.namespace), client.MatchingLabelsSelector{Selector: r.are},
 		client.MatchingFieldsSelector{Selector: running})
 	if ctx.Err() != nil {
 		return true

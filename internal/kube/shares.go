@@ -7,8 +7,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// IndexShare finds the EdgeClaims that objects of a namespace have, or are the heirs of, in a family of scopes; see ShareOf. Those on paths are
-// left out: nobody counts them by namespace.
+// IndexShare finds the EdgeClaims that objects of a namespace have, or are the heirs of, in a family of scopes; see ShareOf. Those on
+// paths are left out: nobody counts them by namespace.
 const IndexShare = "share"
 
 // ShareOf is the key of a namespace and a family of scopes in IndexShare.

@@ -111,8 +111,8 @@ func slimListenerSet(set *gatewayv1.ListenerSet) {
 	}
 }
 
-// SlimReader reads past the cache, and keeps of a stream, a Service or an Ingress what the cache does: a look at one may last, and
-// any number of tenants can make theirs large.
+// SlimReader reads past the cache, and keeps of a stream, a Service, an Ingress or a ListenerSet what the cache does: a look at one may
+// last, any number of tenants can make theirs large, and what only one of the two shows would be claimed and released without end.
 type SlimReader struct {
 	client.Reader
 }
@@ -122,6 +122,9 @@ func (r SlimReader) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	err := r.Reader.Get(ctx, key, obj, options...)
 	for _, slim := range []toolscache.TransformFunc{slimStream, slimService, slimIngress} {
 		_, _ = slim(obj) // of another kind is left as it is
+	}
+	if set, is := obj.(*gatewayv1.ListenerSet); is {
+		slimListenerSet(set)
 	}
 	return err
 }

@@ -64,7 +64,8 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	claims := &Claims{objects: o, addresses: addresses, departures: departures, gateways: gateways}
 	ingresses := &Ingresses{objects: o}
 	claims.hosts = &Hosts{
-		objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies, Entering: NewKeyMutex[string](),
+		objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies, stored: newStoredLooks(),
+		Entering: NewKeyMutex[string](),
 	}
 	balancers.objects, balancers.pools, balancers.addresses, balancers.claims = o, pools, addresses, claims
 	return &View{

@@ -19,11 +19,12 @@ func RequestOf(svc *corev1.Service) (Request, refusal.Problems) {
 	return request, problems
 }
 
-// IsPending says whether problems are such as time may solve: a Service may wait for a pool, an address or a node.
+// IsPending says whether problems are such as time may solve: a Service may wait for a pool, an address or a node, or until it no longer
+// hands over what it has.
 func IsPending(p refusal.Problems) bool {
 	return !slices.ContainsFunc(p, func(problem refusal.Problem) bool {
 		return problem.Reason != v1beta1.ReasonNoAddressPool && problem.Reason != v1beta1.ReasonNoFreeAddress &&
-			problem.Reason != v1beta1.ReasonNoReadyNode
+			problem.Reason != v1beta1.ReasonNoReadyNode && problem.Reason != v1beta1.ReasonHandedOver
 	})
 }
 

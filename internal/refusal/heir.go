@@ -14,22 +14,22 @@ import (
 // HeirPath is where an object says to whom it hands over what it holds.
 var HeirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHandOverTo)
 
-// HandOver is how the holder of a point, which is of the same kind as who asks for it, could let that have it.
+// HandOver is how the holder of a point could let an object of its kind have it, as the end of a refusal.
 func HandOver(to types.NamespacedName) string {
 	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s", v1beta1.AnnotationHandOverTo, to)
 }
 
-// UnreadableHeir refuses an object of a kind that comes to say to whom it hands over what it holds, but not so that anybody can read it.
-func UnreadableHeir(before, after metav1.Object, kind string) Problems {
-	value, says := after.GetAnnotations()[v1beta1.AnnotationHandOverTo]
-	if !says || before != nil && before.GetAnnotations()[v1beta1.AnnotationHandOverTo] == value {
+// UnreadableHeir refuses an object of a kind that comes to say to whom it hands over what, but not so that anybody can read it.
+func UnreadableHeir(before, after metav1.Object, isNew bool, kind, what string) Problems {
+	value := after.GetAnnotations()[v1beta1.AnnotationHandOverTo]
+	if value == "" || !isNew && before.GetAnnotations()[v1beta1.AnnotationHandOverTo] == value {
 		return nil
 	}
 	heir, named := claim.NamedHeir(after)
 	switch {
 	case !named:
 		return One(v1beta1.ReasonInvalidAnnotation, field.Invalid(HeirPath, value,
-			fmt.Sprintf("must be namespace/name of the %s that may have what this one holds", kind)))
+			fmt.Sprintf("must be namespace/name of the %s that may have %s", kind, what)))
 	case heir == types.NamespacedName{Namespace: after.GetNamespace(), Name: after.GetName()}:
 		return One(v1beta1.ReasonInvalidAnnotation, field.Invalid(HeirPath, value, "names the "+kind+" itself"))
 	default:

@@ -116,8 +116,8 @@ func SlimEntry(entry *gatewayv1.ListenerEntry) {
 	}
 }
 
-// maxSelector is how large a selector of namespaces is kept, in bytes: of its own listeners, a ListenerSet with a larger one has nothing
-// guarded.
+// maxSelector is how large a selector of namespaces is kept, in bytes: a listener with a larger one is as if it let no route attach,
+// wherever it is read.
 const maxSelector = 256
 
 // Route is a TCPRoute or UDPRoute of a port. It is comparable.
@@ -130,6 +130,8 @@ type Route struct {
 	// Service and ServicePort are where it leads to.
 	Service     string
 	ServicePort int32
+	// IsOpen says that the listener is open to the routes of its namespace by now.
+	IsOpen bool
 }
 
 // RouteObject is a TCPRoute or a UDPRoute.

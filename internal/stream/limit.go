@@ -37,18 +37,17 @@ func portShares(
 	if len(shares) == 0 {
 		return nil
 	}
-	asked := Wanted(s, class.Name, nil)
 	for _, c := range f.ClaimsOfNamespace(s.Namespace, claim.StreamScope(class.Name)) {
 		at, err := claim.Of(c)
 		holder := inNamespace(c, s.Namespace)
-		if err != nil || !holder.IsStream() || at == asked && holder.Name != s.Name { // at most, that is handed over, and becomes no one more
+		if err != nil || !holder.IsStream() {
 			continue
 		}
 		i := rules.Giving(at.Protocol(), at.Port())
 		if of, limited := shares[i]; limited {
 			of.claims = append(of.claims, c)
 			of.All++
-			if holder.Name == s.Name {
+			if holder.Name == s.Name && !isGivenAway(c, s) {
 				of.Own++
 			}
 			shares[i] = of
@@ -63,6 +62,12 @@ func portShares(
 		}
 	}
 	return shares
+}
+
+// isGivenAway says whether a stream has a claim that another has yet to get.
+func isGivenAway(c *v1beta1.EdgeClaim, s *v1beta1.StreamIngress) bool {
+	heir := claim.HeirOf(c)
+	return heir != (claim.Holder{}) && heir != claim.StreamHolder(s.Namespace, s.Name)
 }
 
 // inNamespace is who has a claim in a namespace, or is about to have it there.
@@ -111,7 +116,12 @@ func portLimit(
 		return nil
 	}
 	rule := RulesFor(class, namespace).Giving(at.Protocol(), at.Port())
-	if !shares[rule].Exceeded() {
+	of, limited := shares[rule]
+	if c := f.Claim(at.Name()); limited && c != nil && claim.HolderOf(c) != claim.StreamHolder(s.Namespace, s.Name) &&
+		inNamespace(c, s.Namespace).IsStream() {
+		of.All-- // it can only be had by being handed over, and is no one more then
+	}
+	if !of.Exceeded() {
 		return nil
 	}
 	text := limitText(f, s, class, rule, shares[rule])

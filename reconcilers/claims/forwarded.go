@@ -20,7 +20,11 @@ import (
 // streamWants says whether the stream that holds a port is there and wants it, or has yet to move from it, or the Service or the route that
 // opens the port is still there: a port is open until then, and nobody else is to have it before.
 func (s *holderReading) streamWants(ctx context.Context, c *v1beta1.EdgeClaim, at claim.Coordinate) (seen claim.HolderState, err error) {
-	if seen = s.streamAsks(at); seen.Wants {
+	if s.stream != nil {
+		seen = claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
+		seen.Wants = stream.Opens(s.stream, at.Class(), s.held) == at
+	}
+	if seen.Wants {
 		return seen, nil
 	}
 	open, err := s.isForwarded(ctx, at)
@@ -31,15 +35,6 @@ func (s *holderReading) streamWants(ctx context.Context, c *v1beta1.EdgeClaim, a
 		seen.Exists, seen.Wants = true, true
 	}
 	return seen, err
-}
-
-// streamAsks says whether the stream of the holder's name is stored, and asks for a point.
-func (s *holderReading) streamAsks(at claim.Coordinate) (seen claim.HolderState) {
-	if s.stream != nil {
-		seen = claim.HolderState{Exists: true, UID: s.stream.UID, Generation: s.stream.Generation}
-		seen.Wants = stream.Opens(s.stream, at.Class(), s.held) == at
-	}
-	return seen
 }
 
 // isForwarded says whether the Service of a port is there. Only the one in the namespace of the class counts: tenants can make others

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -20,13 +22,24 @@ func enqueueHeir(q claimQueue, c *v1beta1.EdgeClaim) {
 	}
 }
 
-// asks says whether a holder is stored, and asks for the point of a claim. That the door of the point is open to another says nothing of it.
+// asks says whether an heir is stored, and asks for the point of a claim. That the door of the point is open to another is of no matter.
 func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 	if at := coordinateOf(c); at.IsStream() && s.holder.IsStream() {
-		return s.streamAsks(at), nil
+		if s.stream == nil {
+			return claim.HolderState{}, nil
+		}
+		return claim.HolderState{
+			Exists: true, UID: s.stream.UID, Generation: s.stream.Generation, Wants: stream.Inherits(s.stream, at),
+		}, nil
+	}
+	if at := coordinateOf(c); at.IsAddress() && s.holder.IsService() {
+		return s.balancerAsks(ctx, at)
 	}
 	return s.wants(ctx, c)
 }
+
+// errEarly says that an heir is stored, and not in the cache yet.
+var errEarly = errors.New("the cache does not show the heir yet")
 
 // inherit gives an object what others have handed over to it, once it is stored, and has their claims forget it where it does not ask for
 // that. It returns when to look again, 0 for never.
@@ -39,6 +52,10 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 	for _, c := range claims {
 		as = append(as, claim.AsHeirs(c))
 	}
+	known, err := r.readHolder(ctx, r.View.Reader, req.Holder, as)
+	if err != nil {
+		return 0, err
+	}
 	now, err := r.readHolder(ctx, kube.SlimReader{Reader: r.Live}, req.Holder, as)
 	if err != nil {
 		return 0, err
@@ -48,7 +65,20 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 		if uid := as[i].Spec.Holder.UID; gone == "" && r.View.Claims.Departed(uid) {
 			gone = uid
 		}
-		keep, err := r.Ledger.Inherit(ctx, c, now.asks, gone)
+		seen, err := known.asks(ctx, as[i])
+		if err != nil {
+			return 0, err
+		}
+		keep, err := r.Ledger.Inherit(ctx, c, func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
+			stored, err := now.asks(ctx, c)
+			if stored.Wants && !seen.Wants { // until the cache shows it too: who writes what it opens goes by that
+				return claim.HolderState{}, errors.Join(err, errEarly)
+			}
+			return stored, err
+		}, gone)
+		if errors.Is(err, errEarly) {
+			keep, err = watch.CacheLag, nil
+		}
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			keep, err = settling, nil // it changed meanwhile
 		}

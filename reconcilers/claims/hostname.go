@@ -63,8 +63,8 @@ func (s *holderReading) readNamespace(ctx context.Context) (err error) {
 	return err
 }
 
-// mergeRoutes is how long a namespace whose route is gone is left alone: others are about to go with it, and each look reads the whole
-// namespace.
+// mergeRoutes is how long a namespace is left alone whose route is gone, or one of whose claims on paths is new: others are about to go, or
+// come, with it, and each look reads the whole namespace.
 const mergeRoutes = 250 * time.Millisecond
 
 // onHostUser looks at the host names of the namespace of an object that uses some no longer, and at the paths of routes. Of these one look
@@ -101,11 +101,15 @@ func sameHosts(view *kube.View, before, after client.Object) bool {
 }
 
 // onHostParent looks at the claims on host names of the listeners of a Gateway or a ListenerSet that has them no longer, or lets others
-// attach: routes may have taken them over from there. So it does at those on paths that routes serve on the Gateway.
+// attach: routes may have taken them over from there. So it does at those on paths that routes serve on a Gateway, or by a ListenerSet: any
+// tenant may change one of its own, again and again.
 func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(ctx context.Context, obj client.Object, q claimQueue) {
-		for _, req := range append(r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)), r.pathHoldersOn(ctx, gatewayOf(obj))...) {
+		for _, req := range r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)) {
 			q.Add(req)
+		}
+		for _, req := range r.pathHoldersBy(ctx, obj) {
+			q.AddAfter(req, mergeRoutes)
 		}
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
@@ -128,12 +132,16 @@ func (r *claimReconciler) holdersOf(ctx context.Context, hosts []string) (reques
 	return requests
 }
 
-// gatewayOf is a Gateway itself, or that of a ListenerSet.
-func gatewayOf(obj client.Object) types.NamespacedName {
-	if set, is := obj.(*gatewayv1.ListenerSet); is {
-		return kube.GatewayOf(set)
+// pathHoldersBy are those who hold paths that routes serve on a Gateway, or may hold some by a ListenerSet that their routes name.
+func (r *claimReconciler) pathHoldersBy(ctx context.Context, parent client.Object) (requests []claimRequest) {
+	set, is := parent.(*gatewayv1.ListenerSet)
+	if !is {
+		return r.pathHoldersOn(ctx, client.ObjectKeyFromObject(parent))
 	}
-	return client.ObjectKeyFromObject(obj)
+	for _, namespace := range r.View.Hosts.NamespacesOn(ctx, set) {
+		requests = append(requests, claimRequest{Holder: claim.NamespaceHolder(namespace)})
+	}
+	return requests
 }
 
 // pathHoldersOn are those who hold paths that routes serve on some Gateways.

@@ -2,6 +2,8 @@ package claims
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -81,5 +86,65 @@ func TestManyRoutesGoAtOnce(t *testing.T) {
 	shop.Gone = "i"
 	if after, looks := q.after[shop]; !looks || after != 0 {
 		t.Errorf("once an Ingress is gone, looked at is %v", q.after)
+	}
+}
+
+// TestATenantsListenerSetChanges looks at the namespaces alone whose routes name it: a Gateway has any number of others. Many changes, and
+// claims that come, are looked at once.
+func TestATenantsListenerSetChanges(t *testing.T) {
+	edge := types.NamespacedName{Namespace: "infra", Name: "edge"}
+	gateway := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: edge.Namespace, Name: edge.Name, UID: "edge", ResourceVersion: "1", Generation: 1}}
+	set := &gatewayv1.ListenerSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "doors", UID: "doors", ResourceVersion: "1", Generation: 1}}
+	set.Spec.ParentRef = gatewayv1.ParentGatewayReference{Namespace: new(gatewayv1.Namespace(edge.Namespace)), Name: gatewayv1.ObjectName(edge.Name)}
+	route := func(namespace string, on gatewayv1.ParentReference) client.Object {
+		o := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", UID: types.UID(namespace), ResourceVersion: "1"}}
+		o.Spec.ParentRefs = []gatewayv1.ParentReference{on}
+		return o
+	}
+	onGateway := gatewayv1.ParentReference{Namespace: new(gatewayv1.Namespace(edge.Namespace)), Name: gatewayv1.ObjectName(edge.Name)}
+	onSet := gatewayv1.ParentReference{Namespace: new(gatewayv1.Namespace("shop")), Kind: new(gatewayv1.Kind("ListenerSet")), Name: "doors"}
+	objects := []client.Object{gateway, set, route("blog", onGateway), route("shop", onSet), route("wiki", onSet)}
+	var claims []*v1beta1.EdgeClaim
+	for i, namespace := range []string{"blog", "shop", "shop"} {
+		at := claim.HTTP("a.test", fmt.Sprintf("/%d", i)).OnGateway(edge)
+		claims = append(claims, claim.New(at, claim.Claimant{Holder: claim.NamespaceHolder(namespace)}))
+		claims[i].ResourceVersion = "1"
+		objects = append(objects, claims[i].DeepCopy())
+	}
+	view := accesstest.Guarding(t, guard.Actions{guard.HTTPRoute: guard.Deny}, objects...)
+	r := newClaimReconciler(access.Access{View: view}, claimTestOptions())
+	changed := func(before, after client.Object) client.Object {
+		after.SetGeneration(before.GetGeneration() + 1)
+		return after
+	}
+	for name, tc := range map[string]struct {
+		happens func(claimQueue)
+		want    []string
+	}{
+		"the set is changed": {func(q claimQueue) {
+			r.onHostParent().Update(t.Context(), event.UpdateEvent{ObjectOld: set, ObjectNew: changed(set, set.DeepCopy())}, q)
+		}, []string{"shop", "wiki"}},
+		"the set is gone": {func(q claimQueue) { r.onHostParent().Delete(t.Context(), event.DeleteEvent{Object: set}, q) }, []string{"shop", "wiki"}},
+		"the Gateway is changed": {func(q claimQueue) {
+			r.onHostParent().Update(t.Context(), event.UpdateEvent{ObjectOld: gateway, ObjectNew: changed(gateway, gateway.DeepCopy())}, q)
+		}, []string{"blog", "shop"}},
+		"its status is": {func(q claimQueue) {
+			r.onHostParent().Update(t.Context(), event.UpdateEvent{ObjectOld: gateway, ObjectNew: gateway.DeepCopy()}, q)
+		}, nil},
+		"claims come": {func(q claimQueue) {
+			for _, c := range claims {
+				r.onClaim().Create(t.Context(), event.CreateEvent{Object: c}, q)
+			}
+		}, []string{"blog", "shop"}},
+	} {
+		q := laterLooks{after: map[claimRequest]time.Duration{}}
+		tc.happens(q)
+		want := map[claimRequest]time.Duration{}
+		for _, namespace := range tc.want {
+			want[claimRequest{Holder: claim.NamespaceHolder(namespace)}] = mergeRoutes
+		}
+		if !maps.Equal(q.after, want) {
+			t.Errorf("when %s, looked at is %v", name, q.after)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +58,22 @@ func (s *holderReading) loadBalancerWants(ctx context.Context, c *v1beta1.EdgeCl
 	}
 	subject := &allocator.Subject{Service: s.service, Request: request, Held: held}
 	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.WantsPoint(f, subject, at) })
+	return seen, err
+}
+
+// balancerAsks says whether a Service is stored that asks for an address by name, or for a port of one, and that a pool gives it: what it
+// would take of any address is not handed over to it.
+func (s *holderReading) balancerAsks(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	if s.service == nil {
+		return claim.HolderState{}, nil
+	}
+	seen = claim.HolderState{Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	request, problems := loadbalancer.RequestOf(s.service)
+	if len(problems) > 0 || !slices.Contains(request.Addresses, at.Address()) || !s.view.LoadBalancers.IsOurs(s.service) {
+		return seen, nil
+	}
+	subject := &allocator.Subject{Service: s.service, Request: request, Held: loadbalancer.Own(s.held)}
+	seen.Wants, err = kube.Decide(ctx, s.view, func(f *kube.Facts) bool { return allocator.AsksForPoint(f, subject, at) })
 	return seen, err
 }
 

@@ -24,10 +24,15 @@ type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
 
 // enqueueClaim asks for a look at the holder of a claim, or at that claim alone where its others are of no concern: a class has as many
 // ports of an address that it shares, or of the nodes, as it has streams, and one look at all of them for each that comes or goes would
-// have no end. Of what a Service has, any may depend on the rest.
+// have no end. Of what a Service has, any may depend on the rest. A namespace that comes to have any number of paths by its routes is
+// looked at once for all that come at a time.
 func enqueueClaim(q claimQueue, c *v1beta1.EdgeClaim) {
-	req := claimRequest{Holder: claim.HolderOf(c)}
-	if at := coordinateOf(c); req.Holder.IsClass() && at.Port() != 0 {
+	req, at := claimRequest{Holder: claim.HolderOf(c)}, coordinateOf(c)
+	switch {
+	case at.IsRoutePath():
+		q.AddAfter(req, mergeRoutes)
+		return
+	case req.Holder.IsClass() && at.Port() != 0:
 		req.At = at
 	}
 	q.Add(req)

@@ -178,7 +178,7 @@ func (r *hostReconciler) onUser() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if before, now := e.ObjectOld, e.ObjectNew; before.GetUID() != now.GetUID() || !r.isSame(before, now) {
+			if before, now := e.ObjectOld, e.ObjectNew; !r.isSame(before, now) {
 				look(ctx, q, before, now)
 			}
 		},
@@ -190,7 +190,7 @@ func (r *hostReconciler) onUser() handler.EventHandler {
 func (r *hostReconciler) isSame(before, now client.Object) bool {
 	was, _ := hostname.Of(before, r.View.Ingresses.Defaults)
 	is, _ := hostname.Of(now, r.View.Ingresses.Defaults)
-	return was.Same(is) && (!is.IsRoute() || kube.IsSameRoute(before, now))
+	return was.UID == is.UID && was.Same(is) && (!is.IsRoute() || kube.IsSameRoute(before, now))
 }
 
 // onParent looks at the host names of the listeners of a Gateway or a ListenerSet that has changed: routes may take them over from there.

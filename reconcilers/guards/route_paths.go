@@ -50,7 +50,7 @@ func toldOfPaths(lost []hostname.PathLoss) (now map[types.UID]told, who map[type
 		now[loss.User.UID], who[loss.User.UID] = t, loss.User
 	}
 	for uid, t := range now {
-		t.text += "the Gateway serves one of the two there, by age and not by who had it: choose another host or path"
+		t.text += "the Gateway serves both, or the older of the two: choose another host or path"
 		now[uid] = t
 	}
 	return now, who

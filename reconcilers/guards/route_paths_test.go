@@ -1,6 +1,7 @@
 package guards
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,40 +17,13 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
-	"jeffthecoder.xyz/portcullis/test/harness"
-	"jeffthecoder.xyz/portcullis/test/memory"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // hostsOf is a reconciler of host names, with routes guarded, by a cache of some objects and a ledger of some claims.
 func hostsOf(t *testing.T, objects []client.Object, claims ...*v1beta1.EdgeClaim) (*hostReconciler, *events.FakeRecorder) {
 	t.Helper()
-	cached, err := memory.Cache(harness.Scheme(), kube.CacheOptions(), objects...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := kube.AddIndexes(t.Context(), cached); err != nil {
-		t.Fatal(err)
-	}
-	if err := kube.AddExposureIndexes(t.Context(), cached, kube.Exposing{}); err != nil {
-		t.Fatal(err)
-	}
-	view, err := kube.NewView(t.Context(), cached, cached)
-	if err != nil {
-		t.Fatal(err)
-	}
-	actions := guard.Actions{guard.HTTPRoute: guard.Deny}
-	view.Gateways.IndexBy(cached)
-	view.Gateways.Guard(actions)
-	view.Hosts.Guarded = actions
-	if err := memory.Fill(t.Context(), cached, view.Synced); err != nil {
-		t.Fatal(err)
-	}
-	for err := view.Gateways.Read(t.Context()); err != nil; err = view.Gateways.Read(t.Context()) {
-		if !kube.IsUnread(err) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	view := accesstest.Guarding(t, guard.Actions{guard.HTTPRoute: guard.Deny}, objects...)
 	ledger := kube.NewLedger(nil, nil, view, claim.Ledger{Grace: claim.DefaultGrace})
 	ledger.Store = claim.NewFake(claims...)
 	told := events.NewFakeRecorder(10)
@@ -81,18 +55,27 @@ func TestLosersAreToldOnceItIsKnown(t *testing.T) {
 		cached []client.Object
 		claims []*v1beta1.EdgeClaim
 		again  time.Duration
-		told   int
+		told   bool
 		holder string
 	}{
-		"nobody has it": {cached: both, told: 1, holder: "Namespace shop"},
-		"one has it":    {cached: append([]client.Object{blogs.DeepCopy()}, both...), claims: []*v1beta1.EdgeClaim{blogs}, told: 1, holder: "Namespace blog"},
+		"nobody has it": {cached: both, told: true, holder: "Namespace shop"},
+		"one has it":    {cached: append([]client.Object{blogs.DeepCopy()}, both...), claims: []*v1beta1.EdgeClaim{blogs}, told: true, holder: "Namespace blog"},
 		"one has it, and the cache shows nothing": {cached: both, claims: []*v1beta1.EdgeClaim{blogs}, again: gather, holder: "Namespace blog"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, told := hostsOf(t, tc.cached, tc.claims...)
 			result, err := r.Reconcile(t.Context(), watch.ForName("a.test"))
-			if err != nil || result.RequeueAfter != tc.again || len(told.Events) != tc.told || r.losers.any() != (tc.told > 0) {
-				t.Errorf("%d are told, the next look is after %v, %v", len(told.Events), result.RequeueAfter, err)
+			if err != nil || result.RequeueAfter != tc.again || r.losers.any() != tc.told {
+				t.Errorf("that somebody loses is known: %v, the next look is after %v, %v", r.losers.any(), result.RequeueAfter, err)
+			}
+			var notes []string
+			for len(told.Events) > 0 {
+				notes = append(notes, <-told.Events)
+			}
+			want := "Warning HostConflict path / on host a.test of Gateway infra/edge is held by " + tc.holder
+			const end = "; the Gateway serves both, or the older of the two: choose another host or path"
+			if tc.told != (len(notes) == 1) || tc.told && (!strings.HasPrefix(notes[0], want) || !strings.HasSuffix(notes[0], end)) {
+				t.Errorf("told is %q", notes)
 			}
 			held, err := r.Ledger.Store.Get(t.Context(), at.Name())
 			if err != nil || held == nil || claim.HolderOf(held).String() != tc.holder {

@@ -3,8 +3,10 @@ package loadbalancers
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,6 +45,8 @@ type loadBalancerReconciler struct {
 	waiting *waiting
 	// looked are the looks past the cache that need not be taken again.
 	looked *looked
+	// bridges are the Services that stay listed where their heirs are about to be.
+	bridges *bridges
 	// choosing: of addresses that any will do, one is chosen at a time.
 	choosing sync.Mutex
 }
@@ -50,6 +54,7 @@ type loadBalancerReconciler struct {
 func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
 	r := &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting(), looked: newLooked(),
+		bridges: newBridges(),
 	}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
@@ -90,17 +95,26 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		r.forget(req.NamespacedName)
 		return watch.Later(r.withdrawStatus(ctx, svc))
 	}
-	o, err := r.decide(ctx, svc)
-	if err == nil {
-		err = r.publish(ctx, svc, o)
-	}
+	again, err := r.serve(ctx, svc)
 	switch {
 	case errors.Is(err, write.ErrStale):
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	case err != nil:
 		return watch.Later(err)
 	}
-	return reconcile.Result{RequeueAfter: r.waiting.pause(req.NamespacedName)}, nil
+	return reconcile.Result{RequeueAfter: watch.Soonest(again, r.waiting.pause(req.NamespacedName))}, nil
+}
+
+// serve gives a Service its addresses. It returns when to look again at one that waits for its heir, 0 for one that does not.
+func (r *loadBalancerReconciler) serve(ctx context.Context, svc *corev1.Service) (again time.Duration, err error) {
+	o, err := r.decide(ctx, svc)
+	if err != nil {
+		return 0, err
+	}
+	if again, err = r.bridge(ctx, svc, o); err != nil {
+		return 0, err
+	}
+	return again, r.publish(ctx, svc, o)
 }
 
 // outcome is what was decided for a Service.
@@ -120,6 +134,8 @@ type outcome struct {
 	foreign bool
 	// entering is what it has by its status alone.
 	entering allocator.Entering
+	// handed are the addresses that its status lists, and its heir has.
+	handed []netip.Addr
 }
 
 // decide finds out what a Service is to have, and claims it.
@@ -132,8 +148,14 @@ func (r *loadBalancerReconciler) decide(ctx context.Context, svc *corev1.Service
 	if err := r.enter(ctx, o); err != nil || o.entering.All() {
 		return o, err
 	}
+	if o.handed, err = r.handedOver(ctx, svc, o.entering.Lost); err != nil {
+		return nil, err
+	}
 	o.entering.Leave(s)
-	if o.foreign = isForeign(svc, s.Held); o.foreign && len(problems) == 0 {
+	if o.foreign, err = r.isForeign(ctx, svc, o); err != nil {
+		return nil, err
+	}
+	if o.foreign && len(problems) == 0 {
 		problems = adopt(s)
 		o.problems = problems
 	}
@@ -235,9 +257,14 @@ func (r *loadBalancerReconciler) subjectOf(ctx context.Context, svc *corev1.Serv
 }
 
 // isForeign says whether another controller has given a Service its addresses: one that no class assigns to either, and
-// that holds nothing. What the managed fields say of who wrote them is the tenant's to write.
-func isForeign(svc *corev1.Service, held []claim.Coordinate) bool {
-	return svc.Spec.LoadBalancerClass == nil && len(held) == 0 && loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress)
+// that holds nothing, and has not handed it over. What the managed fields say of who wrote them is the tenant's to write.
+func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Service, o *outcome) (bool, error) {
+	if svc.Spec.LoadBalancerClass != nil || len(o.subject.Held)+len(o.handed) > 0 ||
+		!loadbalancer.IsAddressed(svc.Status.LoadBalancer.Ingress) {
+		return false, nil
+	}
+	overtaken, err := kube.Decide(ctx, r.View, func(f *kube.Facts) bool { return allocator.IsOvertaken(f, svc) })
+	return !overtaken, err
 }
 
 // withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
@@ -269,4 +296,5 @@ func (r *loadBalancerReconciler) forget(key types.NamespacedName) {
 	r.reported.Forget(key)
 	r.waiting.remove(key)
 	r.looked.forget(key)
+	r.bridges.forget(key)
 }

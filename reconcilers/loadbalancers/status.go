@@ -149,13 +149,16 @@ func (r *loadBalancerReconciler) emitLost(svc *corev1.Service, ungiven []netip.A
 	if len(ungiven) > 0 {
 		parts = append(parts, fmt.Sprintf("no AddressPool gives %s to this Service any longer", texts(ungiven)))
 	}
-	for _, taken := range o.entering.Lost {
+	lost := slices.DeleteFunc(slices.Clone(o.entering.Lost), func(taken allocator.Taken) bool {
+		return slices.Contains(o.handed, taken.Address) // of which HandedOver has told
+	})
+	for _, taken := range lost {
 		parts = append(parts, lostText(taken))
 	}
 	if len(parts) == 0 {
 		return
 	}
-	addressesLost.Add(float64(len(ungiven) + len(o.entering.Lost)))
+	addressesLost.Add(float64(len(ungiven) + len(lost)))
 	if now := loadbalancer.Listed(o.ingress); len(now) > 0 {
 		parts = append(parts, "now it has "+texts(now))
 	}
@@ -182,7 +185,7 @@ func (r *loadBalancerReconciler) report(svc *corev1.Service, o *outcome) {
 	before := r.reported.Record(svc, report.TopicAddress, news)
 	switch {
 	case before == news:
-	case o.foreign:
+	case o.foreign || reason == v1beta1.ReasonHandedOver:
 		r.emit(svc, corev1.EventTypeNormal, reason, news)
 	case news != "":
 		r.emit(svc, corev1.EventTypeWarning, reason, news)

@@ -84,7 +84,7 @@ func (r *loadBalancerReconciler) requestsIn(ctx context.Context, namespace strin
 	return requests
 }
 
-// onClaim looks at the Service that loses a claim, and, when a claim goes, at those that wait.
+// onClaim looks at the Service that loses a claim, at the one that it is handed over to, and, when a claim goes, at those that wait.
 func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 	isOurs := func(obj client.Object) (claim.Holder, bool) {
 		c := obj.(*v1beta1.EdgeClaim)
@@ -105,13 +105,17 @@ func (r *loadBalancerReconciler) onClaim() handler.EventHandler {
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
 			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
 				lost(q, e.ObjectOld)
+				if heir := claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)); heir.IsService() {
+					q.Add(reconcile.Request{NamespacedName: heir.Key()})
+				}
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { lost(q, e.Object) },
 	}
 }
 
-// onListing looks at the Services that wait, when an address is free by no claim that goes: it was a Service's by its status alone.
+// onListing looks at the Services that wait, when an address is free by no claim that goes: it was a Service's by its status alone. When
+// one comes to be listed, it looks at who has handed the address over to it, and when one comes to hand over what it has, at its heir.
 func (r *loadBalancerReconciler) onListing() handler.EventHandler {
 	look := func(ctx context.Context, before, now client.Object, q watch.Queue) {
 		if !r.listingEnds(ctx, before, now) {
@@ -122,7 +126,14 @@ func (r *loadBalancerReconciler) onListing() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) { look(ctx, e.ObjectOld, e.ObjectNew, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			look(ctx, e.ObjectOld, e.ObjectNew, q)
+			before, now := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+			r.newlyListed(ctx, before, now, q)
+			if heir, changed := heirChanged(before, now); changed {
+				q.Add(reconcile.Request{NamespacedName: heir})
+			}
+		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, nil, q) },
 	}
 }

@@ -176,6 +176,9 @@ func (r *classReconciler) program(
 	if err != nil {
 		return report, nil, err
 	}
+	if err := r.noteBehind(ctx, s, asked, &report); err != nil {
+		return report, nil, err
+	}
 	if err := r.giveBack(ctx, class, s.claims, asked, &report); err != nil {
 		return report, nil, err
 	}

@@ -159,6 +159,9 @@ func (r *classReconciler) writeListeners(
 		return pass, err
 	}
 	maps.Copy(all, wanted)
+	if err := r.keepUntilRouted(ctx, class, here, all, &pass); err != nil {
+		return pass, err
+	}
 	for _, planned := range stream.PlanListeners(class.Name, here, slices.Collect(maps.Values(all)), names...) {
 		if planned.Changed {
 			err = errors.Join(err, r.writeSet(ctx, class, byName[planned.Name], planned, &pass))

@@ -16,8 +16,15 @@ func (r *classReconciler) retain(
 ) error {
 	var unclaimed []int32
 	for port := range cm.current.Ours {
-		if _, isWanted := wanted[port]; !isWanted && s.claims[claim.Stream(s.class.Name, cm.protocol, port)] == nil {
+		if _, isWanted := wanted[port]; isWanted {
+			continue
+		}
+		at := claim.Stream(s.class.Name, cm.protocol, port)
+		switch {
+		case s.claims[at] == nil:
 			unclaimed = append(unclaimed, port)
+		case s.behind[at]:
+			cm.current.Leave(wanted, port)
 		}
 	}
 	if len(unclaimed) == 0 {

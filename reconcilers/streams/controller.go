@@ -36,6 +36,8 @@ func setupStream(mgr manager.Manager, b base) error {
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		// Who is named may have asked for the port before.
+		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(namedHeir), builder.WithPredicates(heirChanged())).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfClass),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).

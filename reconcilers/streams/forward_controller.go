@@ -81,7 +81,7 @@ func (r *forwardReconciler) forward(ctx context.Context, at claim.Coordinate) (r
 	}
 	si, err := r.grantedAt(ctx, class, at)
 	if err != nil {
-		return reconcile.Result{}, err
+		return laterUnread(err)
 	}
 	if si == nil {
 		r.refused.clear(d)

@@ -18,6 +18,8 @@ type proxyState struct {
 	*proxy
 	configMaps []configMap
 	claims     map[claim.Coordinate]*v1beta1.EdgeClaim
+	// behind are the points whose claims are others than these by now: see noteBehind.
+	behind map[claim.Coordinate]bool
 }
 
 // configMap is the ConfigMap of one protocol.
@@ -72,14 +74,25 @@ func (b base) grantedAt(ctx context.Context, class *v1beta1.StreamIngressClass, 
 	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
 		return nil, err
 	}
-	holder := claim.HolderOf(c)
-	return kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.StreamIngress {
-		si := f.Stream(holder.Key())
-		if si == nil || stream.Opens(si, class.Name, f.Held(holder)) != at || len(stream.Consent(f, si, class)) > 0 {
+	var asks *v1beta1.StreamIngress
+	si, err := kube.Decide(ctx, b.View, func(f *kube.Facts) *v1beta1.StreamIngress {
+		holder, heir := claim.HolderOf(c), claim.HeirOf(c)
+		if asks = f.Stream(holder.Key()); asks == nil || stream.Opens(asks, class.Name, f.Held(holder)) != at {
+			asks = heirAt(f, at, heir)
+		}
+		if asks == nil || len(stream.Consent(f, asks, class)) > 0 {
 			return nil
 		}
-		return si
+		return asks
 	})
+	if err != nil || asks != nil {
+		return si, err
+	}
+	behind, err := b.isBehind(ctx, c, at)
+	if err == nil && behind {
+		err = errBehind
+	}
+	return nil, err
 }
 
 // grants are what grantedStreams finds out.
@@ -108,12 +121,22 @@ func grantsOf(f stream.Facts, s *proxyState) grants {
 		if c := s.claims[at]; c == nil || claim.HolderOf(c) != holder {
 			continue
 		}
-		g.asked[at] = true
-		if len(stream.Consent(f, si, s.class)) == 0 {
-			g.granted[at] = si
+		g.grant(f, s.class, at, si)
+	}
+	for at, c := range s.claims {
+		if si := heirAt(f, at, claim.HeirOf(c)); si != nil && !g.asked[at] {
+			g.grant(f, s.class, at, si)
 		}
 	}
 	return g
+}
+
+// grant notes who asks for a point, and has it if it may lead where it does.
+func (g *grants) grant(f stream.Facts, class *v1beta1.StreamIngressClass, at claim.Coordinate, si *v1beta1.StreamIngress) {
+	g.asked[at] = true
+	if len(stream.Consent(f, si, class)) == 0 {
+		g.granted[at] = si
+	}
 }
 
 // wantedEntries are the entries that should stand in the ConfigMap of a protocol.

@@ -60,8 +60,11 @@ func (r *routeReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err != nil {
 		return laterUnread(err)
 	}
-	// Of two routes on a listener the older one serves: that the new one is there before the other goes is what leaves no gap.
 	written, err := r.route(ctx, class, c, at, wanted)
+	isRefused := class != nil && refusalOf(class, stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}) != nil
+	if err == nil && written.IsZero() && wanted != nil && !wanted.IsOpen && !isRefused {
+		return written, nil // the listener is about to be opened to it, which brings the port back here; those elsewhere serve until then
+	}
 	removed, errOthers := r.removeOthers(ctx, at, routedIn(c, req), keeps)
 	if errOthers != nil {
 		removed, errOthers = laterUnread(errOthers)
@@ -89,8 +92,12 @@ func (r *routeReconciler) route(
 	return r.write(ctx, d, c, *wanted)
 }
 
-// laterUnread ends a look that has failed. One that met a kind which is yet to be read is done again a moment later.
+// laterUnread ends a look that has failed. One that met a kind which is yet to be read, or a cache that is behind, is done again a moment
+// later.
 func laterUnread(err error) (reconcile.Result, error) {
+	if errors.Is(err, errBehind) {
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
+	}
 	if kube.IsUnread(err) {
 		return reconcile.Result{RequeueAfter: unread}, nil
 	}
@@ -130,9 +137,11 @@ func (r *routeReconciler) wanted(
 		return nil, keeps, err
 	}
 	route = routeOf(si, at, set, number)
-	if l, ok := stream.ListenerIn(set, route.Port); !ok || l.Namespace != keeps {
+	l, ok := stream.ListenerIn(set, route.Port)
+	if !ok {
 		return nil, keeps, nil
 	}
+	route.IsOpen = l.Namespace == keeps
 	return route, keeps, nil
 }
 

@@ -278,6 +278,7 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 		c.ObservedGeneration = si.Generation
 		report.SetCondition(&status.Conditions, c)
 	}
+	v.handedOver(si, status)
 	if equality.Semantic.DeepEqual(si.Status, next.Status) {
 		return nil
 	}
@@ -294,6 +295,21 @@ func (r *streamReconciler) report(ctx context.Context, si *v1beta1.StreamIngress
 		r.tellMoved(next, v.left)
 	}
 	return nil
+}
+
+// handedOver has the status of a stream say that it has handed its port over, for as long as the stream says to whom, whatever it is
+// refused for meanwhile.
+func (v *verdict) handedOver(si *v1beta1.StreamIngress, status *v1beta1.StreamIngressStatus) {
+	if _, named := claim.NamedHeir(si); !named || !v.at.IsZero() {
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionHandedOver)
+		return
+	}
+	if len(v.refusal) > 0 && v.refusal[0].Reason == v1beta1.ReasonHandedOver {
+		report.SetCondition(&status.Conditions, metav1.Condition{
+			Type: v1beta1.ConditionHandedOver, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonHandedOver,
+			Message: v.refusal[0].Err.Detail, ObservedGeneration: si.Generation,
+		})
+	}
 }
 
 // news are the conditions, of all that a stream has now, that are worth an event. A port that is open is claimed: where both are new, as

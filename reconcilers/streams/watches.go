@@ -29,6 +29,25 @@ func verdictChanged() predicate.Predicate {
 	}}
 }
 
+// heirChanged leaves out all changes of a stream but those by which it hands its port over to somebody.
+func heirChanged() predicate.Predicate {
+	heirOf := func(obj client.Object) string { return obj.GetAnnotations()[v1beta1.AnnotationHandOverTo] }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return heirOf(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return heirOf(e.ObjectOld) != heirOf(e.ObjectNew) },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// namedHeir finds the stream to which another one hands its port over.
+func namedHeir(_ context.Context, giver client.Object) []reconcile.Request {
+	heir, named := claim.NamedHeir(giver)
+	if !named {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: heir}}
+}
+
 // portsChanged leaves out changes of a Service that leave its ports alone.
 func portsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

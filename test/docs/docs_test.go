@@ -101,7 +101,7 @@ func TestEveryFlagIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	compare(t, "docs/operations.md, Tuning,", described, set(flagName.FindAllStringSubmatch(source(t, "cmd"), -1)))
+	compare(t, "docs/operations.md, Tuning,", described, set(flagName.FindAllStringSubmatch(source(t, "cmd", "internal/kube"), -1)))
 }
 
 func TestEveryAlertIsDescribed(t *testing.T) {
@@ -313,7 +313,7 @@ func TestMakeKnowsWhatIsTold(t *testing.T) {
 // TestTheTablesAreRead makes sure that none of the tests above is content with nothing.
 func TestTheTablesAreRead(t *testing.T) {
 	for what, n := range map[string]int{
-		"reasons": len(reasons(t)), "flags": len(set(flagName.FindAllStringSubmatch(source(t, "cmd"), -1))),
+		"reasons": len(reasons(t)), "flags": len(set(flagName.FindAllStringSubmatch(source(t, "cmd", "internal/kube"), -1))),
 		"permissions": len(permissions(t, "config/rbac/role.yaml")),
 	} {
 		if n < 10 {

@@ -76,6 +76,27 @@ func TestHandOver(t *testing.T) {
 	w.programmed(giver)
 	e.leads(TCP, 5432, "hands-a/db:5433")
 
+	t.Log("and back, to one that asks for it already, whoever is named or asks first")
+	heir = sti("hands-b/new", of("hands"), tcp(5432), to("db", 5432))
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-b/new"))
+	w.create(heir)
+	w.programmed(heir)
+	w.has(giver, v1beta1.ConditionAccepted, "False HandedOver")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	w.has(giver, v1beta1.ConditionAccepted, "False PortConflict")
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress]("hands-a/old"))
+	w.programmed(giver)
+	e.leads(TCP, 5432, "hands-a/db:5433")
+	w.has(heir, v1beta1.ConditionAccepted, "False HandedOver")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-b/new"))
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress](""))
+	w.programmed(heir)
+	e.leads(TCP, 5432, "hands-b/db:5432")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	edit(w, heir, handsOverTo[*v1beta1.StreamIngress]("hands-a/old"))
+	w.programmed(giver)
+	w.delete(heir)
+
 	t.Log("in one namespace, and who has given goes at once")
 	brother := sti("hands-a/brother", of("hands"), tcp(5432), to("other", 1))
 	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("hands-a/brother"))
@@ -96,32 +117,63 @@ func TestHandOver(t *testing.T) {
 	e.leads(TCP, 5000, "closed")
 	e.heldBy("hands", TCP, 5000, "")
 	w.has(brother, v1beta1.ConditionAccepted, "False HandedOver")
+
+	t.Log("who has given asks for no other port, either, until it no longer says that it gives")
+	mustContain(t, w.refusal(tryEdit(w, brother, tcp(5001))).Error(), "hand-over-to]", "was handed over to StreamIngress hands-c/mover")
+	edit(w, brother, handsOverTo[*v1beta1.StreamIngress](""))
+	w.has(brother, v1beta1.ConditionAccepted, "False PortConflict")
+	edit(w, brother, tcp(5001))
+	w.programmed(brother)
+
+	t.Log("to a stream that was assigned its port, and asks for that one again later")
+	edit(w, e.class, autoAssign(5100, 5199))
+	drawn := sti("hands-b/drawn", of("hands"), auto(TCP), to("db", 1))
+	w.eventually("a port to be assigned", func() error { return w.try(drawn) })
+	w.programmed(drawn)
+	edit(w, mover, handsOverTo[*v1beta1.StreamIngress]("hands-b/drawn"))
+	edit(w, drawn, tcp(5432))
+	w.programmed(drawn)
+	e.leads(TCP, 5432, "hands-b/db:1")
+	e.heldBy("hands", TCP, 5432, "StreamIngress hands-b/drawn")
+	w.has(mover, v1beta1.ConditionAccepted, "False HandedOver")
 }
 
 // TestHandOverToNobody has the one who is named be refused by a quota after it was promised the port: nothing has happened.
 func TestHandOverToNobody(t *testing.T) {
 	w := shared(t)
-	e := w.newEdge("nobody")
-	w.create(namespace("nobody-a"), namespace("nobody-b"))
-	w.without("nobody-b", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
-		w.setsQuota("nobody-b")
-		probe := sti("nobody-b/probe", of("nobody"), udp(1))
+	e := w.newEdge("unheired", autoAssign(20000, 20999))
+	w.create(namespace("unheired-a"), namespace("unheired-b"))
+	w.without("unheired-b", "count/streamingresses.nginx-stream.jeffthecoder.xyz", func() error {
+		w.setsQuota("unheired-b")
+		probe := sti("unheired-b/probe", of("unheired"), udp(1))
 		defer e.delete(probe)
 		return e.try(probe)
 	})
-	giver := sti("nobody-a/old", of("nobody"), tcp(5432), to("db", 5432))
-	heir := sti("nobody-b/new", of("nobody"), tcp(5432), to("db", 5432))
+	giver := sti("unheired-a/old", of("unheired"), tcp(5432), to("db", 5432))
+	heir := sti("unheired-b/new", of("unheired"), tcp(5432), to("db", 5432))
 	w.create(giver)
 	w.programmed(giver)
-	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("nobody-b/new"))
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("unheired-b/new"))
+	c := &v1beta1.EdgeClaim{}
+	c.Name = claim.Stream("unheired", TCP, 5432).Name()
 	w.eventually("the port to be promised to who is named", func() error {
 		if err := w.try(heir.DeepCopy()); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("not refused by the quota: %w", err)
 		}
+		w.get(c)
+		if c.Spec.Heir == nil || c.Spec.Heir.Name != "new" { // or the grace is over already
+			return fmt.Errorf("the heir is %v", c.Spec.Heir)
+		}
 		return nil
 	})
-	c := &v1beta1.EdgeClaim{}
-	c.Name = claim.Stream("nobody", TCP, 5432).Name()
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-a/old")
+
+	t.Log("withdrawn, it is not theirs, whatever they ask for then")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress](""))
+	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "unheired-b", Name: "none"}})
+	drawn := sti("unheired-b/new", of("unheired"), auto(TCP), to("db", 5432))
+	w.eventually("one of that name to be stored", func() error { return w.try(drawn) })
+	w.programmed(drawn)
 	w.eventually("the heir to be forgotten", func() error {
 		w.get(c)
 		if c.Spec.Heir != nil {
@@ -129,12 +181,15 @@ func TestHandOverToNobody(t *testing.T) {
 		}
 		return nil
 	})
-	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-a/old")
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-a/old")
 	w.programmed(giver)
-	w.get(c)
-	w.delete(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody-b", Name: "none"}})
-	w.eventually("the one who is named to have it after all", func() error { return w.try(heir.DeepCopy()) })
-	e.heldBy("nobody", TCP, 5432, "StreamIngress nobody-b/new")
+	e.leads(TCP, 5432, "unheired-a/db:5432")
+
+	t.Log("named once more, they have it")
+	edit(w, giver, handsOverTo[*v1beta1.StreamIngress]("unheired-b/new"))
+	edit(w, drawn, tcp(5432))
+	e.heldBy("unheired", TCP, 5432, "StreamIngress unheired-b/new")
+	e.leads(TCP, 5432, "unheired-b/db:5432")
 }
 
 // setsQuota has the quota of a namespace be in force, as there is no controller that does it.
@@ -198,7 +253,9 @@ func (m *doorEntries) apply(e happening) []types.NamespacedName {
 	return nil
 }
 
-func (m *doorEntries) everybody() []types.NamespacedName { return []types.NamespacedName{{Name: "door"}} }
+func (m *doorEntries) everybody() []types.NamespacedName {
+	return []types.NamespacedName{{Name: "door"}}
+}
 
 func (m *doorEntries) check(types.NamespacedName) error {
 	if m.entry == "" || !m.isOpen {

@@ -100,13 +100,16 @@ func (w *fixture) grantReads(user, namespace string, resources ...string) {
 	})
 }
 
+// webService is a manifest with which nothing is wrong. The plugin has it on standard input.
+const webService = `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}`
+
 // plugin runs the plugin as somebody and returns its exit status and what it says.
 func (w *fixture) plugin(user string, args ...string) (status int, out, errOut string) {
 	w.t.Helper()
 	kubeconfig, err := w.KubeconfigFor(filepath.Join(w.t.TempDir(), "kubeconfig"), user)
 	must(w, err)
 	var said, told bytes.Buffer
-	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &said, ErrOut: &told}
+	streams := genericiooptions.IOStreams{In: strings.NewReader(webService), Out: &said, ErrOut: &told}
 	words := append([]string{"kubectl-portcullis", "--kubeconfig", kubeconfig}, args...)
 	status = plugin.Run(w.t.Context(), words, streams, "test")
 	return status, said.String(), told.String()

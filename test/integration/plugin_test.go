@@ -2,7 +2,9 @@ package integration
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +95,7 @@ func (w *fixture) listsDoors() {
 		w.t.Errorf("the doors of shop have those of blog:\n%s", out)
 	}
 	_, out, _ = w.plugin(auditor, "doors", "-A")
-	mustContain(w.t, out, "Service blog/address-twice", "shop.example.com/api", "30000")
+	mustContain(w.t, out, "Service blog/address-twice", "shop.example.com/api", "NodePort")
 }
 
 // saysWho asks who has what.
@@ -120,10 +122,18 @@ func (w *fixture) saysWho() {
 // runsExamples runs the examples of every command's help.
 func (w *fixture) runsExamples() {
 	dir := w.t.TempDir()
+	for name, text := range map[string]string{
+		"manifests/web.yaml": webService, "overlays/production/web.yaml": webService,
+		"overlays/production/kustomization.yaml": "resources: [web.yaml]\n",
+	} {
+		must(w, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o750))
+		must(w, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	isFile := regexp.MustCompile(`^(audit\.|lint\.|manifests|overlays/)`)
 	for _, line := range plugin.Examples() {
 		args := strings.Fields(line)
 		for i, arg := range args {
-			if strings.HasPrefix(arg, "audit.") { // a file
+			if isFile.MatchString(arg) {
 				args[i] = filepath.Join(dir, arg)
 			}
 		}

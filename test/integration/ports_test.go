@@ -46,7 +46,7 @@ func TestRefusalOfAHeldPort(t *testing.T) {
 	e.programmed(mover)
 	e.eventually("the same words", func() error {
 		moved := e.refusal(tryEdit(e.fixture, sti("held-b/mover"), tcp(5432)))
-		return is(moved.Status().Details.Causes[0].Message, cause.Message)
+		return is(moved.Status().Details.Causes[0].Message, strings.ReplaceAll(cause.Message, "held-b/rival", "held-b/mover"))
 	})
 	e.leads(TCP, 6000, "held-b/web:80")
 
@@ -61,7 +61,7 @@ spec: {className: held, listen: 5432, upstream: {service: a, port: 1}}}`, "creat
 		if failure == nil {
 			t.Fatalf("kubectl create succeeded: %s", out)
 		}
-		return saysAll(out, `The StreamIngress "k" is invalid: spec.listen: `+cause.Message)
+		return saysAll(out, `The StreamIngress "k" is invalid: spec.listen: `+strings.ReplaceAll(cause.Message, "held-b/rival", "held-b/k"))
 	})
 }
 

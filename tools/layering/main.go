@@ -26,7 +26,8 @@ var layers = map[string][]string{
 	"certs":       {"api", "internal"},
 	"webhooks":    {"api", "internal", "certs"},
 	"reconcilers": {"api", "internal", "certs"},
-	"plugin":      {"api", "internal"},
+	"config":      {},
+	"plugin":      {"api", "internal", "webhooks", "config"},
 	"cmd":         {"api", "internal", "certs", "webhooks", "reconcilers", "plugin"},
 	"test":        {"api", "internal", "certs", "webhooks", "reconcilers", "plugin", "cmd"},
 }

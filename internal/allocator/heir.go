@@ -1,0 +1,160 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
+)
+
+// A Service hands its addresses, or the ports that it has of them, over to the Service that its annotation names, which has to ask for the
+// address by name. That one is judged as if the points were free, and the ledger tells whether they are.
+//
+// While the annotation stays, the giver is given nothing that it does not have: it keeps the addresses that it holds, or that its status
+// lists, unless the heir has any of its points there. So nothing has to be remembered: one that has handed all over has no address, neither
+// in the ledger nor in its status, and one that has handed nothing over yet keeps what it has, also when the ledger is lost.
+
+// names says whether a Service asks for an address by name.
+func (s *Subject) names(ip netip.Addr) bool {
+	asked, ok := s.Address(addresspool.FamilyOf(ip))
+	return ok && asked == ip
+}
+
+func (s *Subject) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Service.Namespace, Name: s.Service.Name}
+}
+
+// isGiver says whether a Service hands over what it has.
+func isGiver(svc *corev1.Service) bool {
+	_, is := claim.NamedHeir(svc)
+	return is
+}
+
+// isHanded says whether the claim of another Service on a point is handed over to this one: it is promised it already, or named. Only a
+// point that was asked for by name is, and nobody takes who gives: two that name each other would go on forever.
+func (a *allocator) isHanded(at claim.Coordinate, held *v1beta1.EdgeClaim) bool {
+	if held.Name != at.Name() || !claim.IsHandable(held) || !a.names(at.Address()) || isGiver(a.Service) {
+		return false
+	}
+	giver := claim.HolderOf(held).Key()
+	switch claim.HeirOf(held) {
+	case a.Holder():
+	case claim.Holder{}:
+		if !a.facts.HandsOver(claim.HolderOf(held), a.Holder()) {
+			return false
+		}
+	default:
+		return false
+	}
+	return !keepsPoints(a.facts, giver, at.Address())
+}
+
+// keepsPoints says whether a Service goes on to have what it holds of an address, whatever it hands over: it stands in front of the proxy
+// of a class, or names the address in spec.externalIPs.
+func keepsPoints(facts Facts, key types.NamespacedName, ip netip.Addr) bool {
+	if slices.Contains(facts.Fronts(), key) {
+		return true
+	}
+	svc := facts.Service(key)
+	return svc != nil && slices.Contains(loadbalancer.ExternalIPs(svc), ip)
+}
+
+// handOver says how the holder of a claim, beside which a Service can't have a point, could let it have that; empty where it can't.
+func (s *Subject) handOver(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim) string {
+	holder, heir := claim.HolderOf(held), claim.HeirOf(held)
+	switch {
+	case !claim.IsHandable(held) || keepsPoints(facts, holder.Key(), at.Address()), heir != claim.Holder{} && heir != s.Holder():
+		return ""
+	case isGiver(s.Service), held.Name != at.Name() && !facts.HandsOver(holder, s.Holder()):
+		return ""
+	case held.Name != at.Name() && at.Port() == 0:
+		return "; its holder has only ports of it, and can't hand them over as the whole address that the pool gives by now"
+	case held.Name != at.Name():
+		return "; its holder has the whole address, and can't hand it over as the ports that the pool gives by now"
+	case !s.names(at.Address()):
+		return refusal.HandOver(s.key()) + ", with " + at.Address().String() + " asked for by name"
+	default:
+		return refusal.HandOver(s.key())
+	}
+}
+
+// heirHas says whether the heir of a Service has all of an address, or any of the Service's ports there.
+func heirHas(facts Facts, svc *corev1.Service, heir claim.Holder, ip netip.Addr) bool {
+	return holdsAny(facts, svc, ip, func(by claim.Holder) bool { return by == heir })
+}
+
+func holdsAny(facts Facts, svc *corev1.Service, ip netip.Addr, is func(claim.Holder) bool) bool {
+	points := append([]claim.Coordinate{claim.Address(ip)}, loadbalancer.ExternalPoints(svc, ip)...)
+	return slices.ContainsFunc(points, func(at claim.Coordinate) bool {
+		c := facts.Claim(at.Name())
+		return c != nil && is(claim.HolderOf(c))
+	})
+}
+
+// HandedOver are the addresses in the status of a Service that the heir which it names has by now, or ports of the Service's there. The
+// Service is served there until the heir is.
+func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
+	heir, named := claim.NamedHeir(svc)
+	if !named {
+		return nil
+	}
+	return slices.DeleteFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
+		return !heirHas(facts, svc, claim.ServiceHolder(heir.Namespace, heir.Name), ip)
+	})
+}
+
+// IsOvertaken says whether a Service without a class was served by Portcullis, and another Service has by now an address that it lists, or
+// a port of it there: it has handed that over. Another controller lists no ports.
+func IsOvertaken(facts Facts, svc *corev1.Service) bool {
+	self := claim.ServiceHolder(svc.Namespace, svc.Name)
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		ip, err := netip.ParseAddr(i.IP)
+		return err == nil && len(i.Ports) > 0 &&
+			holdsAny(facts, svc, ip.Unmap(), func(by claim.Holder) bool { return by.IsService() && by != self })
+	})
+}
+
+// keep finds what a Service keeps of what it holds, as Retain does, without what its heir has.
+func (s *Subject) keep(facts Facts, pools []*addresspool.Pool) []Allocation {
+	retained := Retain(s, pools)
+	heir, named := claim.NamedHeir(s.Service)
+	if !named {
+		return retained
+	}
+	return slices.DeleteFunc(retained, func(allocation Allocation) bool {
+		return allocation.Address.IsValid() &&
+			heirHas(facts, s.Service, claim.ServiceHolder(heir.Namespace, heir.Name), allocation.Address)
+	})
+}
+
+// onlyKeep decides for a Service that hands over what it has: it keeps what it retains, or what its status lists and it asks for, and is
+// given nothing else.
+func (a *allocator) onlyKeep(retained []Allocation) ([]Allocation, refusal.Problems) {
+	if len(retained) > 0 {
+		return retained, a.conflicts(retained)
+	}
+	handed := HandedOver(a.facts, a.Service)
+	has := func(ip netip.Addr) bool {
+		return slices.Contains(loadbalancer.Listed(a.Service.Status.LoadBalancer.Ingress), ip) && !slices.Contains(handed, ip)
+	}
+	if len(a.Addresses) > 0 && !slices.ContainsFunc(a.Addresses, func(ip netip.Addr) bool { return !has(ip) }) {
+		return a.choose()
+	}
+	return nil, refusal.One(v1beta1.ReasonHandedOver, field.Invalid(refusal.HeirPath, a.Service.Annotations[v1beta1.AnnotationHandOverTo],
+		"a Service that hands over what it has is given nothing else: remove the annotation to have it ask for an address again"))
+}
+
+// becomesOurs says whether a claim in the namespace of a Service, or promised to it there, is on one of the points that the Service is to
+// have as they are handed over to it: for its namespace, that is not one more.
+func (a *allocator) becomesOurs(wanted sets.Set[claim.Coordinate], at claim.Coordinate, c *v1beta1.EdgeClaim) bool {
+	return wanted.Has(at) && claim.HolderOf(c) != a.Holder() && a.isHanded(at, c)
+}

@@ -1,0 +1,87 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+)
+
+// givingTo is a Service that hands over what it has.
+func givingTo(name, heir string) *corev1.Service {
+	svc := &corev1.Service{}
+	svc.Namespace, svc.Name, svc.UID = "shop", name, types.UID(name)
+	if heir != "" {
+		svc.Annotations = map[string]string{v1beta1.AnnotationHandOverTo: heir}
+	}
+	return svc
+}
+
+// TestHandsOver asks whether a Service hands over what it has, by a cache that lags behind. For admission, a no is looked at past it; whether
+// the ledger gives the point goes by what is stored alone.
+func TestHandsOver(t *testing.T) {
+	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
+	for name, tc := range map[string]struct {
+		cached, stored           *corev1.Service
+		byCache, admission, live bool
+	}{
+		"it does":                          {givingTo("old", "data/new"), givingTo("old", "data/new"), true, true, true},
+		"the cache does not know yet":      {givingTo("old", ""), givingTo("old", "data/new"), false, true, true},
+		"the cache does not know it":       {nil, givingTo("old", "data/new"), false, true, true},
+		"no longer, and the cache lags":    {givingTo("old", "data/new"), givingTo("old", ""), true, true, false},
+		"to another, and the cache lags":   {givingTo("old", "data/new"), givingTo("old", "data/newer"), true, true, false},
+		"to another":                       {givingTo("old", "data/newer"), givingTo("old", "data/newer"), false, false, false},
+		"to nobody that can be made sense": {givingTo("old", "new"), givingTo("old", "new"), false, false, false},
+		"it is gone":                       {nil, nil, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := func(svc *corev1.Service) client.Client {
+				if svc == nil {
+					return clientOf(t).Build()
+				}
+				return clientOf(t, svc.DeepCopy()).Build()
+			}
+			live := store(tc.stored)
+			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			for is, reader := range map[bool]Reader{tc.byCache: view, tc.admission: LiveReader{view}} {
+				f := &Facts{ctx: t.Context(), from: reader}
+				if got := f.HandsOver(from, to); f.err != nil || got != is {
+					t.Errorf("%T: %v, %v", reader, got, f.err)
+				}
+			}
+			if got, err := view.HandsOver(t.Context(), from, to, false); err != nil || got != tc.live {
+				t.Errorf("live: %v, %v", got, err)
+			}
+			if got, _ := view.HandsOver(t.Context(), from, claim.StreamHolder("data", "new"), false); got {
+				t.Error("it hands over to another kind")
+			}
+		})
+	}
+}
+
+// TestHandsOverAsksOfAFew has each port of a request be another Service's: admission looks past the cache at a few of them.
+func TestHandsOverAsksOfAFew(t *testing.T) {
+	asked := 0
+	live := clientOf(t).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			asked++
+			return c.Get(ctx, key, obj, o...)
+		},
+	}).Build()
+	f := &Facts{ctx: t.Context(), from: LiveReader{&View{objects: &objects{Reader: clientOf(t).Build(), live: live, tenants: live}}}}
+	for range 2 {
+		for i := range 100 {
+			f.HandsOver(claim.ServiceHolder("shop", fmt.Sprint("s", i)), claim.ServiceHolder("data", "new"))
+		}
+	}
+	if asked != mostAnswers || f.err != nil {
+		t.Errorf("it has asked %d times, %v", asked, f.err)
+	}
+}
