@@ -77,6 +77,7 @@ func (l *Ledger) ReserveAll(
 // Check says what Reserve would, from what is stored now, and writes nothing.
 func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points ...Coordinate) error {
 	errs := make([]error, len(points))
+	l = l.askingOnce()
 	group := errgroup.Group{}
 	group.SetLimit(l.sideBySide())
 	for i, at := range points {
@@ -179,6 +180,7 @@ type reservation struct {
 }
 
 func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
+	l = l.askingOnce()
 	return l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
 		return l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), mayTake)
 	})

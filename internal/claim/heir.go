@@ -101,7 +101,7 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 	return next, nil
 }
 
-// IsHandable says whether a claim is one that a Service can hand over as a load balancer: of an address, or of a port of one, that is its own.
+// IsHandable says whether a claim is one that a Service can hand over as a load balancer: on an address, or a port of one, of its own.
 func IsHandable(c *v1beta1.EdgeClaim) bool {
 	at, err := Of(c)
 	return err == nil && at.IsAddress() && HolderOf(c).IsService() && !c.Spec.ExternalIP && c.Spec.ClassName == ""

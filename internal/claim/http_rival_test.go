@@ -26,7 +26,7 @@ func TestClaimsOfNoClass(t *testing.T) {
 		"one for another class":                {stored: bobs, at: at, class: "internal", known: true},
 		"one that is for no class":             {stored: bobs, at: at, known: true},
 		"one for who knows which":              {stored: bobs, at: at, refused: true},
-		"one that is handed over":              {stored: bobs, at: at, class: "public", known: true, gives: ServiceHolder("shop", "bob")},
+		"one that its holder would hand over":  {stored: bobs, at: at, class: "public", known: true, gives: ServiceHolder("shop", "bob"), refused: true},
 		"one that another would hand over":     {stored: bobs, at: at, class: "public", known: true, gives: ServiceHolder("shop", "eve"), refused: true},
 		"one of which nothing can be told now": {stored: bobs, at: at, err: errors.New("away"), refused: true},
 		"its own":                              {stored: held(path, ServiceHolder("shop", "alice"), "a1", 1, start), at: at},

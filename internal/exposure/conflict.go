@@ -34,7 +34,7 @@ func Conflicts(
 		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
 			continue
 		}
-		if len(problems) < mostPathProblems && yields(facts, held, self) { // each may be looked at live, and it is refused in any case by then
+		if len(problems) < mostPathProblems && yields(facts, at, held, self) { // each may be looked at live, and it is refused in any case by then
 			continue
 		}
 		told.Insert(at.ServedBy(""))
@@ -88,15 +88,18 @@ func whose(
 		has = at
 	}
 	holder := claim.HolderOf(held)
+	if holder == by {
+		return fmt.Sprintf("handed over to %s by what asks for it, and its own until that is stored", claim.HeirOf(held)), ""
+	}
 	leaving := isLeaving(facts, held, has)
 	if leaving && !holder.IsService() {
 		next := servedBeside(facts, types.NamespacedName{}, has)
 		if next != nil && claim.HolderOf(next).Tenant() == holder.Tenant() {
-			return refusal.Held(next, false, 0), handOver(next, by, false)
+			return refusal.Held(next, false, 0), handOver(at, next, by, false)
 		}
 		leaving = graceLeft > 0
 	}
-	return refusal.Held(held, leaving, graceLeft), handOver(held, by, leaving)
+	return refusal.Held(seenBy(by, held), leaving, graceLeft), handOver(at, held, by, leaving)
 }
 
 // ofClass is the class of a point in a sentence, as two may be served at one host and path.

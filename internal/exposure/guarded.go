@@ -62,7 +62,7 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	}
 	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
-		if held == nil || claim.HolderOf(held).Tenant() == r.Ingress.Namespace || yields(facts, held, r.heirs()...) {
+		if held == nil || r.Beside(held) != claim.Apart || yields(facts, at, held, r.heirs()...) {
 			v.Points = append(v.Points, at)
 			continue
 		}
@@ -104,12 +104,12 @@ func (r PathRequest) heirs() []claim.Holder {
 }
 
 // Beside is what becomes of a claim that somebody else has on a point which an Ingress asks for: one of its namespace is for both. So
-// Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. Who has made the Ingress
-// for the Service that has the claim looks after that itself.
+// Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. One that is promised to
+// another namespace is for neither. Who has made the Ingress for the Service that has the claim looks after that itself.
 func (r PathRequest) Beside(held *v1beta1.EdgeClaim) claim.Beside {
-	holder := claim.HolderOf(held)
+	holder, heir := claim.HolderOf(held), claim.HeirOf(held)
 	switch {
-	case holder.Tenant() != r.Ingress.Namespace:
+	case holder.Tenant() != r.Ingress.Namespace, heir != claim.Holder{} && heir.Tenant() != r.Ingress.Namespace:
 		return claim.Apart
 	case holder.IsService() && holder.Name == r.Ingress.Name && held.Spec.Holder.UID != "" && MadeFor(r.Ingress) == held.Spec.Holder.UID:
 		return claim.Kept

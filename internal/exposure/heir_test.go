@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,6 +63,7 @@ func TestJudgePathsThatAreHandedOver(t *testing.T) {
 	at := claim.HTTP(host, "/login").ServedBy("public")
 	theirs, self, service := claim.IngressHolder("blog", "web"), claim.IngressHolder("shop", "web"), claim.ServiceHolder("shop", "web")
 	held := claim.New(at, claim.Claimant{Holder: theirs})
+	brothers := claim.New(at, claim.Claimant{Holder: claim.IngressHolder("shop", "old")})
 	ofService := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("blog", "web")})
 	foreign := onPaths("web", host, "/login")
 	foreign.Namespace = "blog"
@@ -80,6 +82,9 @@ func TestJudgePathsThatAreHandedOver(t *testing.T) {
 		"to a Service of that name":                  {facts: fakeFacts{claim: held, gives: theirs, heir: service}, why: "held by Ingress blog/web"},
 		"it was promised to who asks":                {facts: fakeFacts{claim: promisedTo(held, self)}},
 		"it was promised to another":                 {facts: fakeFacts{claim: promisedTo(held, claim.IngressHolder("late", "x"))}, why: "which is handing it over to Ingress late/x"},
+		"a brother promised it to a stranger":        {facts: fakeFacts{claim: promisedTo(brothers, theirs)}, why: "held by Ingress shop/old, which is handing it over to Ingress blog/web"},
+		"a brother promised it to a brother":         {facts: fakeFacts{claim: promisedTo(brothers, claim.IngressHolder("shop", "new"))}},
+		"it promised it to a stranger itself":        {facts: fakeFacts{claim: promisedTo(claim.New(at, claim.Claimant{Holder: self}), theirs)}, why: "handed over to Ingress blog/web by what asks for it"},
 		"a Service to a Service, which it is not":    {facts: fakeFacts{claim: promisedTo(ofService, service)}, why: "held by Service blog/web"},
 		"a Service to the Service that it is of":     {facts: fakeFacts{claim: promisedTo(ofService, service)}, ingress: made},
 		"the same, which nobody was promised before": {facts: fakeFacts{claim: ofService, gives: claim.HolderOf(ofService), heir: service}, ingress: made},
@@ -90,6 +95,9 @@ func TestJudgePathsThatAreHandedOver(t *testing.T) {
 				r.Ingress = onPaths("web", host, "/login")
 			}
 			c.facts.service = requesting("web", "host="+host+", path=/login, class=public")
+			if c.facts.claim != nil && c.facts.claim.Spec.Heir != nil && (r.Beside(c.facts.claim) == claim.Apart) != (claim.HolderOf(c.facts.claim).Tenant() != "shop" || c.why != "") {
+				t.Errorf("beside such a claim it is %v", r.Beside(c.facts.claim))
+			}
 			v := exposure.JudgePaths(c.facts, r, func(*v1beta1.EdgeClaim) time.Duration { return time.Minute })
 			switch {
 			case c.why != "":
@@ -112,9 +120,13 @@ func TestLost(t *testing.T) {
 	}
 	theirs := own.DeepCopy()
 	exposure.Mark(own, requesting("web", ""))
+	ofClass := own.DeepCopy()
+	ofClass.Spec.IngressClassName = new("internal")
 	for name, c := range map[string]struct {
 		facts fakeFacts
 		keeps bool
+		// withheld says that it does not ask for it, though nobody has it.
+		withheld bool
 		// others says that its Ingress serves what another one has.
 		others bool
 	}{
@@ -122,8 +134,9 @@ func TestLost(t *testing.T) {
 		"it has it, and has promised it":           {facts: fakeFacts{claim: promisedTo(by(self), heir)}, keeps: true},
 		"the Ingress of its name has it":           {facts: fakeFacts{claim: by(claim.IngressHolder("shop", "web")), ingress: own}, keeps: true},
 		"its Ingress serves what is free":          {facts: fakeFacts{ingress: own}, keeps: true},
-		"one of its name serves it":                {facts: fakeFacts{ingress: theirs}},
-		"it is free":                               {},
+		"one of its name serves it":                {facts: fakeFacts{ingress: theirs}, withheld: true},
+		"its Ingress serves it for another class":  {facts: fakeFacts{ingress: ofClass}, keeps: true},
+		"it is free":                               {withheld: true},
 		"the heir has it":                          {facts: fakeFacts{claim: by(heir)}},
 		"the heir has it, and it serves it":        {facts: fakeFacts{claim: by(heir), ingress: own}, others: true},
 		"a third one has it":                       {facts: fakeFacts{claim: by(claim.ServiceHolder("late", "x")), ingress: own}, others: true},
@@ -141,8 +154,14 @@ func TestLost(t *testing.T) {
 			}
 			giving := requesting("web", "")
 			metav1.SetMetaDataAnnotation(&giving.ObjectMeta, v1beta1.AnnotationHandOverTo, "blog/new")
-			if lost := exposure.Lost(c.facts, giving, e); len(lost) == 0 != c.keeps {
+			if lost := exposure.Lost(c.facts, giving, e); len(lost) == 0 != (c.keeps || c.withheld) {
 				t.Errorf("it has lost %v", lost)
+			}
+			if withheld := exposure.Withheld(c.facts, giving, e); len(withheld) > 0 != c.withheld {
+				t.Errorf("it does not ask for %v", withheld)
+			}
+			if withheld := exposure.Withheld(c.facts, svc, e); len(withheld) > 0 {
+				t.Errorf("one that hands over nothing does not ask for %v", withheld)
 			}
 			if lost := exposure.LostBefore(c.facts, giving, giving); len(lost) == 0 != c.keeps {
 				t.Errorf("by a change it does not ask for %v", lost)
@@ -162,6 +181,81 @@ func TestLost(t *testing.T) {
 			}
 			if lost := exposure.LostBefore(c.facts, giving, svc); len(lost) > 0 {
 				t.Errorf("without the annotation it does not ask for %v", lost)
+			}
+		})
+	}
+}
+
+// TestKeeps looks whether there is anything on the Ingress of a Service that nobody else has.
+func TestKeeps(t *testing.T) {
+	svc := requesting("web", "")
+	served := onPaths("web", "web.example.com", "/")
+	exposure.Mark(served, svc)
+	at := claim.HTTP("web.example.com", "/").ServedBy("public")
+	by := func(h claim.Holder) *v1beta1.EdgeClaim { return claim.New(at, claim.Claimant{Holder: h}) }
+	for name, c := range map[string]struct {
+		facts fakeFacts
+		want  bool
+	}{
+		"there is none":                 {fakeFacts{}, false},
+		"it is somebody else's":         {fakeFacts{ingress: onPaths("web", "web.example.com", "/")}, false},
+		"nobody has what it serves":     {fakeFacts{ingress: served}, true},
+		"the Service has it":            {fakeFacts{ingress: served, claim: by(claim.ServiceHolder("shop", "web"))}, true},
+		"its heir has all of it by now": {fakeFacts{ingress: served, claim: by(claim.ServiceHolder("blog", "new"))}, false},
+	} {
+		if got, is := exposure.Keeps(c.facts, svc); is != c.want || is && got != at {
+			t.Errorf("%s: %v, %v", name, got, is)
+		}
+	}
+}
+
+// TestAsks has a Service be promised / on one host.
+func TestAsks(t *testing.T) {
+	at := claim.HTTP("web.example.com", "/").ServedBy("public")
+	goes := requesting("web", "class=public")
+	goes.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	silent := requesting("web", "")
+	silent.Annotations = nil
+	for name, c := range map[string]struct {
+		svc  *corev1.Service
+		want bool
+	}{
+		"it asks for it":               {requesting("web", "class=public"), true},
+		"it asks for another path":     {requesting("web", "class=public, path=/x"), false},
+		"it asks for another class":    {requesting("web", "class=internal"), false},
+		"nobody can read what it asks": {requesting("web", "class=public, host=Web"), false},
+		"it is being deleted":          {goes, false},
+		"it asks for nothing":          {silent, false},
+	} {
+		if got := exposure.Asks(c.svc, fakeFacts{}.Defaults(types.NamespacedName{}), at); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestRefusalsAmongHeirs covers who is told what, where a point is promised.
+func TestRefusalsAmongHeirs(t *testing.T) {
+	at := claim.HTTP("web.example.com", "/")
+	old, self, third := claim.ServiceHolder("blog", "old"), claim.ServiceHolder("shop", "web"), claim.ServiceHolder("late", "x")
+	asks := requesting("old", "host=web.example.com")
+	const way = "; or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: shop/web"
+	held := claim.New(at, claim.Claimant{Holder: old})
+	for name, c := range map[string]struct {
+		held         *v1beta1.EdgeClaim
+		at           claim.Coordinate
+		says, silent string
+	}{
+		"who was promised it, and is no longer": {promisedTo(held, self), at, "is held by Service blog/old; choose", "handing it over"},
+		"the same, the way":                     {promisedTo(held, self), at, way, "handing it over"},
+		"somebody else was":                     {promisedTo(held, third), at, "which is handing it over to Service late/x", way},
+		"who has promised it away itself":       {promisedTo(claim.New(at, claim.Claimant{Holder: self}), third), at, "is handed over to Service late/x by what asks for it", way},
+		"somebody has it of whichever class":    {held, at.ServedBy("public"), "is held by Service blog/old", way},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := exposure.Conflict(fakeFacts{service: asks}, requesting("web", ""), c.at, c.held, time.Minute)
+			isOne(t, problems, v1beta1.ReasonHostConflict, c.says)
+			if strings.Contains(problems[0].Err.Error(), c.silent) {
+				t.Errorf("got %v", problems)
 			}
 		})
 	}
@@ -204,6 +298,61 @@ func TestPathsLostToAnHeir(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHandedTo has an Ingress that is stored, which admission was not asked of or only in part, serve what others have.
+func TestHandedTo(t *testing.T) {
+	const host = "web.example.com"
+	at := claim.HTTP(host, "/login").ServedBy("public")
+	theirs, self := claim.IngressHolder("blog", "web"), claim.IngressHolder("shop", "web")
+	held := claim.New(at, claim.Claimant{Holder: theirs})
+	goes := onPaths("web", host, "/login")
+	goes.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for name, c := range map[string]struct {
+		facts   fakeFacts
+		ingress *networkingv1.Ingress
+		owned   bool
+		want    bool
+	}{
+		"by who names it": {facts: fakeFacts{claim: held, gives: theirs, heir: self}, want: true},
+		"by a brother":    {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: claim.IngressHolder("shop", "old")}), gives: claim.IngressHolder("shop", "old"), heir: self}, want: true},
+		"by nobody":       {facts: fakeFacts{claim: held}},
+		"nobody has it":   {facts: fakeFacts{gives: theirs, heir: self}},
+		"it has it":       {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: self})}},
+		"it was promised it, which is waited for": {facts: fakeFacts{claim: promisedTo(held, self), gives: theirs, heir: self}},
+		"another was":                           {facts: fakeFacts{claim: promisedTo(held, claim.IngressHolder("late", "x")), gives: theirs, heir: self}},
+		"it is being deleted":                   {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: goes},
+		"it serves what somebody else has, too": {facts: fakeFacts{claim: held, gives: theirs, heir: self, foreign: foreignOf("blog")}, ingress: onPaths("web", host, "/login", "/other")},
+		"the host is a namespace's":             {facts: fakeFacts{claim: held, gives: theirs, heir: self}, owned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := exposure.PathRequest{Ingress: c.ingress, IsOwned: func(string) bool { return c.owned }}
+			if r.Ingress == nil {
+				r.Ingress = onPaths("web", host, "/login")
+			}
+			got := exposure.HandedTo(only{c.facts, at.Name()}, r, func(*v1beta1.EdgeClaim) time.Duration { return time.Minute })
+			if len(got) > 0 != c.want || c.want && !slices.Equal(got, []claim.Coordinate{at}) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// only has the claim of one name alone.
+type only struct {
+	fakeFacts
+	name string
+}
+
+func (o only) Claim(name string) *v1beta1.EdgeClaim {
+	if name != o.name {
+		return nil
+	}
+	return o.fakeFacts.Claim(name)
+}
+
+func foreignOf(namespace string) *networkingv1.Ingress {
+	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
 }
 
 func TestWithout(t *testing.T) {

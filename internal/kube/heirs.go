@@ -44,8 +44,7 @@ func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir types.Names
 	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
 		return heir, false, client.IgnoreNotFound(err)
 	}
-	heir, _ = claim.NamedHeir(obj)
-	return heir, true, nil
+	return v.named(ctx, obj), true, nil
 }
 
 // Heir is to whom the holder of a point hands over what it holds, as far as the cache knows; the zero name for nobody.
@@ -67,8 +66,16 @@ func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedNam
 	default:
 		return types.NamespacedName{}, nil
 	}
-	heir, _ := claim.NamedHeir(obj)
-	return heir, nil
+	return v.named(ctx, obj), nil
+}
+
+// named is to whom an object hands over what it holds. While replicas run that know of no heirs, that is nobody.
+func (v *View) named(ctx context.Context, obj metav1.Object) types.NamespacedName {
+	heir, named := claim.NamedHeir(obj)
+	if !named || v.Ingresses.withoutHeirs.run(ctx) {
+		return types.NamespacedName{}
+	}
+	return heir
 }
 
 // HeirNow is to whom it does so now, as far as the cache knows.

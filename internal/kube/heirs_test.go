@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -83,5 +85,37 @@ func TestHandsOverAsksOfAFew(t *testing.T) {
 	}
 	if asked != mostAnswers || f.err != nil {
 		t.Errorf("it has asked %d times, %v", asked, f.err)
+	}
+}
+
+// TestNobodyHandsOverBesideOlderReplicas has a replica run that knows of no heirs.
+func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
+	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
+	older := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "older", Labels: map[string]string{
+		"app.kubernetes.io/name": "portcullis", "app.kubernetes.io/component": "manager", v1beta1.LabelLedger: "2",
+	}}}
+	for name, beside := range map[string][]client.Object{"alone": nil, "beside one": {older}} {
+		t.Run(name, func(t *testing.T) {
+			stored := clientOf(t, append(beside, givingTo("old", "data/new"))...).WithIndex(
+				&corev1.Pod{}, "status.phase", func(client.Object) []string { return []string{"Running"} }).Build()
+			view := &View{objects: &objects{Reader: stored, live: stored, tenants: stored}, Ingresses: &Ingresses{
+				withoutHeirs: &replicas{are: withoutHeirs, live: stored, namespace: "edge", clock: clock.RealClock{}},
+			}}
+			for _, reader := range []Reader{view, LiveReader{view}} {
+				f := &Facts{ctx: t.Context(), from: reader}
+				if got := f.HandsOver(from, to); f.err != nil || got != (beside == nil) {
+					t.Errorf("%T: %v, %v", reader, got, f.err)
+				}
+			}
+			for _, promised := range []bool{false, true} {
+				if got, err := view.HandsOver(t.Context(), from, to, promised); err != nil || got != (beside == nil) {
+					t.Errorf("live: %v, %v", got, err)
+				}
+				gone := claim.ServiceHolder("shop", "gone")
+				if got, err := view.HandsOver(t.Context(), gone, to, promised); err != nil || got != (promised && beside == nil) {
+					t.Errorf("who is gone, and promised: %v, %v, %v", promised, got, err)
+				}
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for
@@ -92,6 +93,23 @@ func (s *holderReading) pathWants(ctx context.Context, at claim.Coordinate) (cla
 		Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion),
 		Wants: serves || exposure.Wants(s.service, defaults, at),
 	}, err
+}
+
+// httpAsks says whether a Service or an Ingress is stored that asks for a path which is handed over to it: a Service by its annotation,
+// whatever an Ingress of its name serves, and an Ingress, where they are guarded, by its rules.
+func (s *holderReading) httpAsks(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	switch {
+	case s.holder.IsService() && s.service != nil:
+		defaults, err := s.view.Ingresses.DefaultsBeside(ctx, s.ingress)
+		return claim.HolderState{
+			Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion), Wants: exposure.Asks(s.service, defaults, at),
+		}, err
+	case s.holder.IsIngress() && s.ingress != nil:
+		asks := s.view.Hosts.Guarded.Guards(guard.Ingress) && s.ingress.DeletionTimestamp == nil && exposure.Serves(s.ingress, at)
+		return claim.HolderState{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: asks}, nil
+	default:
+		return seen, nil
+	}
 }
 
 // isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the

@@ -4,6 +4,7 @@ package ingresses
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
@@ -73,7 +74,7 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	case svc == nil || !requestsIngress(svc):
 		return reconcile.Result{}, r.withdraw(ctx, req.NamespacedName, svc)
 	case svc.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil // until it is gone it keeps what it has; the garbage collector may be taking that away
+		return outcome(r.yield(ctx, svc)) // until it is gone it keeps what it has; the garbage collector may be taking that away
 	}
 	w, problems, err := r.judge(ctx, svc)
 	if err == nil && len(problems) == 0 {
@@ -83,6 +84,11 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err == nil {
 		again, err = r.conclude(ctx, svc, w, problems)
 	}
+	return outcome(again, err)
+}
+
+// outcome is the result of a look at a Service after which there is another one.
+func outcome(again time.Duration, err error) (reconcile.Result, error) {
 	if errors.Is(err, write.ErrStale) {
 		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
 	}
@@ -93,7 +99,7 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 func (r *ingressReconciler) conclude(
 	ctx context.Context, svc *corev1.Service, w wish, problems refusal.Problems,
 ) (again time.Duration, err error) {
-	r.given(svc, w.lost)
+	r.given(svc, w.without())
 	if len(problems) > 0 {
 		r.refuse(svc, w.Class, problems)
 		again, err := r.whenRefused(ctx, svc, problems, w)
@@ -118,25 +124,31 @@ func (r *ingressReconciler) conclude(
 type wish struct {
 	exposure.Exposure
 	port int32
-	// lost are the points that the Service has handed over, and is not to have; waits says that its Ingress has others yet.
-	lost  []claim.Coordinate
-	waits bool
+	// lost are the points that the Service has handed over, and is not to have; waits says that its Ingress has others yet. withheld are
+	// those that it does not ask for, as it hands over what it has.
+	lost, withheld []claim.Coordinate
+	waits          bool
 }
 
+// without are the points that the Service is not to have.
+func (w wish) without() []claim.Coordinate { return slices.Concat(w.lost, w.withheld) }
+
 // hasNothing says whether nothing is left of what the Service requests.
-func (w wish) hasNothing() bool { return len(w.lost) > 0 && len(exposure.But(w.Points(), w.lost)) == 0 }
+func (w wish) hasNothing() bool {
+	return len(w.lost)+len(w.withheld) > 0 && len(exposure.But(w.Points(), w.without())) == 0
+}
 
 // spec is what the Ingress is to say.
 func (w wish) spec(svc *corev1.Service) networkingv1.IngressSpec {
 	whole := w.IngressSpec(svc.Name, w.port)
-	return exposure.Without(&whole, w.lost)
+	return exposure.Without(&whole, w.without())
 }
 
 // certified is what the Certificate is for: the hosts of which anything is left.
 func (w wish) certified() exposure.Exposure {
 	left := w.Exposure
 	left.Hosts = nil
-	for _, rule := range exposure.Without(new(w.IngressSpec("", w.port)), w.lost).Rules {
+	for _, rule := range exposure.Without(new(w.IngressSpec("", w.port)), w.without()).Rules {
 		left.Hosts = append(left.Hosts, rule.Host)
 	}
 	return left
@@ -167,8 +179,8 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.problems = v.hosts.Problems
 		}
 		if len(v.problems) == 0 {
-			v.lost = exposure.Lost(facts, svc, v.Exposure)
-			v.points = exposure.But(exposure.Wanted(facts, v.Exposure), v.lost)
+			v.lost, v.withheld = exposure.Lost(facts, svc, v.Exposure), exposure.Withheld(facts, svc, v.Exposure)
+			v.points = exposure.But(exposure.Wanted(facts, v.Exposure), v.without())
 			v.conflicts = exposure.Conflicts(facts, svc, v.points, r.Ledger.GraceLeft)
 		}
 		return v
@@ -182,6 +194,9 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 		return v.wish, v.problems, nil
 	case len(v.conflicts) > 0:
 		return v.wish, r.conflicts(svc, v.conflicts), nil
+	}
+	if err := r.confirmWithheld(ctx, svc, v.withheld); err != nil {
+		return v.wish, nil, err
 	}
 	if v.lost, v.waits, err = r.ripe(ctx, svc, v.lost); err != nil {
 		return v.wish, nil, err

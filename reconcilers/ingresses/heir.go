@@ -8,11 +8,13 @@ import (
 	"sync"
 	"time"
 
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -28,10 +30,16 @@ import (
 // What a Service has handed over its Ingress keeps until that of the heir serves it, so that no moment is without either: of two Ingresses
 // with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress
 // can't be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
+//
+// One that gets its certificate by cert-manager is waited for until it has it, for issuerPatience at most: without, the proxy would answer
+// with a certificate of its own.
 const (
-	heirPatience = 15 * time.Second
+	heirPatience   = 15 * time.Second
+	issuerPatience = time.Minute
 	// heirShown is how often is looked whether the Ingress of an heir is there.
 	heirShown = 2 * watch.CacheLag
+	// mostConfirmed is for how many points the claim is read past the cache in one look at a Service. The others have to wait for the next.
+	mostConfirmed = 16
 	// heirRetry is how often an heir tries again to write its Ingress, that long, while another one serves what it asks for.
 	heirRetry = time.Second
 )
@@ -53,20 +61,24 @@ func newHanding() *handing {
 	return &handing{heirs: waits{}, givers: waits{}, refused: map[types.NamespacedName]bool{}}
 }
 
-// wait returns those of some points for which a Service may still wait. For other points it no longer waits.
-func (h *handing) wait(who waits, key types.NamespacedName, now time.Time, points []claim.Coordinate) (left []claim.Coordinate) {
+// wait returns those of some points for which a Service may still wait, each for at most as long as is said. For other points it no longer
+// waits.
+func (h *handing) wait(
+	who waits, key types.NamespacedName, now time.Time, points map[claim.Coordinate]time.Duration,
+) (left []claim.Coordinate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	since := map[claim.Coordinate]time.Time{}
-	for _, at := range points {
+	for at, patience := range points {
 		first, known := who[key][at]
 		if !known {
 			first = now
 		}
-		if since[at] = first; now.Sub(first) < heirPatience {
+		if since[at] = first; now.Sub(first) < patience {
 			left = append(left, at)
 		}
 	}
+	slices.SortFunc(left, claim.Compare)
 	if who[key] = since; len(since) == 0 {
 		delete(who, key)
 	}
@@ -114,59 +126,125 @@ func (r *ingressReconciler) ripe(
 	if err != nil {
 		return nil, false, err
 	}
-	var awaited []claim.Coordinate
+	awaited := map[claim.Coordinate]time.Duration{}
 	for _, at := range lost {
-		isAwaited := false
+		if own == nil || !exposure.Serves(own, at) {
+			continue
+		}
+		patience, err := r.patienceFor(ctx, at)
+		if err != nil {
+			return nil, false, err
+		}
+		if patience > 0 {
+			awaited[at] = patience
+		}
+	}
+	left := r.handing.wait(r.handing.heirs, key, r.Ledger.Clock.Now(), awaited)
+	confirmed := 0
+	for _, at := range exposure.But(lost, left) {
 		if own != nil && exposure.Serves(own, at) {
-			if isAwaited, err = r.isAwaited(ctx, at); err != nil {
+			if confirmed == mostConfirmed {
+				left = append(left, at)
+				continue
+			}
+			confirmed++
+			if err := r.confirmLost(ctx, svc, at); err != nil {
 				return nil, false, err
 			}
 		}
-		if isAwaited {
-			awaited = append(awaited, at)
-		}
+		now = append(now, at)
 	}
-	awaited = r.handing.wait(r.handing.heirs, key, r.Ledger.Clock.Now(), awaited)
-	now = exposure.But(lost, awaited)
-	for _, at := range now {
-		if err := r.confirmLost(ctx, svc, own, at); err != nil {
-			return nil, false, err
-		}
-	}
-	return now, len(awaited) > 0, nil
+	return now, len(left) > 0, nil
 }
 
-// isAwaited says whether the Service that has a point now is yet to serve it.
-func (r *ingressReconciler) isAwaited(ctx context.Context, at claim.Coordinate) (bool, error) {
+// patienceFor is how long the Service that has a point now may take until it serves it, with the certificate that it asks for; 0 where it
+// does already, or never will.
+func (r *ingressReconciler) patienceFor(ctx context.Context, at claim.Coordinate) (time.Duration, error) {
 	c, err := r.View.Claim(ctx, at.Name())
 	if err != nil || c == nil {
-		return false, err
+		return 0, err
 	}
 	holder := claim.HolderOf(c)
 	if !holder.IsService() || r.handing.isRefused(holder.Key()) {
-		return false, nil
+		return 0, nil
 	}
 	ing, err := r.View.Ingresses.Get(ctx, holder.Key())
-	return err == nil && (ing == nil || !exposure.Serves(ing, at)), err
+	if err != nil || ing == nil || !exposure.Serves(ing, at) {
+		return heirPatience, err
+	}
+	cert, err := r.View.Ingresses.Certificate(ctx, holder.Key())
+	if err != nil {
+		return 0, err
+	}
+	isIssued, err := r.isIssued(ctx, holder.Key(), cert)
+	if err != nil || isIssued {
+		return 0, err
+	}
+	return issuerPatience, nil
 }
 
-// confirmLost is write.ErrStale unless a point is not a Service's by now: somebody else has it, or nobody does, and its Ingress does not
-// serve it. What is not served, and held by somebody else as far as the cache knows, changes nothing that is written.
-func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service, own *networkingv1.Ingress, at claim.Coordinate) error {
-	isServed := own != nil && exposure.Serves(own, at)
-	if c, err := r.View.Claim(ctx, at.Name()); err != nil || c != nil && !isServed {
-		return err
+// isIssued says whether a Service has the certificate that it asks cert-manager for, if it does.
+func (r *ingressReconciler) isIssued(ctx context.Context, key types.NamespacedName, cert *cmv1.Certificate) (bool, error) {
+	svc, err := r.View.Service(ctx, key)
+	if err != nil || svc == nil {
+		return true, err
 	}
+	defaults, err := r.View.Ingresses.DefaultsOf(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	e, problems := exposure.RequestOf(svc, defaults)
+	if len(problems) > 0 || e.Issuer.IsZero() {
+		return true, nil
+	}
+	if cert == nil || !exposure.IsOwn(cert, svc) {
+		return false, nil
+	}
+	isReady, _ := readiness(cert)
+	return isReady, nil
+}
+
+// confirmLost is write.ErrStale unless somebody else has a point by now.
+func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service, at claim.Coordinate) error {
 	held := &v1beta1.EdgeClaim{}
 	err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
 	switch {
-	case apierrors.IsNotFound(err) && !isServed, err == nil && !exposure.IsOf(held, svc):
+	case err == nil && !exposure.IsOf(held, svc):
 		return nil
 	case err == nil || apierrors.IsNotFound(err):
 		return write.ErrStale
 	default:
 		return err
 	}
+}
+
+// confirmWithheld is write.ErrStale if a Service has a point that it is not to ask for, as nobody has it: it was just admitted. Those of one
+// request are claimed at a time, so that a few are enough.
+func (r *ingressReconciler) confirmWithheld(ctx context.Context, svc *corev1.Service, withheld []claim.Coordinate) error {
+	for _, at := range withheld[:min(len(withheld), mostConfirmed)] {
+		held := &v1beta1.EdgeClaim{}
+		err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
+		switch {
+		case err == nil && exposure.IsOf(held, svc):
+			return write.ErrStale
+		case client.IgnoreNotFound(err) != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// keeps says what a Service that is to have nothing keeps, as nobody else has it: what its Ingress serves.
+func (r *ingressReconciler) keeps(ctx context.Context, svc *corev1.Service) (refusal.Problems, error) {
+	return kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
+		at, keeps := exposure.Keeps(facts, svc)
+		if !keeps {
+			return nil
+		}
+		return refusal.One(v1beta1.ReasonHandedOver, field.Invalid(refusal.HeirPath, svc.Annotations[v1beta1.AnnotationHandOverTo], fmt.Sprintf(
+			"the Ingress stays as it is, with %s for one: a Service that hands over what it has asks for nothing else; remove the annotation "+
+				"to have it ask again", at.Point())))
+	})
 }
 
 // yield takes off the Ingress of a Service that is refused something what another Service has by now: what is handed over goes,
@@ -238,15 +316,18 @@ func (r *ingressReconciler) whenRefused(
 		return watch.RefusedRetry, nil
 	}
 	// Once begun it goes on: who refuses, as others had the path, may learn late that they have not.
-	left := r.handing.awaited(r.handing.givers, key)
-	for _, at := range exposure.But(w.Points(), append(slices.Clone(w.lost), left...)) {
+	left := map[claim.Coordinate]time.Duration{}
+	for _, at := range r.handing.awaited(r.handing.givers, key) {
+		left[at] = heirPatience
+	}
+	for _, at := range exposure.But(w.Points(), append(w.without(), slices.Collect(maps.Keys(left))...)) {
 		serving, err := r.View.Ingresses.At(ctx, at)
 		if err != nil {
 			return 0, err
 		}
 		for i := range serving {
 			if client.ObjectKeyFromObject(&serving[i]) != key {
-				left = append(left, at)
+				left[at] = heirPatience
 				break
 			}
 		}

@@ -29,6 +29,11 @@ import (
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
 func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (refusal.Problems, error) {
 	if w.hasNothing() {
+		if len(w.withheld) > 0 {
+			if problems, err := r.keeps(ctx, svc); err != nil || len(problems) > 0 {
+				return problems, err
+			}
+		}
 		return nil, r.remove(ctx, client.ObjectKeyFromObject(svc), svc, "what the annotation says is handed over, and the Ingress is gone")
 	}
 	err := r.writeIngress(ctx, svc, w)
