@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -91,28 +91,27 @@ func TestHandsOverAsksOfAFew(t *testing.T) {
 // TestNobodyHandsOverBesideOlderReplicas has a replica run that knows of no heirs.
 func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
-	older := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: "older", Labels: map[string]string{
-		"app.kubernetes.io/name": "portcullis", "app.kubernetes.io/component": "manager", v1beta1.LabelLedger: "2",
-	}}}
-	for name, beside := range map[string][]client.Object{"alone": nil, "beside one": {older}} {
+	for name, runs := range map[string]bool{"alone": false, "beside one": true} {
 		t.Run(name, func(t *testing.T) {
-			stored := clientOf(t, append(beside, givingTo("old", "data/new"))...).WithIndex(
-				&corev1.Pod{}, "status.phase", func(client.Object) []string { return []string{"Running"} }).Build()
+			stored := clientOf(t, givingTo("old", "data/new")).Build()
+			now := time.Unix(1000, 0)
 			view := &View{objects: &objects{Reader: stored, live: stored, tenants: stored}, Ingresses: &Ingresses{
-				withoutHeirs: &replicas{are: withoutHeirs, live: stored, namespace: "edge", clock: clock.RealClock{}},
+				withoutHeirs: &replicas{
+					are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clocktesting.NewFakePassiveClock(now), looked: now, found: runs,
+				},
 			}}
 			for _, reader := range []Reader{view, LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
-				if got := f.HandsOver(from, to); f.err != nil || got != (beside == nil) {
+				if got := f.HandsOver(from, to); f.err != nil || got == runs {
 					t.Errorf("%T: %v, %v", reader, got, f.err)
 				}
 			}
 			for _, promised := range []bool{false, true} {
-				if got, err := view.HandsOver(t.Context(), from, to, promised); err != nil || got != (beside == nil) {
+				if got, err := view.HandsOver(t.Context(), from, to, promised); err != nil || got == runs {
 					t.Errorf("live: %v, %v", got, err)
 				}
 				gone := claim.ServiceHolder("shop", "gone")
-				if got, err := view.HandsOver(t.Context(), gone, to, promised); err != nil || got != (promised && beside == nil) {
+				if got, err := view.HandsOver(t.Context(), gone, to, promised); err != nil || got != (promised && !runs) {
 					t.Errorf("who is gone, and promised: %v, %v, %v", promised, got, err)
 				}
 			}

@@ -306,8 +306,18 @@ func TestHandOverGuardedPaths(t *testing.T) {
 	history.mustHold(w)
 }
 
-// informed waits for a normal event of an Ingress that has all the texts.
+// informed waits for a normal event of an Ingress that has all the texts, and warnedOf for a warning.
 func (w *fixture) informed(ing *networkingv1.Ingress, reason string, texts ...string) {
+	w.t.Helper()
+	w.toldIngress(ing, corev1.EventTypeNormal, reason, texts...)
+}
+
+func (w *fixture) warnedOf(ing *networkingv1.Ingress, reason string, texts ...string) {
+	w.t.Helper()
+	w.toldIngress(ing, corev1.EventTypeWarning, reason, texts...)
+}
+
+func (w *fixture) toldIngress(ing *networkingv1.Ingress, kind, reason string, texts ...string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("an event %s on Ingress %s/%s with %q", reason, ing.Namespace, ing.Name, texts), func() error {
 		var list eventsv1.EventList
@@ -315,7 +325,7 @@ func (w *fixture) informed(ing *networkingv1.Ingress, reason string, texts ...st
 		var notes []string
 		for i := range list.Items {
 			e := &list.Items[i]
-			if e.Regarding.Kind == "Ingress" && e.Regarding.Name == ing.Name && e.Reason == reason && e.Type == corev1.EventTypeNormal {
+			if e.Regarding.Kind == "Ingress" && e.Regarding.Name == ing.Name && e.Reason == reason && e.Type == kind {
 				if saysAll(e.Note, texts...) == nil {
 					return nil
 				}
