@@ -34,7 +34,7 @@ func Conflicts(
 		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
 			continue
 		}
-		if len(problems) < mostPathProblems && yields(facts, at, held, self) { // each may be looked at live, and it is refused in any case by then
+		if len(problems) < mostPathProblems && yields(facts, at, held, self) { // each may be looked at live; by then it is refused in any case
 			continue
 		}
 		told.Insert(at.ServedBy(""))

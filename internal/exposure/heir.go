@@ -83,8 +83,8 @@ func Lost(facts Facts, svc *corev1.Service, e Exposure) (lost []claim.Coordinate
 	return lost
 }
 
-// Withheld are those of the points of a complete exposure that a Service which hands over what it holds does not ask for: nobody has a claim
-// on them, and its Ingress does not serve them for any class.
+// Withheld are those of the points of a complete exposure that a Service which hands over what it holds does not ask for: nobody has a
+// claim on them, and its Ingress does not serve them for any class.
 func Withheld(facts Facts, svc *corev1.Service, e Exposure) (withheld []claim.Coordinate) {
 	if !HandsOver(svc) {
 		return nil

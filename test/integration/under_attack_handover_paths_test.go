@@ -120,7 +120,9 @@ func (l *pathLines) handOver(i, n int) {
 		}
 	}
 	create := func(obj client.Object) func() error {
-		return func() error { return ignoreExists(l.Client.Create(l.t.Context(), obj.DeepCopyObject().(client.Object))) }
+		return func() error {
+			return ignoreExists(l.Client.Create(l.t.Context(), obj.DeepCopyObject().(client.Object)))
+		}
 	}
 	byEdit := n%3 == 0
 	if byEdit {
