@@ -29,7 +29,7 @@ func (p pathDesk) decide(
 	request := exposure.PathRequest{Ingress: ing, Before: before, IsOwned: func(host string) bool {
 		return p.view.Hosts.Policies().Owner(host) != nil
 	}}
-	verdict, err := kube.Decide(ctx, p.view, func(f *kube.Facts) exposure.PathVerdict {
+	verdict, err := kube.Decide(ctx, kube.LiveReader{View: p.view}, func(f *kube.Facts) exposure.PathVerdict {
 		return exposure.JudgePaths(f, request, p.ledger.GraceLeft)
 	})
 	if err != nil {

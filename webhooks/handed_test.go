@@ -44,7 +44,7 @@ func TestGiversAreJudged(t *testing.T) {
 		says        string
 	}{
 		"it names whom it means":          {all(), all(with(heir)), his, ""},
-		"it names nobody":                 {all(), all(with("heir")), his, "must be namespace/name of the Service that may have its addresses"},
+		"it names nobody":                 {all(), all(with("heir")), his, "must be namespace/name of the Service that may have what this one has"},
 		"it names itself":                 {all(), all(with(team(0) + "/giver")), his, "names the Service itself"},
 		"it named nobody before":          {all(with("heir")), all(with("heir"), onPort), his, ""},
 		"it changes its port before":      {all(with(heir)), all(with(heir), onPort), his, "is given no other port"},

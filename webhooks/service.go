@@ -134,8 +134,8 @@ func (v *serviceValidator) decide(ctx context.Context, before, svc *corev1.Servi
 			return d, err
 		}
 	}
-	if v.view.LoadBalancers.IsOurs(svc) {
-		if d.problems = refusal.UnreadableHeir(before, svc, before == nil, serviceKind.Kind, "its addresses"); len(d.problems) > 0 {
+	if _, requests := exposure.Annotation(svc); requests || v.view.LoadBalancers.IsOurs(svc) {
+		if d.problems = refusal.UnreadableHeir(before, svc, before == nil, serviceKind.Kind, "what this one has"); len(d.problems) > 0 {
 			return d, nil
 		}
 	}
@@ -266,7 +266,8 @@ func (v *serviceValidator) promise(
 	ctx context.Context, before, svc *corev1.Service, points []claim.Coordinate, problems refusal.Problems,
 ) (refusal.Problems, error) {
 	var unheld []claim.Coordinate
-	conflicts, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
+	conflicts, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(facts *kube.Facts) refusal.Problems {
+		points = exposure.But(points, exposure.LostBefore(facts, before, svc))
 		conflicts := exposure.Conflicts(facts, svc, points, v.ledger.GraceLeft)
 		if len(problems)+len(conflicts) == 0 {
 			unheld = exposure.Unheld(facts, before, points)
@@ -287,7 +288,7 @@ func (v *serviceValidator) promise(
 	err = reserving(ctx, v.ledger)(ctx, by, exposure.MayTake(svc), unheld...)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		problems, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
-			return exposure.Conflict(facts, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
+			return exposure.Conflict(facts, svc, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
 		return v.conflicts(problems), err
 	}

@@ -37,7 +37,7 @@ type Facts interface {
 	// ListingOnNodes are the Services that have a port of the nodes by their status, and do not hold it.
 	ListingOnNodes(at claim.Coordinate) []*corev1.Service
 	// HandsOver says whether a Service hands over what it holds to another one.
-	HandsOver(from, to types.NamespacedName) bool
+	HandsOver(from, to claim.Holder) bool
 	// StillLists says whether a Service that Listing or ListingOnNodes have found lists a point now: either may not know yet.
 	StillLists(svc *corev1.Service, at claim.Coordinate) bool
 	// IsNodeAddress says whether a node has an address, also one that takes no traffic now.

@@ -156,13 +156,13 @@ func (c *cluster) ListingOnNodes(at claim.Coordinate) []*corev1.Service {
 	return answer(c, listing)
 }
 
-func (c *cluster) HandsOver(from, to types.NamespacedName) bool {
-	svc := c.services[from.String()]
+func (c *cluster) HandsOver(from, to claim.Holder) bool {
+	svc := c.services[from.Key().String()]
 	if svc == nil {
 		return answer(c, false)
 	}
 	heir, named := claim.NamedHeir(svc)
-	return answer(c, named && heir == to)
+	return answer(c, named && heir == to.Key())
 }
 
 func (c *cluster) StillLists(svc *corev1.Service, _ claim.Coordinate) bool {

@@ -49,7 +49,7 @@ func (a *allocator) isHanded(at claim.Coordinate, held *v1beta1.EdgeClaim) bool 
 	switch claim.HeirOf(held) {
 	case a.Holder():
 	case claim.Holder{}:
-		if !a.facts.HandsOver(giver, a.key()) {
+		if !a.facts.HandsOver(claim.HolderOf(held), a.Holder()) {
 			return false
 		}
 	default:
@@ -78,20 +78,18 @@ func keepsPoints(facts Facts, key types.NamespacedName, ip netip.Addr) bool {
 func (s *Subject) handOver(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim) string {
 	holder, heir := claim.HolderOf(held), claim.HeirOf(held)
 	switch {
-	case !claim.IsHandable(held) || keepsPoints(facts, holder.Key(), at.Address()):
+	case !claim.IsHandable(held) || keepsPoints(facts, holder.Key(), at.Address()), heir != claim.Holder{} && heir != s.Holder():
 		return ""
-	case heir != claim.Holder{} && heir != s.Holder():
-		return "; its holder is handing it over to " + heir.String()
-	case isGiver(s.Service), held.Name != at.Name() && !facts.HandsOver(holder.Key(), s.key()):
+	case isGiver(s.Service), held.Name != at.Name() && !facts.HandsOver(holder, s.Holder()):
 		return ""
 	case held.Name != at.Name() && at.Port() == 0:
 		return "; its holder has only ports of it, and can't hand them over as the whole address that the pool gives by now"
 	case held.Name != at.Name():
 		return "; its holder has the whole address, and can't hand it over as the ports that the pool gives by now"
 	case !s.names(at.Address()):
-		return refusal.HandOver(s.Service) + ", with " + at.Address().String() + " asked for by name"
+		return refusal.HandOver(s.key()) + ", with " + at.Address().String() + " asked for by name"
 	default:
-		return refusal.HandOver(s.Service)
+		return refusal.HandOver(s.key())
 	}
 }
 

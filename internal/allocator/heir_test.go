@@ -63,7 +63,7 @@ func TestTakeWhatIsHandedOver(t *testing.T) {
 		"not who is not named":      {in: givenBy("shop/other", whole, at(one)), svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+instead+orHandedOver)},
 		"not of another namespace":  {in: givenBy("else/web", whole, at(one)), svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+instead+orHandedOver)},
 		"promised to it before":     {in: givenBy("", whole, at(one)).promised(at(one), web), svc: asking(forAddresses(one)), want: []string{"a addr.192-0-2-1"}},
-		"promised to another":       {in: givenBy("shop/web", whole, at(one)).promised(at(one), other), svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+instead+"; its holder is handing it over to Service shop/other")},
+		"promised to another":       {in: givenBy("shop/web", whole, at(one)).promised(at(one), other), svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+", which is handing it over to Service shop/other"+instead)},
 		"not who gives itself":      {in: givenBy("shop/web", whole, at(one)), svc: asking(forAddresses(one), handsOver("shop/x")), why: handedOver("shop/x")},
 		"a front keeps what it has": {in: front, svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+instead)},
 		"who names it keeps it":     {in: external, svc: asking(forAddresses(one)), why: addressTaken(one, heldByX+instead)},

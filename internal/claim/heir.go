@@ -118,17 +118,7 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 	return next, nil
 }
 
-// mayBeHandedTo says whether a claim is one that its holder can hand over to the claimant. Of what Services hold, those are addresses, and
-// ports of addresses, that they were given as load balancers, each for itself: what a Service names in spec.externalIPs it has for as long
-// as it does, and what it has in front of a proxy is that of streams.
-func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
-	if !HolderOf(found).IsService() {
-		return true
-	}
-	return IsHandable(found) && !by.ExternalIP && by.ClassName == ""
-}
-
-// IsHandable says whether a claim is one that a Service can hand over.
+// IsHandable says whether a claim is one that a Service can hand over as a load balancer: on an address, or a port of one, of its own.
 func IsHandable(c *v1beta1.EdgeClaim) bool {
 	at, err := Of(c)
 	return err == nil && at.IsAddress() && HolderOf(c).IsService() && !c.Spec.ExternalIP && c.Spec.ClassName == ""

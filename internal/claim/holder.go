@@ -98,6 +98,9 @@ func (h Holder) IsStream() bool { return h.Group == v1beta1.GroupName && h.Kind 
 // IsService says whether the holder is a Service.
 func (h Holder) IsService() bool { return h.Group == "" && h.Kind == "Service" }
 
+// IsIngress says whether the holder is an Ingress.
+func (h Holder) IsIngress() bool { return h.Group == "networking.k8s.io" && h.Kind == "Ingress" }
+
 // Key is the namespace and name of the holder.
 func (h Holder) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}

@@ -63,7 +63,8 @@ func (c Coordinate) ServedBy(class string) Coordinate {
 func (c Coordinate) IngressClass() string { return c.ingressClass }
 
 // classlessRival finds a claim of somebody else on a path of no class, as earlier versions make them for whichever class it is. One whose
-// holder has the path for another class keeps nobody from it.
+// holder has the path for another class keeps nobody from it. It is not handed over: its holder is about to have one of that class in its
+// place, and hands over that one.
 func (l *Ledger) classlessRival(ctx context.Context, at Coordinate, holder Holder) (*v1beta1.EdgeClaim, error) {
 	found, err := l.live(ctx, at.ServedBy("").Name())
 	if err != nil || found == nil || !MayBeOfAnyClass(found) || HolderOf(found).Key() == holder.Key() || l.ClassFor == nil {

@@ -18,6 +18,7 @@ func TestClaimsOfNoClass(t *testing.T) {
 		class   string
 		known   bool
 		err     error
+		gives   Holder
 		refused bool
 	}{
 		"nobody has one":                       {at: at},
@@ -25,6 +26,8 @@ func TestClaimsOfNoClass(t *testing.T) {
 		"one for another class":                {stored: bobs, at: at, class: "internal", known: true},
 		"one that is for no class":             {stored: bobs, at: at, known: true},
 		"one for who knows which":              {stored: bobs, at: at, refused: true},
+		"one that its holder would hand over":  {stored: bobs, at: at, class: "public", known: true, gives: ServiceHolder("shop", "bob"), refused: true},
+		"one that another would hand over":     {stored: bobs, at: at, class: "public", known: true, gives: ServiceHolder("shop", "eve"), refused: true},
 		"one of which nothing can be told now": {stored: bobs, at: at, err: errors.New("away"), refused: true},
 		"its own":                              {stored: held(path, ServiceHolder("shop", "alice"), "a1", 1, start), at: at},
 		"that of the Ingress of its name":      {stored: held(path, IngressHolder("shop", "alice"), "a1", 1, start), at: at},
@@ -44,6 +47,9 @@ func TestClaimsOfNoClass(t *testing.T) {
 				}
 				m := NewFake(stored...)
 				l := ledgerAt(m, start)
+				l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Holder, _ bool) (bool, error) {
+					return HolderOf(found) == tc.gives && to == by.Holder, nil
+				}
 				l.ClassFor = func(context.Context, Holder) (string, bool, error) { return tc.class, tc.known, tc.err }
 				if err := call(l); (err != nil) != tc.refused || tc.refused && tc.err == nil && !IsHeld(err) || tc.err != nil && !errors.Is(err, tc.err) {
 					t.Errorf("%s: %v", verb, err)

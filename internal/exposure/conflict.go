@@ -15,8 +15,8 @@ import (
 )
 
 // Conflicts finds those of the points that somebody else holds, as far as is known without asking the API server:
-// points that another object has a claim on, and those that Ingresses serve without one. Of several that serve a point the
-// claim says who was there first. graceLeft says how long a claim is kept if its holder is gone.
+// points that another object has a claim on and does not hand over, and those that Ingresses serve without one. Of several that serve a
+// point the claim says who was there first. graceLeft says how long a claim is kept if its holder is gone.
 func Conflicts(
 	facts Facts, svc *corev1.Service, points []claim.Coordinate, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
@@ -34,8 +34,11 @@ func Conflicts(
 		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
 			continue
 		}
+		if len(problems) < mostPathProblems && yields(facts, at, held, self) { // each may be looked at live; by then it is refused in any case
+			continue
+		}
 		told.Insert(at.ServedBy(""))
-		problems = append(problems, Conflict(facts, at, held, graceLeft(held))...)
+		problems = append(problems, Conflict(facts, svc, at, held, graceLeft(held))...)
 	}
 	return problems
 }
@@ -66,29 +69,37 @@ func MayTake(svc *corev1.Service) claim.MayTake {
 
 // Conflict tells a Service that a point is held: by whom and since when. graceLeft is how long the ledger keeps the
 // claim if its holder is gone.
-func Conflict(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+func Conflict(
+	facts Facts, svc *corev1.Service, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
+) refusal.Problems {
+	whose, ways := whose(facts, at, held, claim.ServiceHolder(svc.Namespace, svc.Name), graceLeft)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(AnnotationPath(), at.Point(), fmt.Sprintf(
-		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s",
-		at.Path(), at.Host(), ofClass(at), whose(facts, at, held, graceLeft), at.Host(), otherPath(at.Path()))))
+		"path %s on host %s%s is %s; choose another host or path, for example host=%s, path=%s%s",
+		at.Path(), at.Host(), ofClass(at), whose, at.Host(), otherPath(at.Path()), ways)))
 }
 
-// whose says who holds a point, and since when; of a holder that is leaving, which Ingress of its namespace serves the point beside it, or
-// when it is free again.
-func whose(facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) string {
+// whose says who holds a point that somebody asks for, and since when; of a holder that is leaving, which Ingress of its namespace serves
+// the point beside it, or when it is free again. ways are what its holder could do about it.
+func whose(
+	facts Facts, at claim.Coordinate, held *v1beta1.EdgeClaim, by claim.Holder, graceLeft time.Duration,
+) (text, ways string) {
 	has, err := claim.Of(held) // which may be of another class, or of none
 	if err != nil {
 		has = at
 	}
 	holder := claim.HolderOf(held)
+	if holder == by {
+		return fmt.Sprintf("handed over to %s by what asks for it, and its own until that is stored", claim.HeirOf(held)), ""
+	}
 	leaving := isLeaving(facts, held, has)
 	if leaving && !holder.IsService() {
 		next := servedBeside(facts, types.NamespacedName{}, has)
 		if next != nil && claim.HolderOf(next).Tenant() == holder.Tenant() {
-			return refusal.Held(next, false, 0)
+			return refusal.Held(next, false, 0), handOver(at, next, by, false)
 		}
 		leaving = graceLeft > 0
 	}
-	return refusal.Held(held, leaving, graceLeft)
+	return refusal.Held(seenBy(by, held), leaving, graceLeft), handOver(at, held, by, leaving)
 }
 
 // ofClass is the class of a point in a sentence, as two may be served at one host and path.

@@ -31,6 +31,8 @@ type Facts interface {
 	Certificate(key types.NamespacedName) *cmv1.Certificate
 	// Claim is the claim of a name.
 	Claim(name string) *v1beta1.EdgeClaim
+	// HandsOver says whether the holder of a point hands over what it holds to another object of its kind.
+	HandsOver(from, to claim.Holder) bool
 	// Held are the points that a holder has claims on, in ascending order.
 	Held(by claim.Holder) []claim.Coordinate
 	// MaxHTTPPoints is how many pairs of host and path one Service gets, 0 for any number.

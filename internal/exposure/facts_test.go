@@ -31,6 +31,8 @@ type fakeFacts struct {
 	// class is that for which the holder of the claim has it, if that is known, and older says that replicas run that know of none.
 	class string
 	older bool
+	// gives is who hands over what it holds, and heir to whom.
+	gives, heir claim.Holder
 }
 
 var _ exposure.Facts = fakeFacts{}
@@ -68,6 +70,10 @@ func (f fakeFacts) Claim(name string) *v1beta1.EdgeClaim {
 		return nil
 	}
 	return f.claim
+}
+
+func (f fakeFacts) HandsOver(from, to claim.Holder) bool {
+	return from == f.gives && to == f.heir && to != (claim.Holder{})
 }
 
 func (f fakeFacts) Held(claim.Holder) []claim.Coordinate { return f.held }

@@ -39,8 +39,8 @@ const (
 )
 
 // JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
-// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. graceLeft says how long a claim is kept
-// if its holder is gone.
+// namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. Nor is what another namespace hands
+// over to the Ingress. graceLeft says how long a claim is kept if its holder is gone.
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
 	switch {
@@ -62,7 +62,7 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	}
 	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
-		if held == nil || claim.HolderOf(held).Tenant() == r.Ingress.Namespace {
+		if held == nil || r.Beside(held) != claim.Apart || yields(facts, at, held, r.heirs()...) {
 			v.Points = append(v.Points, at)
 			continue
 		}
@@ -94,13 +94,22 @@ func (r PathRequest) anew() []claim.Coordinate {
 	})
 }
 
+// heirs are who may have been handed over what the Ingress asks for: itself, or the Service that it is made for.
+func (r PathRequest) heirs() []claim.Holder {
+	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
+	if MadeFor(r.Ingress) == "" {
+		return []claim.Holder{self}
+	}
+	return []claim.Holder{self, claim.ServiceHolder(r.Ingress.Namespace, r.Ingress.Name)}
+}
+
 // Beside is what becomes of a claim that somebody else has on a point which an Ingress asks for: one of its namespace is for both. So
-// Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. Who has made the Ingress
-// for the Service that has the claim looks after that itself.
+// Ingresses of one path may come and go, one after the other, and none of them lets another namespace in between. One that is promised to
+// another namespace is for neither. Who has made the Ingress for the Service that has the claim looks after that itself.
 func (r PathRequest) Beside(held *v1beta1.EdgeClaim) claim.Beside {
-	holder := claim.HolderOf(held)
+	holder, heir := claim.HolderOf(held), claim.HeirOf(held)
 	switch {
-	case holder.Tenant() != r.Ingress.Namespace:
+	case holder.Tenant() != r.Ingress.Namespace, heir != claim.Holder{} && heir.Tenant() != r.Ingress.Namespace:
 		return claim.Apart
 	case holder.IsService() && holder.Name == r.Ingress.Name && held.Spec.Holder.UID != "" && MadeFor(r.Ingress) == held.Spec.Holder.UID:
 		return claim.Kept
@@ -124,8 +133,9 @@ func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta
 // PathConflict tells an Ingress that a point is held: by whom and since when. graceLeft is how long the ledger keeps the claim if its
 // holder is gone.
 func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
+	whose, ways := whose(facts, at, held, claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name), graceLeft)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
-		"path %s on host %s%s is %s; choose another host or path", at.Path(), at.Host(), ofClass(at), whose(facts, at, held, graceLeft))))
+		"path %s on host %s%s is %s; choose another host or path%s", at.Path(), at.Host(), ofClass(at), whose, ways)))
 }
 
 // pathOfPoint is where an Ingress lists a point.
@@ -154,6 +164,8 @@ type PathLoss struct {
 	// Where the Ingress lists it, and Held the claim on it.
 	Where *field.Path
 	Held  *v1beta1.EdgeClaim
+	// Given says that the Ingress has handed the path over to who has it.
+	Given bool
 }
 
 // String says who has what the Ingress serves.
@@ -164,19 +176,44 @@ func (l PathLoss) String() string {
 // Key says whether two losses are the same to who is told of them.
 func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
 
+// heirOf is to whom an Ingress, or the Service that it is made for, hands over what it holds; the zero Holder for nobody. isLeft says that
+// it is the Service: what that has handed over is taken off the Ingress.
+func heirOf(facts Facts, ing *networkingv1.Ingress) (heir claim.Holder, isLeft bool) {
+	if MadeFor(ing) != "" {
+		svc := facts.Service(types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name})
+		if svc == nil {
+			return claim.Holder{}, false
+		}
+		if to, named := claim.NamedHeir(svc); named {
+			return claim.ServiceHolder(to.Namespace, to.Name), true
+		}
+		return claim.Holder{}, false
+	}
+	if to, named := claim.NamedHeir(ing); named {
+		return claim.IngressHolder(to.Namespace, to.Name), false
+	}
+	return claim.Holder{}, false
+}
+
 // PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said
 // of hosts that are one namespace's as such, nor of an Ingress that lists more than MostEntries paths.
 func PathsLost(facts Facts, ing *networkingv1.Ingress, isOwned func(host string) bool) (lost []PathLoss) {
 	if listsMore(ing, MostEntries) {
 		return nil
 	}
+	heir, isLeft := heirOf(facts, ing)
 	for _, at := range PointsOf(ing) {
 		held := facts.Claim(at.Name())
 		if held == nil || claim.HolderOf(held).Tenant() == ing.Namespace || isOwned(at.Host()) ||
 			isLeaving(facts, held, at) {
 			continue
 		}
-		if lost = append(lost, PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held}); len(lost) == mostPathProblems {
+		given := claim.HolderOf(held) == heir
+		if given && isLeft {
+			continue
+		}
+		loss := PathLoss{At: at, Where: pathOfPoint(ing, at), Held: held, Given: given}
+		if lost = append(lost, loss); len(lost) == mostPathProblems {
 			break
 		}
 	}

@@ -48,8 +48,11 @@ type Facts struct {
 	naming       answers[netip.Addr, []*corev1.Service]
 	listing      answers[netip.Addr, []*corev1.Service]
 	onNodePort   answers[claim.Coordinate, []*corev1.Service]
-	now          answers[types.NamespacedName, *corev1.Service]
-	pools        *addresspool.Book
+	heirs        answers[claim.Holder, types.NamespacedName]
+	// heirsNow are past the cache.
+	heirsNow answers[claim.Holder, types.NamespacedName]
+	now      answers[types.NamespacedName, *corev1.Service]
+	pools    *addresspool.Book
 }
 
 // Reader answers the questions of facts: a View from the cache, LiveReader also past it.
@@ -64,6 +67,8 @@ type Reader interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 	AddressPool(ctx context.Context, name string) (*v1beta1.AddressPool, error)
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
+	Heir(ctx context.Context, from claim.Holder) (types.NamespacedName, error)
+	HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error)
 	features() features
 }
 

@@ -50,6 +50,14 @@ func (a *exposureAnswers) Service(context.Context, types.NamespacedName) (*corev
 	return a.service, a.ask("Service")
 }
 
+func (a *exposureAnswers) Heir(context.Context, claim.Holder) (types.NamespacedName, error) {
+	return types.NamespacedName{}, a.ask("Heir")
+}
+
+func (a *exposureAnswers) HeirNow(context.Context, claim.Holder) (types.NamespacedName, error) {
+	return types.NamespacedName{}, a.ask("HeirNow")
+}
+
 func (a *exposureAnswers) Get(context.Context, types.NamespacedName) (*networkingv1.Ingress, error) {
 	return nil, a.ask("Ingress")
 }
@@ -116,7 +124,7 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 	points := []claim.Coordinate{at}
 	soon := func(*v1beta1.EdgeClaim) time.Duration { return time.Second }
 	everything := map[string]int{
-		"Defaults": 0, "ClassFor": 0,
+		"Defaults": 0, "ClassFor": 0, "Heir": 0, "HeirNow": 0,
 		"Service": 0, "Ingress": 0, "ForeignIngress": 0, "IngressNow": 0, "CertManager": 0, "Certificate": 0, "Claim": 0, "Held": 0, "Fronts": 0,
 	}
 	for name, c := range map[string]struct {
@@ -142,6 +150,16 @@ func TestRulesForExposuresHideNoError(t *testing.T) {
 		}},
 		"Conflicts, with a claim of no class": {exposureAnswers{classless: theirs}, func(f *Facts) refusal.Problems {
 			return exposure.Conflicts(f, requesting(""), []claim.Coordinate{at.ServedBy("nginx")}, soon)
+		}},
+		"Lost": {exposureAnswers{claim: theirs}, func(f *Facts) refusal.Problems {
+			svc := requesting("")
+			metav1.SetMetaDataAnnotation(&svc.ObjectMeta, v1beta1.AnnotationHandOverTo, "shop/other")
+			exposure.LostBefore(f, svc, svc)
+			return nil
+		}},
+		"ServedForOthers": {exposureAnswers{claim: theirs}, func(f *Facts) refusal.Problems {
+			exposure.ServedForOthers(f, requesting(""))
+			return nil
 		}},
 		"Unheld": {exposureAnswers{}, func(f *Facts) refusal.Problems {
 			exposure.Unheld(f, requesting(""), points)

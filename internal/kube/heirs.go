@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +21,7 @@ import (
 var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: v1beta1.GroupName, Kind: "StreamIngress"}: v1beta1.GroupVersion.WithKind("StreamIngress"),
 	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
+	{Group: networkingv1.GroupName, Kind: "Ingress"}: networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 }
 
 // HandsOver says whether the holder of a claim hands it over to another object of its kind, by the annotation as it is stored now: that is
@@ -28,20 +29,28 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 // heirs nobody does: these would release what was promised to one.
 func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Holder, promised bool) (bool, error) {
 	from := claim.HolderOf(found)
-	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
-	if !known || from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
+	if from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
 	}
 	if at, err := claim.Of(found); err == nil && at.IsAddress() && from.IsService() {
 		return v.handsOverAddress(ctx, from, to, at.Address(), promised)
 	}
+	heir, isThere, err := v.heirNow(ctx, from)
+	return isThere && heir == to.Key() || !isThere && err == nil && promised, err
+}
+
+// heirNow reads whom a holder names as it is stored now, and whether it is stored.
+func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
+	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
+	if !known {
+		return heir, true, nil
+	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
 	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
-		return promised && apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		return heir, false, client.IgnoreNotFound(err)
 	}
-	heir, named := claim.NamedHeir(obj)
-	return named && heir == to.Key(), nil
+	return v.named(ctx, obj), true, nil
 }
 
 // handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in
@@ -64,22 +73,60 @@ func (v *View) handsOverAddress(ctx context.Context, from, to claim.Holder, ip n
 	return err == nil && !allocator.KeepsPoints(frontsOf(classes), svc, ip), err
 }
 
-// HandsOver says whether a Service hands over what it holds to another one. Of one that does not, as far as the cache knows, admission asks
-// past that: the annotation is written a moment before the other Service is applied. It asks of a few only, as each port of a request may
-// be somebody else's; of the others the cache tells soon.
-func (f *Facts) HandsOver(from, to types.NamespacedName) bool {
-	names := func(svc *corev1.Service) bool {
-		if svc == nil {
-			return false
+// Heir is to whom the holder of a point hands over what it holds, as far as the cache knows; the zero name for nobody.
+func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
+	var obj metav1.Object
+	switch {
+	case from.IsService():
+		svc, err := v.Service(ctx, from.Key())
+		if err != nil || svc == nil {
+			return types.NamespacedName{}, err
 		}
-		heir, named := claim.NamedHeir(svc)
-		return named && heir == to
+		obj = svc
+	case from.IsIngress():
+		ing, err := v.Ingresses.Get(ctx, from.Key())
+		if err != nil || ing == nil {
+			return types.NamespacedName{}, err
+		}
+		obj = ing
+	default:
+		return types.NamespacedName{}, nil
 	}
-	if names(f.Service(from)) {
+	return v.named(ctx, obj), nil
+}
+
+// named is to whom an object hands over what it holds. While replicas run that know of no heirs, that is nobody.
+func (v *View) named(ctx context.Context, obj metav1.Object) types.NamespacedName {
+	heir, named := claim.NamedHeir(obj)
+	if !named || v.Ingresses.withoutHeirs.run(ctx) {
+		return types.NamespacedName{}
+	}
+	return heir
+}
+
+// HeirNow is to whom it does so now, as far as the cache knows.
+func (v *View) HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
+	return v.Heir(ctx, from)
+}
+
+// HeirNow reads it past the cache: the annotation is written a moment before who is named asks for the point.
+func (r LiveReader) HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
+	heir, _, err := r.heirNow(ctx, from)
+	return heir, err
+}
+
+// HandsOver says whether the holder of a point hands over what it holds to another object of its kind. Of one that does not, as far as the
+// cache knows, admission asks past that. It asks of a few only, as each point of a request may be somebody else's; of the others the cache
+// tells soon.
+func (f *Facts) HandsOver(from, to claim.Holder) bool {
+	if from.Group != to.Group || from.Kind != to.Kind {
+		return false
+	}
+	if f.heirs.of(f, from, f.from.Heir) == to.Key() {
 		return true
 	}
-	isKnown := slices.ContainsFunc(f.now, func(r reply[types.NamespacedName, *corev1.Service]) bool { return r.question == from })
-	return (isKnown || len(f.now) < mostAnswers) && names(f.now.of(f, from, f.from.ServiceNow))
+	isKnown := slices.ContainsFunc(f.heirsNow, func(r reply[claim.Holder, types.NamespacedName]) bool { return r.question == from })
+	return (isKnown || len(f.heirsNow) < mostAnswers) && f.heirsNow.of(f, from, f.from.HeirNow) == to.Key()
 }
 
 // ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -28,7 +30,7 @@ func givingTo(name, heir string) *corev1.Service {
 // TestHandsOver asks whether a Service hands over what it has, by a cache that lags behind. For admission, a no is looked at past it; whether
 // the ledger gives the point goes by what is stored alone.
 func TestHandsOver(t *testing.T) {
-	giver, heir := types.NamespacedName{Namespace: "shop", Name: "old"}, types.NamespacedName{Namespace: "data", Name: "new"}
+	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
 	for name, tc := range map[string]struct {
 		cached, stored           *corev1.Service
 		byCache, admission, live bool
@@ -53,7 +55,7 @@ func TestHandsOver(t *testing.T) {
 			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}, Ingresses: &Ingresses{}}
 			for is, reader := range map[bool]Reader{tc.byCache: view, tc.admission: LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
-				if got := f.HandsOver(giver, heir); f.err != nil || got != is {
+				if got := f.HandsOver(from, to); f.err != nil || got != is {
 					t.Errorf("%T: %v, %v", reader, got, f.err)
 				}
 			}
@@ -119,10 +121,46 @@ func TestHandsOverAsksOfAFew(t *testing.T) {
 	f := &Facts{ctx: t.Context(), from: LiveReader{&View{objects: &objects{Reader: clientOf(t).Build(), live: live, tenants: live}}}}
 	for range 2 {
 		for i := range 100 {
-			f.HandsOver(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("s", i)}, types.NamespacedName{Namespace: "data", Name: "new"})
+			f.HandsOver(claim.ServiceHolder("shop", fmt.Sprint("s", i)), claim.ServiceHolder("data", "new"))
 		}
 	}
 	if asked != mostAnswers || f.err != nil {
 		t.Errorf("it has asked %d times, %v", asked, f.err)
 	}
+}
+
+// TestNobodyHandsOverBesideOlderReplicas has a replica run that knows of no heirs.
+func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
+	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
+	for name, runs := range map[string]bool{"alone": false, "beside one": true} {
+		t.Run(name, func(t *testing.T) {
+			stored := clientOf(t, givingTo("old", "data/new")).Build()
+			now := time.Unix(1000, 0)
+			view := &View{objects: &objects{Reader: stored, live: stored, tenants: stored}, Ingresses: &Ingresses{
+				withoutHeirs: &replicas{
+					are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clocktesting.NewFakePassiveClock(now), looked: now, found: runs,
+				},
+			}}
+			for _, reader := range []Reader{view, LiveReader{view}} {
+				f := &Facts{ctx: t.Context(), from: reader}
+				if got := f.HandsOver(from, to); f.err != nil || got == runs {
+					t.Errorf("%T: %v, %v", reader, got, f.err)
+				}
+			}
+			for _, promised := range []bool{false, true} {
+				if got, err := view.HandsOver(t.Context(), pathOf(from), to, promised); err != nil || got == runs {
+					t.Errorf("live: %v, %v", got, err)
+				}
+				gone := claim.ServiceHolder("shop", "gone")
+				if got, err := view.HandsOver(t.Context(), pathOf(gone), to, promised); err != nil || got != (promised && !runs) {
+					t.Errorf("who is gone, and promised: %v, %v, %v", promised, got, err)
+				}
+			}
+		})
+	}
+}
+
+// pathOf is a path that somebody has.
+func pathOf(by claim.Holder) *v1beta1.EdgeClaim {
+	return claim.New(claim.HTTP("shop.example.com", "/").ServedBy("nginx"), claim.Claimant{Holder: by})
 }

@@ -15,9 +15,8 @@ import (
 var HeirPath = field.NewPath("metadata", "annotations").Key(v1beta1.AnnotationHandOverTo)
 
 // HandOver is how the holder of a point could let an object of its kind have it, as the end of a refusal.
-func HandOver(to metav1.Object) string {
-	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s/%s",
-		v1beta1.AnnotationHandOverTo, to.GetNamespace(), to.GetName())
+func HandOver(to types.NamespacedName) string {
+	return fmt.Sprintf("; or have its holder hand it over, by the annotation %s: %s", v1beta1.AnnotationHandOverTo, to)
 }
 
 // UnreadableHeir refuses an object of a kind that comes to say to whom it hands over what, but not so that anybody can read it.
@@ -36,4 +35,12 @@ func UnreadableHeir(before, after metav1.Object, isNew bool, kind, what string) 
 	default:
 		return nil
 	}
+}
+
+// beingHanded says whose a point is about to be, where its holder hands it over.
+func beingHanded(held *v1beta1.EdgeClaim) string {
+	if heir := claim.HeirOf(held); heir != (claim.Holder{}) {
+		return ", which is handing it over to " + heir.String()
+	}
+	return ""
 }

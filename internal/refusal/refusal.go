@@ -64,7 +64,7 @@ func Held(held *v1beta1.EdgeClaim, leaving bool, graceLeft time.Duration) string
 	if leaving {
 		return "held for " + holder + ", which is not stored or no longer asks for it; it is free again " + Soon(graceLeft) + ", try again then"
 	}
-	return "held by " + holder + Since(held)
+	return "held by " + holder + Since(held) + beingHanded(held)
 }
 
 // Since says when an object was created, if that is known.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -28,7 +30,7 @@ func Conflict(
 		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
 			holder, at.Class(), refusal.Soon(graceLeft))
 	case holder.IsStream():
-		ways += refusal.HandOver(s)
+		ways += refusal.HandOver(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	}
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, at.Point(), text+"; "+ways))
 }

@@ -35,7 +35,10 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 	if at := coordinateOf(c); at.IsAddress() && s.holder.IsService() {
 		return s.balancerAsks(ctx, at)
 	}
-	return s.wants(ctx, c)
+	if at := coordinateOf(c); at.IsHTTP() {
+		return s.httpAsks(ctx, at)
+	}
+	return claim.HolderState{}, nil // nothing else is handed over
 }
 
 // errEarly says that an heir is stored, and not in the cache yet.

@@ -15,6 +15,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/guard"
 )
 
 // httpWants says whether the Service or Ingress that holds a host or path is there, and wants it. A claim of no class on what it has for
@@ -94,6 +95,23 @@ func (s *holderReading) pathWants(ctx context.Context, at claim.Coordinate) (cla
 	}, err
 }
 
+// httpAsks says whether a Service or an Ingress is stored that asks for a path which is handed over to it: a Service by its annotation,
+// whatever an Ingress of its name serves, and an Ingress, where they are guarded, by its rules.
+func (s *holderReading) httpAsks(ctx context.Context, at claim.Coordinate) (seen claim.HolderState, err error) {
+	switch {
+	case s.holder.IsService() && s.service != nil:
+		defaults, err := s.view.Ingresses.DefaultsBeside(ctx, s.ingress)
+		return claim.HolderState{
+			Exists: true, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion), Wants: exposure.Asks(s.service, defaults, at),
+		}, err
+	case s.holder.IsIngress() && s.ingress != nil:
+		asks := s.view.Hosts.Guarded.Guards(guard.Ingress) && s.ingress.DeletionTimestamp == nil && exposure.Serves(s.ingress, at)
+		return claim.HolderState{Exists: true, UID: s.ingress.UID, Generation: s.ingress.Generation, Wants: asks}, nil
+	default:
+		return seen, nil
+	}
+}
+
 // isEntered says whether the ledger has what an Ingress serves under a point. Where its paths have become many, or few, the
 // claims of before stay until it has all those that take their place: a claim of somebody else takes nobody's. A path that
 // another Ingress lists, too, it has in any case: without a claim, that one would seem to be the first there.
@@ -158,6 +176,7 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 	}
 	changed := servingChanged()
 	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { r.enqueueInheriting(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
 			if changed.Update(e) {
 				look(q, e.ObjectOld, e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
@@ -169,6 +188,18 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 			look(q, e.Object, true)
 			lookBeside(ctx, q, e.Object, &networkingv1.Ingress{})
 		},
+	}
+}
+
+// enqueueInheriting asks for a look at what others have handed over to an Ingress that is stored now, if there is any.
+func (r *claimReconciler) enqueueInheriting(ctx context.Context, q claimQueue, ingress client.Object) {
+	holder := claim.IngressHolder(ingress.GetNamespace(), ingress.GetName())
+	claims, err := r.View.Claims.ToInherit(ctx, holder)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list what an Ingress inherits", "ingress", holder.Key())
+	}
+	if len(claims) > 0 {
+		q.Add(claimRequest{Holder: holder})
 	}
 }
 

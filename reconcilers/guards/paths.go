@@ -2,7 +2,9 @@ package guards
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -34,18 +36,20 @@ func setupPaths(mgr manager.Manager, a access.Access, lost *losses) error {
 	return builder.ControllerManagedBy(mgr).Named("guard-paths").
 		For(&networkingv1.Ingress{}).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
+		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(heirOf)).
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.all)).
 		WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
 
-// pathReconciler looks at what an Ingress serves though another namespace has it. What nobody has is entered by the reconcilers of claims.
+// pathReconciler looks at what an Ingress serves though another namespace has it, and takes over what others hand over to it. What nobody
+// has is entered by the reconcilers of claims.
 type pathReconciler struct {
 	access.Access
 	losers *losers
 }
 
-// Reconcile tells an Ingress which of its paths are another namespace's.
+// Reconcile takes over what an Ingress serves and others hand over to it, and tells it which of its paths are another namespace's.
 func (r *pathReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ing, err := r.View.Ingresses.Get(ctx, req.NamespacedName)
 	if err != nil {
@@ -55,33 +59,89 @@ func (r *pathReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		r.losers.are(req.NamespacedName, nil)
 		return reconcile.Result{}, nil
 	}
+	again, err := r.takeOver(ctx, ing)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	lost, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []exposure.PathLoss {
-		return exposure.PathsLost(f, ing, func(host string) bool { return f.HostPolicies().Owner(host) != nil })
+		return exposure.PathsLost(f, ing, r.isOwned)
 	})
 	if err == nil {
 		r.tell(ing, lost)
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// isOwned says whether a host is one namespace's with all its paths.
+func (r *pathReconciler) isOwned(host string) bool { return r.View.Hosts.Policies().Owner(host) != nil }
+
+// takenAtOnce is how many paths an Ingress takes over before it is another one's turn.
+const takenAtOnce = 64
+
+// takeOver claims what others hand over to an Ingress, as it is stored now. It returns when to look again, 0 for never.
+func (r *pathReconciler) takeOver(ctx context.Context, ing *networkingv1.Ingress) (again time.Duration, err error) {
+	request := exposure.PathRequest{Ingress: ing, IsOwned: r.isOwned}
+	handed, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []claim.Coordinate {
+		return exposure.HandedTo(f, request, r.Ledger.GraceLeft)
+	})
+	if err != nil || len(handed) == 0 {
+		return 0, err
+	}
+	stored := &metav1.PartialObjectMetadata{TypeMeta: ingressType}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(ing), stored); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	if stored.UID != ing.UID || stored.Generation != ing.Generation || stored.DeletionTimestamp != nil {
+		return watch.CacheLag, nil
+	}
+	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
+	for i, at := range handed {
+		if i == takenAtOnce {
+			return watch.CacheLag, nil
+		}
+		if _, err := r.Ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
+			return 0, fmt.Errorf("taking over %s: %w", at.Point(), err)
+		}
+	}
+	return 0, nil
+}
+
+var ingressType = metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"}
+
+// heirOf finds the Ingress to which another one hands over what it holds: it may have asked for that in vain.
+func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
+	heir, named := claim.NamedHeir(obj)
+	if !named {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: heir}}
 }
 
 // tell tells it by one event.
 func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
 	now := map[types.UID]told{}
+	given := true
 	if len(lost) > 0 {
 		t := told{points: len(lost), kind: guard.Ingress}
 		for _, loss := range lost {
 			t.text += loss.String() + "; "
 			t.key += loss.Key() + "\n"
+			given = given && loss.Given
 		}
 		now[ing.UID] = t
 	}
 	for _, uid := range r.losers.are(client.ObjectKeyFromObject(ing), now) {
 		about := &networkingv1.Ingress{
-			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"},
+			TypeMeta:   ingressType,
 			ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: uid},
 		}
-		text := strings.TrimSuffix(now[uid].text, "; ") + "; the proxy serves one of the two there: choose another host or path"
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", text)
+		kind, reason, ways := corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
+			"the proxy serves one of the two there: choose another host or path"
+		if given {
+			kind, reason, ways = corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
+				"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it"
+		}
+		report.Emit(r.Events, about, nil, kind, reason, "Guard", strings.TrimSuffix(now[uid].text, "; ")+"; "+ways)
 	}
 }
 

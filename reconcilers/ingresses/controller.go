@@ -4,6 +4,8 @@ package ingresses
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,16 +36,19 @@ type ingressReconciler struct {
 	access.Access
 	// reported is what was last reported about the Services that request an Ingress.
 	reported *report.ReportedState
+	// handing is who waits for whom where points are handed over.
+	handing *handing
 }
 
 // Setup adds the reconciler of annotated Services to the manager.
 func Setup(mgr manager.Manager, b access.Access) error {
-	r := &ingressReconciler{Access: b, reported: report.NewReportedState()}
+	r := &ingressReconciler{Access: b, reported: report.NewReportedState(), handing: newHanding()}
 	registerIngressMetrics(r.reported)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(heirChanged())).
 		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
 		WatchesRawSource(watch.OnOlderReplicas(b.View, r.allExposed)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),
@@ -69,31 +74,84 @@ func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	case svc == nil || !requestsIngress(svc):
 		return reconcile.Result{}, r.withdraw(ctx, req.NamespacedName, svc)
 	case svc.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil // until it is gone it keeps what it has; the garbage collector may be taking that away
+		return outcome(r.yield(ctx, svc)) // until it is gone it keeps what it has; the garbage collector may be taking that away
 	}
 	w, problems, err := r.judge(ctx, svc)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if len(problems) == 0 {
+	if err == nil && len(problems) == 0 {
 		problems, err = r.realize(ctx, svc, w)
 	}
-	switch {
-	case errors.Is(err, write.ErrStale):
-		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
-	case err != nil:
-		return reconcile.Result{}, err
-	case len(problems) > 0:
-		r.refuse(svc, w.Class, problems)
-		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+	var again time.Duration
+	if err == nil {
+		again, err = r.conclude(ctx, svc, w, problems)
 	}
-	return reconcile.Result{}, r.serve(ctx, svc, w)
+	return outcome(again, err)
+}
+
+// outcome is the result of a look at a Service after which there is another one.
+func outcome(again time.Duration, err error) (reconcile.Result, error) {
+	if errors.Is(err, write.ErrStale) {
+		return reconcile.Result{RequeueAfter: watch.CacheLag}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// conclude reports what has become of what a Service requests, and returns when to look again, 0 for never.
+func (r *ingressReconciler) conclude(
+	ctx context.Context, svc *corev1.Service, w wish, problems refusal.Problems,
+) (again time.Duration, err error) {
+	r.given(svc, w.without())
+	if len(problems) > 0 {
+		r.refuse(svc, w.Class, problems)
+		again, err := r.whenRefused(ctx, svc, problems, w)
+		if err != nil {
+			return 0, err
+		}
+		yields, err := r.yield(ctx, svc)
+		return watch.Soonest(again, yields), err
+	}
+	r.handing.refuses(client.ObjectKeyFromObject(svc), false)
+	if w.waits {
+		again = heirShown
+	}
+	if w.hasNothing() {
+		r.reported.RecordState(svc, w.Class, "")
+		return again, nil
+	}
+	return again, r.serve(ctx, svc, w)
 }
 
 // wish is what a Service requests, judged.
 type wish struct {
 	exposure.Exposure
 	port int32
+	// lost are the points that the Service has handed over, and is not to have; waits says that its Ingress has others yet. withheld are
+	// those that it does not ask for, as it hands over what it has.
+	lost, withheld []claim.Coordinate
+	waits          bool
+}
+
+// without are the points that the Service is not to have.
+func (w wish) without() []claim.Coordinate { return slices.Concat(w.lost, w.withheld) }
+
+// hasNothing says whether nothing is left of what the Service requests.
+func (w wish) hasNothing() bool {
+	return len(w.lost)+len(w.withheld) > 0 && len(exposure.But(w.Points(), w.without())) == 0
+}
+
+// spec is what the Ingress is to say.
+func (w wish) spec(svc *corev1.Service) networkingv1.IngressSpec {
+	whole := w.IngressSpec(svc.Name, w.port)
+	return exposure.Without(&whole, w.without())
+}
+
+// certified is what the Certificate is for: the hosts of which anything is left.
+func (w wish) certified() exposure.Exposure {
+	left := w.Exposure
+	left.Hosts = nil
+	for _, rule := range exposure.Without(new(w.IngressSpec("", w.port)), w.without()).Rules {
+		left.Hosts = append(left.Hosts, rule.Host)
+	}
+	return left
 }
 
 // verdict is what the rules say of a request: what is wrong with it, or else those of its points that somebody else holds.
@@ -121,7 +179,8 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.problems = v.hosts.Problems
 		}
 		if len(v.problems) == 0 {
-			v.points = exposure.Wanted(facts, v.Exposure)
+			v.lost, v.withheld = exposure.Lost(facts, svc, v.Exposure), exposure.Withheld(facts, svc, v.Exposure)
+			v.points = exposure.But(exposure.Wanted(facts, v.Exposure), v.without())
 			v.conflicts = exposure.Conflicts(facts, svc, v.points, r.Ledger.GraceLeft)
 		}
 		return v
@@ -135,6 +194,12 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 		return v.wish, v.problems, nil
 	case len(v.conflicts) > 0:
 		return v.wish, r.conflicts(svc, v.conflicts), nil
+	}
+	if err := r.confirmWithheld(ctx, svc, v.withheld); err != nil {
+		return v.wish, nil, err
+	}
+	if v.lost, v.waits, err = r.ripe(ctx, svc, v.lost); err != nil {
+		return v.wish, nil, err
 	}
 	problems, err := r.claimHosts(ctx, svc, v.hosts.Points, v.hosts.Fresh)
 	if err == nil && len(problems) == 0 {
@@ -157,7 +222,7 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		_, err = r.Ledger.Claim(ctx, by, exposure.MayTake(svc), at)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
-				return exposure.Conflict(facts, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
+				return exposure.Conflict(facts, svc, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
 			})
 			return r.conflicts(svc, problems), err
 		}

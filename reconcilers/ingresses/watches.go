@@ -33,8 +33,29 @@ func requestChanged() predicate.Predicate {
 func concernsIngress(before, after *corev1.Service) bool {
 	was, _ := exposure.Annotation(before)
 	value, _ := exposure.Annotation(after)
-	return value != was || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+	return value != was || handsOverTo(before) != handsOverTo(after) ||
+		before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+}
+
+func handsOverTo(obj client.Object) string { return obj.GetAnnotations()[v1beta1.AnnotationHandOverTo] }
+
+// heirChanged leaves only Services that come to hand over what they hold, or come to do so to another.
+func heirChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // by then nobody has asked in vain
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return handsOverTo(e.ObjectOld) != handsOverTo(e.ObjectNew) },
+	}
+}
+
+// heirOf finds the Service to which another one hands over what it holds: it may have asked for that in vain.
+func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
+	heir, named := claim.NamedHeir(obj)
+	if !named {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: heir}}
 }
 
 // serviceOfName finds the Service of the name of an Ingress or Certificate: it may own it, or want its name.

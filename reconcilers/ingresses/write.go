@@ -28,6 +28,14 @@ import (
 
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
 func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (refusal.Problems, error) {
+	if w.hasNothing() {
+		if len(w.withheld) > 0 {
+			if problems, err := r.keeps(ctx, svc); err != nil || len(problems) > 0 {
+				return problems, err
+			}
+		}
+		return nil, r.remove(ctx, client.ObjectKeyFromObject(svc), svc, "what the annotation says is handed over, and the Ingress is gone")
+	}
 	err := r.writeIngress(ctx, svc, w)
 	if err == nil {
 		err = r.writeCertificate(ctx, svc, w)
@@ -50,7 +58,7 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 	if err != nil {
 		return err
 	}
-	want := w.IngressSpec(svc.Name, w.port)
+	want := w.spec(svc)
 	if existing == nil {
 		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: want}
 		exposure.Mark(ing, svc)
@@ -94,7 +102,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 	}
 	if existing == nil {
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
-		w.FillCertificate(&cert.Spec)
+		w.certified().FillCertificate(&cert.Spec)
 		exposure.Mark(cert, svc)
 		if err := write.Create(ctx, r.Writer, cert); err != nil {
 			return fmt.Errorf("creating the Certificate: %w", err)
@@ -102,7 +110,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		return nil
 	}
 	seen := existing.DeepCopy()
-	w.FillCertificate(&seen.Spec)
+	w.certified().FillCertificate(&seen.Spec)
 	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing.Spec, seen.Spec) && exposure.IsMarked(existing, svc) {
 		return nil
 	}
@@ -111,7 +119,7 @@ func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Se
 		return err
 	}
 	next := whole.DeepCopy()
-	w.FillCertificate(&next.Spec)
+	w.certified().FillCertificate(&next.Spec)
 	exposure.Mark(next, svc)
 	if err := write.Change(ctx, r.Writer, whole, next); err != nil {
 		return fmt.Errorf("changing the Certificate: %w", err)
@@ -134,6 +142,12 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	r.reported.Forget(key)
+	r.handing.forget(key)
+	return r.remove(ctx, key, svc, "the annotation is gone, and so is the Ingress")
+}
+
+// remove deletes what was made for a Service (nil if it is gone), and tells it so.
+func (r *ingressReconciler) remove(ctx context.Context, key types.NamespacedName, svc *corev1.Service, message string) error {
 	ing, err := r.View.Ingresses.Get(ctx, key)
 	if err != nil {
 		return err
@@ -143,7 +157,7 @@ func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedNa
 			return fmt.Errorf("deleting the Ingress: %w", err)
 		}
 		if svc != nil && svc.DeletionTimestamp == nil {
-			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, "the annotation is gone, and so is the Ingress")
+			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, message)
 		}
 	}
 	cert, err := r.View.Ingresses.Certificate(ctx, key)

@@ -17,6 +17,7 @@ const (
 	TopicIngress topic = iota
 	TopicCertificate
 	TopicAddress
+	TopicHandOver
 )
 
 // The states of an exposed Service.
@@ -35,7 +36,7 @@ type ReportedState struct {
 // lastReported is what was last reported about one Service.
 type lastReported struct {
 	uid          types.UID
-	texts        [TopicAddress + 1]string
+	texts        [TopicHandOver + 1]string
 	class, state string
 }
 

@@ -1,0 +1,40 @@
+package claim
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+)
+
+// askingOnce is the ledger for the points of one request: it asks each holder once whether it hands over, however many of the points that
+// has, and however many of them are looked at side by side.
+func (l *Ledger) askingOnce() *Ledger {
+	if l.HandsOver == nil {
+		return l
+	}
+	type question struct {
+		from, to Holder
+		address  netip.Addr // of which a holder may keep one and give another
+		promised bool
+	}
+	var mu sync.Mutex
+	asked := map[question]func() (bool, error){}
+	one := *l
+	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Holder, promised bool) (bool, error) {
+		q := question{from: HolderOf(found), to: to, promised: promised}
+		if at, err := Of(found); err == nil && at.IsAddress() {
+			q.address = at.Address()
+		}
+		mu.Lock()
+		answer, known := asked[q]
+		if !known {
+			answer = sync.OnceValues(func() (bool, error) { return l.HandsOver(ctx, found, to, promised) })
+			asked[q] = answer
+		}
+		mu.Unlock()
+		return answer()
+	}
+	return &one
+}
