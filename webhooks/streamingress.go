@@ -3,6 +3,8 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -64,28 +66,37 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 		}
 	}
 	j, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) judgment { return judge(f, before, s) })
-	if err != nil || len(j.problems) > 0 {
-		return decision{problems: j.problems}, err
+	if err != nil {
+		return d, err
+	}
+	problems := slices.Concat(j.problems, j.consent)
+	if len(problems) > 0 && !stream.OnlyWarned(j.class, problems) {
+		return decision{problems: problems}, nil
 	}
 	if !j.leadsAnew {
 		// Nothing is refused for where it has led before: what the cache knows is enough to warn of that.
 		j.missing, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems { return missing(f, s, j.class) })
 	}
 	d.warnings = warn(j.missing)
-	if err != nil || !j.moves {
+	if err == nil && j.moves && len(j.problems) == 0 {
+		j.problems, err = v.promise(ctx, s, j.request)
+	}
+	if err != nil {
 		return d, err
 	}
-	d.problems, err = v.promise(ctx, s, j.request)
-	return d, err
+	return j.decide(d), nil
 }
 
 // judgment is what the rules say of a stream before anything is claimed for it.
 type judgment struct {
-	problems refusal.Problems
-	class    *v1beta1.StreamIngressClass
+	// problems are those of its class and of its point, and consent are those of where it leads.
+	problems, consent refusal.Problems
+	class             *v1beta1.StreamIngressClass
 	// moves says that it goes to another point, and request is what it asks for then.
 	moves   bool
 	request stream.Request
+	// leaves is the point of its class that it has had, zero for none: it is closed, whether there is another one or not.
+	leaves claim.Coordinate
 	// leadsAnew says that it leads where it has not led before, and missing is what is not there yet.
 	leadsAnew bool
 	missing   refusal.Problems
@@ -96,7 +107,7 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 	if j.class, j.problems = stream.ClassOf(f, s); len(j.problems) > 0 {
 		return j
 	}
-	if j.moves = moves(f, before, s, j.class); j.moves {
+	if j.leaves, j.moves = moves(f, before, s, j.class); j.moves {
 		if j.problems = stream.HandedOver(f, s, j.class); len(j.problems) > 0 {
 			return j
 		}
@@ -105,15 +116,33 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 	j.leadsAnew = before == nil || stream.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
 	if !j.leadsAnew {
 		if stream.AsksProxyProtocol(before, s) {
-			j.problems = append(j.problems, stream.ProxyProtocol(s, j.class)...)
+			j.consent = stream.ProxyProtocol(s, j.class)
 		}
 		return j
 	}
-	j.problems = append(j.problems, stream.Consent(f, s, j.class)...)
-	if len(j.problems) == 0 {
+	if j.consent = stream.Consent(f, s, j.class); len(j.problems)+len(j.consent) == 0 {
 		j.missing = stream.Upstream(f, s)
 	}
 	return j
+}
+
+// decide adds to a decision what is wrong with the stream: it is refused for that, or warned of it. One that only may not lead where it does
+// has its port as it would have if that were withdrawn later: nothing is opened either way.
+func (j *judgment) decide(d decision) decision {
+	problems := slices.Concat(j.problems, j.consent)
+	if !stream.OnlyWarned(j.class, problems) {
+		d.problems = problems
+		return d
+	}
+	var warnings admission.Warnings
+	for _, p := range problems {
+		warnings = append(warnings, fmt.Sprintf("admitted, and not opened, as class %q only warns (enforcement: Warn): %s", j.class.Name, p.Err))
+	}
+	if len(j.problems) > 0 && !j.leaves.IsZero() {
+		warnings = append(warnings, fmt.Sprintf("%s, which the stream has had, is closed: it no longer asks for it", j.leaves.Point()))
+	}
+	d.warnings, d.warned = append(warnings, d.warnings...), problems
+	return d
 }
 
 // missing is what is not there yet behind a stream that leads where it has led before. To one that has no consent any longer it does
@@ -126,18 +155,23 @@ func missing(f stream.UpstreamFacts, s *v1beta1.StreamIngress, class *v1beta1.St
 }
 
 // moves says whether a stream is new, or really goes to another point: naming the class or the port that it has already
-// is no move.
-func moves(f stream.Facts, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass) bool {
+// is no move. leaves is the point of the same class that it has and goes from, zero for none.
+func moves(
+	f stream.Facts, before, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
+) (leaves claim.Coordinate, moves bool) {
 	if before == nil || !stream.Moves(before, s) {
-		return before == nil
+		return leaves, before == nil
 	}
 	was, problems := stream.ClassOf(f, before)
 	if len(problems) > 0 {
-		return true
+		return leaves, true
 	}
 	held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
 	from, to := stream.Wanted(before, was.Name, held), stream.Wanted(s, class.Name, held)
-	return from.IsZero() || from != to
+	if was.Name == class.Name && from != to && slices.Contains(held, from) {
+		leaves = from
+	}
+	return leaves, from.IsZero() || from != to
 }
 
 // promise claims the point that a stream asks for, or one that is auto-assigned to it.
