@@ -54,7 +54,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	if d.problems = stream.UnreadableHeir(before, s); len(d.problems) > 0 {
 		return d, nil
 	}
-	if before != nil && !stream.Moves(before, s) && !stream.Redirects(before, s) && !stream.AsksProxyProtocol(before, s) {
+	if before != nil && !asks(before, s) {
 		return d, nil
 	}
 	if err := ready(v.view); err != nil {
@@ -85,6 +85,11 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 		return d, err
 	}
 	return j.decide(d), nil
+}
+
+// asks says whether the change of a stream asks for something.
+func asks(before, s *v1beta1.StreamIngress) bool {
+	return stream.Moves(before, s) || stream.Redirects(before, s) || stream.AsksProxyProtocol(before, s)
 }
 
 // judgment is what the rules say of a stream before anything is claimed for it.
@@ -126,8 +131,8 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 	return j
 }
 
-// decide adds to a decision what is wrong with the stream: it is refused for that, or warned of it. One that only may not lead where it does
-// has its port as it would have if that were withdrawn later: nothing is opened either way.
+// decide adds to a decision what is wrong with the stream: it is refused for that, or warned of it. One that only may not lead where it
+// does has its port, as it would have if that were withdrawn later: nothing is opened either way.
 func (j *judgment) decide(d decision) decision {
 	problems := slices.Concat(j.problems, j.consent)
 	if !stream.OnlyWarned(j.class, problems) {
@@ -136,7 +141,8 @@ func (j *judgment) decide(d decision) decision {
 	}
 	var warnings admission.Warnings
 	for _, p := range problems {
-		warnings = append(warnings, fmt.Sprintf("admitted, and not opened, as class %q only warns (enforcement: Warn): %s", j.class.Name, p.Err))
+		warnings = append(warnings, fmt.Sprintf(
+			"admitted, and not opened, as class %q only warns (enforcement: Warn): %s", j.class.Name, p.Err))
 	}
 	if len(j.problems) > 0 && !j.leaves.IsZero() {
 		warnings = append(warnings, fmt.Sprintf("%s, which the stream has had, is closed: it no longer asks for it", j.leaves.Point()))
