@@ -93,7 +93,8 @@ func (m *movable) Stream(_ context.Context, key types.NamespacedName) (*v1beta1.
 		return nil, missing(streamsPlural)
 	}
 	if left, is := m.pending[s.Name]; is && !m.stuck[s.Name] {
-		if m.pending[s.Name]--; left <= 1 {
+		m.pending[s.Name] = left - 1
+		if left <= 1 {
 			delete(m.pending, s.Name)
 			arrive(s)
 		}

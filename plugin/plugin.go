@@ -1,6 +1,6 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else; but
-// for the command move, which has StreamIngresses name another class.
+// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else,
+// but for the command move, which has StreamIngresses name another class.
 package plugin
 
 import (
