@@ -1,4 +1,5 @@
-// kubectl-portcullis is a plugin of kubectl: which conflicts a cluster has, who has which door, and what applying manifests says.
+// kubectl-portcullis is a plugin of kubectl: which conflicts a cluster has, who has which door, and what applying manifests says. It moves
+// streams from class to class, too.
 package main
 
 import (
