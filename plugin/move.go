@@ -137,14 +137,16 @@ func (m *moveCommand) run(cmd *cobra.Command, names []string) error {
 		line(m.ErrOut, "%s is being deleted, and is left as it is", nameOf(s))
 	}
 	if len(plan.left)+len(plan.underWay) == 0 {
-		line(m.ErrOut, "no StreamIngress of class %s is left to move", m.from)
-		return nil
+		return m.nothing()
 	}
 	work := &moving{moveCommand: m, cluster: c}
 	switch m.dryRun {
 	case dryRunClient:
 		for _, s := range plan.left {
 			line(m.Out, "%s moved (dry run)", nameOf(s))
+		}
+		for _, s := range plan.underWay {
+			line(m.ErrOut, "%s names class %s already, and is not open there yet", nameOf(s), m.to)
 		}
 		return nil
 	case dryRunServer:
@@ -156,6 +158,17 @@ func (m *moveCommand) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	return work.end(plan, work.run(cmd.Context(), plan))
+}
+
+// nothing says that there is nothing to do, and where.
+func (m *moveCommand) nothing() error {
+	namespace, _, err := m.namespace()
+	where := "namespace " + namespace
+	if m.all {
+		where = "any namespace"
+	}
+	line(m.ErrOut, "no StreamIngress of class %s is left to move in %s", m.from, where)
+	return err
 }
 
 // read reads the streams that are asked for.

@@ -184,7 +184,7 @@ func TestMove(t *testing.T) {
 	if diff := cmp.Diff([]string{"a to edge", "b to edge", "c to edge", "d to edge", "e to edge"}, m.moves); diff != "" {
 		t.Error(diff)
 	}
-	moveIt(t, m).expect(t, ExitFine, "no StreamIngress of class public is left to move")
+	moveIt(t, m).expect(t, ExitFine, "no StreamIngress of class public is left to move in namespace team")
 }
 
 // TestMoveStops has one refused, and one that does not come: those before it are moved, those after it are not, and the next run goes on.

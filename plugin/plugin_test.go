@@ -93,7 +93,7 @@ func TestExamples(t *testing.T) {
 		words := strings.Fields(line)
 		var c cluster = twice()
 		if words[2] == "move" {
-			c = fleet(streamOf("public", "postgres"), streamOf("edge", "postgres"))
+			c = fleet(streamOf(words[4], "postgres"))
 		}
 		if got := run(t, c, append([]string{"kubectl-portcullis"}, words[2:]...)...); got.status == ExitUnread {
 			t.Errorf("%s: %s", line, got.err)
