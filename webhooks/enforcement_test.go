@@ -2,11 +2,13 @@ package webhooks
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +35,8 @@ func TestEnforcement(t *testing.T) {
 		}
 		return s
 	}
+	abroad := func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "team-3" }
+	same := func(c *v1beta1.StreamIngressClassSpec) { c.UpstreamNamespaces = v1beta1.UpstreamSame }
 	holder := of(streamTo("team-1", "holder", 5432), nil)
 	had := of(streamTo("team-2", "had", 6000), nil)
 	for name, tc := range map[string]struct {
@@ -59,9 +63,12 @@ func TestEnforcement(t *testing.T) {
 			want: "has no autoAssign range"},
 		"another protocol": {stream: of(streamTo("team-2", "new", 53), func(s *v1beta1.StreamIngress) { s.Spec.Protocol = v1beta1.UDP }),
 			want: "spec.protocol: Invalid value"},
-		"no consent": {stream: of(streamTo("team-2", "new", 80), func(s *v1beta1.StreamIngress) { s.Spec.Upstream.Namespace = "team-3" }),
-			class: class(func(c *v1beta1.StreamIngressClassSpec) { c.UpstreamNamespaces = v1beta1.UpstreamSame }),
-			want:  `spec.upstream.namespace: Invalid value: "team-3": class "public" lets streams`, claims: true},
+		"no consent": {stream: of(streamTo("team-2", "new", 80), abroad), class: class(same),
+			want: `spec.upstream.namespace: Invalid value: "team-3": class "public" lets streams`, claims: true},
+		"no consent any longer": {before: had, stream: of(streamTo("team-2", "had", 6000), abroad), class: class(same),
+			want: `class "public" lets streams`, adds: "TCP/6000 stays claimed, and is closed until the stream may lead there"},
+		"no consent at another port": {before: had, stream: of(streamTo("team-2", "had", 80), abroad), class: class(same),
+			want: `class "public" lets streams`, adds: "TCP/6000, which the stream has had, is closed", claims: true},
 		"a change to a held port": {before: had, stream: of(streamTo("team-2", "had", 5432), nil),
 			want: `held by StreamIngress team-1/holder`, adds: "TCP/6000, which the stream has had, is closed"},
 		"a class that is not there": {stream: of(streamTo("team-2", "new", 80), func(s *v1beta1.StreamIngress) { s.Spec.ClassName = "none" }),
@@ -72,6 +79,13 @@ func TestEnforcement(t *testing.T) {
 		"what is being deleted": {before: had, stream: of(streamTo("team-2", "had", 6001), func(s *v1beta1.StreamIngress) {
 			s.DeletionTimestamp = &metav1.Time{}
 		}), want: "the object is being deleted", stillRefused: true},
+		"what is being deleted, by another protocol": {before: had, stream: of(streamTo("team-2", "had", 6001), func(s *v1beta1.StreamIngress) {
+			s.DeletionTimestamp, s.Spec.Protocol = &metav1.Time{}, v1beta1.UDP
+		}), want: "spec.protocol: Invalid value", stillRefused: true},
+		"what is being deleted, without consent": {before: had, stream: of(streamTo("team-2", "had", 6000), func(s *v1beta1.StreamIngress) {
+			s.DeletionTimestamp = &metav1.Time{}
+			abroad(s)
+		}), class: class(same), want: `class "public" lets streams`, stillRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cmp.Or(tc.class, class(nil))
@@ -119,10 +133,48 @@ func TestEnforcement(t *testing.T) {
 				t.Errorf("it warns of %s", said)
 			}
 			if tc.claims {
-				before = append(before, "TCP/80 StreamIngress team-2/new")
+				before = append(before, "TCP/80 StreamIngress team-2/"+tc.stream.Name)
 			}
 			if diff := gocmp.Diff(before, after); diff != "" {
 				t.Errorf("claims (-when it is refused +when it is warned of):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEnforcementAfterReserving has somebody take what the front of a class needs, unseen by the cache, so that it is found only after the
+// port of a stream is reserved: the stream is refused, also by a class that only warns, and nothing stays reserved.
+func TestEnforcementAfterReserving(t *testing.T) {
+	ip, front := netip.MustParseAddr("192.0.2.1"), claim.ServiceHolder("edge", "proxy")
+	c := &v1beta1.StreamIngressClass{ObjectMeta: meta("", worldClass)}
+	c.Spec.Enforcement = v1beta1.EnforcementWarn
+	c.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"}
+	c.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "proxy"}
+	c.Spec.AutoAssign = &v1beta1.PortRange{From: 5432, To: 5432}
+	proxy := serviceWithPorts("edge", "proxy", 80)
+	proxy.Spec.Type = corev1.ServiceTypeLoadBalancer
+	for name, change := range map[string]func(*v1beta1.StreamIngress){
+		"a port that it names":    func(*v1beta1.StreamIngress) {},
+		"the only automatic port": func(s *v1beta1.StreamIngress) { s.Spec.Listen = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, []client.Object{c.DeepCopy(), proxy.DeepCopy()}, []*v1beta1.EdgeClaim{
+				claim.New(claim.AddressPort(ip, "TCP", 80), claim.Claimant{Holder: front, UID: proxy.UID}),
+			})
+			taken := claim.New(claim.AddressPort(ip, "TCP", 5432), claim.Claimant{Holder: claim.ServiceHolder("team-1", "taker"), UID: "taker"})
+			if err := w.claims.Create(t.Context(), taken); err != nil {
+				t.Fatal(err)
+			}
+			s := streamTo("team-2", "new", 5432)
+			s.Spec.ClassName = worldClass
+			change(s)
+			warnings, refusals := NewJudge(Options{View: w.view, Ledger: w.ledger}).Validate(t.Context(), nil, s)
+			if len(refusals) != 1 || strings.Contains(strings.Join(warnings, ""), "admitted") {
+				t.Errorf("it is refused by %v, and warned %q", refusals, warnings)
+			}
+			reserved, err := w.claims.List(t.Context(), claim.StreamScope(worldClass), "")
+			if err != nil || len(reserved) > 0 {
+				t.Errorf("reserved is %v, %v", reserved, err)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 		return d, err
 	}
 	problems := slices.Concat(j.problems, j.consent)
-	if len(problems) > 0 && !stream.OnlyWarned(j.class, problems) {
+	if len(problems) > 0 && !stream.OnlyWarned(j.class, s) {
 		return decision{problems: problems}, nil
 	}
 	if !j.leadsAnew {
@@ -79,12 +79,12 @@ func (v *streamValidator) decide(ctx context.Context, before, s *v1beta1.StreamI
 	}
 	d.warnings = warn(j.missing)
 	if err == nil && j.moves && len(j.problems) == 0 {
-		j.problems, err = v.promise(ctx, s, j.request)
+		j.problems, j.reserved, err = v.promise(ctx, s, j.request)
 	}
 	if err != nil {
 		return d, err
 	}
-	return j.decide(d), nil
+	return j.decide(d, s), nil
 }
 
 // asks says whether the change of a stream asks for something.
@@ -100,8 +100,12 @@ type judgment struct {
 	// moves says that it goes to another point, and request is what it asks for then.
 	moves   bool
 	request stream.Request
+	// reserved says that its problems were found only after something was reserved for it.
+	reserved bool
 	// leaves is the point of its class that it has had, zero for none: it is closed, whether there is another one or not.
 	leaves claim.Coordinate
+	// keeps is the point of its class that it has and asks for, zero for none.
+	keeps claim.Coordinate
 	// leadsAnew says that it leads where it has not led before, and missing is what is not there yet.
 	leadsAnew bool
 	missing   refusal.Problems
@@ -118,6 +122,12 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 		}
 		j.request, j.problems = stream.PortFor(f, s, j.class)
 	}
+	if before != nil && len(j.problems) == 0 {
+		held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
+		if at := stream.Wanted(s, j.class.Name, held); slices.Contains(held, at) {
+			j.keeps = at
+		}
+	}
 	j.leadsAnew = before == nil || stream.Redirects(before, s) || before.Spec.ClassName != s.Spec.ClassName
 	if !j.leadsAnew {
 		if stream.AsksProxyProtocol(before, s) {
@@ -133,9 +143,12 @@ func judge(f stream.Facts, before, s *v1beta1.StreamIngress) (j judgment) {
 
 // decide adds to a decision what is wrong with the stream: it is refused for that, or warned of it. One that only may not lead where it
 // does has its port, as it would have if that were withdrawn later: nothing is opened either way.
-func (j *judgment) decide(d decision) decision {
+//
+// Where something was reserved before a problem was found, it is refused whatever the class says. What was reserved is taken back, but for
+// what another replica has admitted or renewed at the same time, for another request for the stream; stored, the stream would have it.
+func (j *judgment) decide(d decision, s *v1beta1.StreamIngress) decision {
 	problems := slices.Concat(j.problems, j.consent)
-	if !stream.OnlyWarned(j.class, problems) {
+	if !stream.OnlyWarned(j.class, s) || len(j.problems) > 0 && j.reserved {
 		d.problems = problems
 		return d
 	}
@@ -144,8 +157,12 @@ func (j *judgment) decide(d decision) decision {
 		warnings = append(warnings, fmt.Sprintf(
 			"admitted, and not opened, as class %q only warns (enforcement: Warn): %s", j.class.Name, p.Err))
 	}
-	if len(j.problems) > 0 && !j.leaves.IsZero() {
+	switch {
+	case len(problems) == 0:
+	case !j.leaves.IsZero():
 		warnings = append(warnings, fmt.Sprintf("%s, which the stream has had, is closed: it no longer asks for it", j.leaves.Point()))
+	case len(j.problems) == 0 && !j.keeps.IsZero():
+		warnings = append(warnings, fmt.Sprintf("%s stays claimed, and is closed until the stream may lead there", j.keeps.Point()))
 	}
 	d.warnings, d.warned = append(warnings, d.warnings...), problems
 	return d
@@ -180,42 +197,50 @@ func moves(
 	return leaves, from.IsZero() || from != to
 }
 
-// promise claims the point that a stream asks for, or one that is auto-assigned to it.
-func (v *streamValidator) promise(ctx context.Context, s *v1beta1.StreamIngress, req stream.Request) (refusal.Problems, error) {
+// promise claims the point that a stream asks for, or one that is auto-assigned to it. reserved says that problems were found only after
+// something was reserved.
+func (v *streamValidator) promise(
+	ctx context.Context, s *v1beta1.StreamIngress, req stream.Request,
+) (problems refusal.Problems, reserved bool, err error) {
 	by := claim.Claimant{Holder: claim.StreamHolder(s.Namespace, s.Name), UID: s.UID, Generation: s.Generation}
 	if req.At.IsZero() {
 		return v.autoAssign(ctx, s, by, req)
 	}
 	adoption, err := kube.Decide(ctx, v.live(), func(f *kube.Facts) stream.Adoption { return stream.AdoptionOf(f, s, req.Class, req.At) })
 	if err != nil || len(adoption.Problems) > 0 {
-		return adoption.Problems, err
+		return adoption.Problems, false, err
 	}
 	by.Adopts = adoption.Adopts
 	withdraw, err := v.reserve(ctx, by, req.At)
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-		return kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+		problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 			return stream.Conflict(f, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
+		return problems, false, err
 	}
 	if err != nil || isDryRun(ctx) {
-		return nil, err
+		return nil, false, err
 	}
+	problems, err = v.confirm(ctx, s, req)
+	if err != nil || len(problems) == 0 {
+		return nil, true, err
+	}
+	return problems, true, withdraw(ctx)
+}
+
+// confirm finds out what keeps a stream from the point that is reserved for it: a listener that the ledger does not have, or the front.
+func (v *streamValidator) confirm(ctx context.Context, s *v1beta1.StreamIngress, req stream.Request) (refusal.Problems, error) {
 	listens, err := v.view.Gateways.Listens(ctx, v.ledger, req.Class, req.At)
 	if err != nil {
 		return nil, err
 	}
 	if listens != nil {
-		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+		return kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 			return stream.Conflict(f, s, req.At, listens, v.ledger.GraceLeft(listens))
 		})
-		return problems, errors.Join(err, withdraw(ctx))
 	}
-	problems, err := v.claimFront(ctx, req.Front, req.At)
-	if err != nil || len(problems) == 0 {
-		return nil, err
-	}
-	return problems, withdraw(ctx)
+	return v.claimFront(ctx, req.Front, req.At)
 }
 
 // reserve reserves a point, or finds out in a dry run whether it could. withdraw takes back what was reserved here.
@@ -248,14 +273,14 @@ func (v *streamValidator) claimFront(ctx context.Context, front *stream.Front, a
 // gone; a dry run only finds out that there is a choice.
 func (v *streamValidator) autoAssign(
 	ctx context.Context, s *v1beta1.StreamIngress, by claim.Claimant, req stream.Request,
-) (refusal.Problems, error) {
+) (problems refusal.Problems, reserved bool, err error) {
 	if isDryRun(ctx) {
-		return nil, nil
+		return nil, false, nil
 	}
 	offered := func(lost *stream.PortSet) (stream.Offer, error) {
 		return kube.Decide(ctx, v.live(), func(f *kube.Facts) stream.Offer { return stream.Offered(f, s, req, lost) })
 	}
-	_, err := stream.AutoAssign(s, req.Class, offered, func(at claim.Coordinate) (bool, error) {
+	_, err = stream.AutoAssign(s, req.Class, offered, func(at claim.Coordinate) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -267,6 +292,7 @@ func (v *streamValidator) autoAssign(
 		if err != nil {
 			return false, claim.IgnoreHeld(err)
 		}
+		reserved = true
 		if listens, err := v.view.Gateways.Listens(ctx, v.ledger, req.Class, at); err != nil || listens != nil {
 			return false, errors.Join(err, withdraw(ctx))
 		}
@@ -277,7 +303,7 @@ func (v *streamValidator) autoAssign(
 		return false, withdraw(ctx)
 	})
 	if errors.Is(err, stream.ErrNoFreePort) {
-		return stream.NoFreePort(s, req.Class), nil
+		return stream.NoFreePort(s, req.Class), reserved, nil
 	}
-	return nil, err
+	return nil, reserved, err
 }

@@ -136,7 +136,9 @@ func TestPluginMove(t *testing.T) {
 
 // runsExamples runs the examples of the help, with other names.
 func (f *fleet) runsExamples() {
-	f.create(sti("fleet-b/postgres", of("fleet-old"), tcp(5432)))
+	s := sti("fleet-b/postgres", of("fleet-old"), tcp(5432))
+	f.create(s)
+	f.programmed(s)
 	n := 0
 	for _, line := range plugin.Examples() {
 		args := strings.Fields(line)
@@ -155,6 +157,7 @@ func (f *fleet) runsExamples() {
 		if !slices.Contains(args, "-A") {
 			args = append(args, "-n", "fleet-b")
 		}
+		args = append(args, "--timeout", patience.String())
 		if status, _, errOut := f.plugin(f.user, args[2:]...); status != plugin.ExitFine {
 			f.t.Errorf("%s ended with %d: %s", line, status, errOut)
 		}
