@@ -50,7 +50,6 @@ func (t *tool) server(limits func(http.RoundTripper) http.RoundTripper) (*apiSer
 	}
 	config.UserAgent = "kubectl-portcullis/" + t.version
 	config.QPS, config.Burst = 50, 100
-	config.WarningHandler = tellWarnings{t}
 	config.Wrap(limits)
 	known := scheme()
 	return &apiServer{

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +137,11 @@ func (m *moveCommand) run(cmd *cobra.Command, names []string) error {
 	for _, s := range plan.deleted {
 		line(m.ErrOut, "%s is being deleted, and is left as it is", nameOf(s))
 	}
+	for _, s := range plan.unnamed {
+		line(m.ErrOut, "%s has no class yet, and is left as it is; once it has one, run the same command again", nameOf(s))
+	}
 	if len(plan.left)+len(plan.underWay) == 0 {
-		return m.nothing()
+		return cmp.Or(m.nothing(), plan.incomplete())
 	}
 	work := &moving{moveCommand: m, cluster: c}
 	switch m.dryRun {
@@ -148,16 +152,36 @@ func (m *moveCommand) run(cmd *cobra.Command, names []string) error {
 		for _, s := range plan.underWay {
 			line(m.ErrOut, "%s names class %s already, and is not open there yet", nameOf(s), m.to)
 		}
-		return nil
+		return plan.incomplete()
 	case dryRunServer:
-		refused, err := work.try(cmd.Context(), plan)
-		if err == nil && refused > 0 {
-			line(m.ErrOut, "%d of %d would be refused", refused, len(plan.left))
-			return errFindings
-		}
+		return work.tryAll(cmd.Context(), plan)
+	}
+	err = work.run(cmd.Context(), plan)
+	if err == nil && len(names) == 0 {
+		err = work.lookForMore(cmd.Context())
+	}
+	return work.end(plan, err)
+}
+
+// incomplete says that not all can be moved, nil if all can.
+func (p *movePlan) incomplete() error {
+	if len(p.unnamed) > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// lookForMore looks for streams that came while others were moved.
+func (m *moving) lookForMore(ctx context.Context) error {
+	streams, err := m.read(ctx, m.cluster, nil)
+	if err != nil {
 		return err
 	}
-	return work.end(plan, work.run(cmd.Context(), plan))
+	plan := planMove(streams, m.from, m.to)
+	if left := len(plan.left) + len(plan.underWay); left > 0 {
+		return stopped("%d are yet to move that came, or were changed, meanwhile", left)
+	}
+	return nil
 }
 
 // nothing says that there is nothing to do, and where.
@@ -203,7 +227,7 @@ func (m *moveCommand) read(ctx context.Context, c mover, names []string) (stream
 		if s == nil {
 			return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupName, Resource: streamsPlural}, name)
 		}
-		if class := classOf(s); class != m.from && class != m.to {
+		if class := classOf(s); class != "" && class != m.from && class != m.to {
 			return nil, fmt.Errorf("StreamIngress %s is of class %q, and not of %q", snapshot.Key(s), class, m.from)
 		}
 		streams = append(streams, s)
@@ -211,18 +235,32 @@ func (m *moveCommand) read(ctx context.Context, c mover, names []string) (stream
 	return streams, nil
 }
 
+// where are the flags that say which cluster it is, as they were given.
+func (m *moveCommand) where() (flags string) {
+	if m.config.KubeConfig != nil && *m.config.KubeConfig != "" {
+		flags += " --kubeconfig " + *m.config.KubeConfig
+	}
+	if m.config.Context != nil && *m.config.Context != "" {
+		flags += " --context " + *m.config.Context
+	}
+	return flags
+}
+
 // end says what was done, and how to go on where it was stopped.
 func (m *moving) end(plan movePlan, err error) error {
+	if err == nil && m.lost > 0 {
+		err = stopped("%d were changed by somebody else meanwhile", m.lost)
+	}
 	if err == nil {
 		line(m.ErrOut, "%d moved from class %s to class %s; have their manifests name class %s, too", m.moved, m.from, m.to, m.to)
-		return nil
+		return plan.incomplete()
 	}
 	line(m.ErrOut, "error: %s", err)
 	total := len(plan.underWay) + len(plan.left)
 	line(m.ErrOut, "stopped: %d of %d moved from class %s to class %s", m.moved, total, m.from, m.to)
 	for _, s := range m.underWay {
 		line(m.ErrOut, "%s stays open in class %s until it is in class %s; to have it back: "+
-			"kubectl portcullis move -n %s --from %s --to %s %s", nameOf(s), m.from, m.to, s.Namespace, m.to, m.from, s.Name)
+			"kubectl portcullis move%s -n %s --from %s --to %s %s", nameOf(s), m.from, m.to, m.where(), s.Namespace, m.to, m.from, s.Name)
 	}
 	line(m.ErrOut, "to go on, run the same command again")
 	var stop *stopError

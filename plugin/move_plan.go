@@ -19,8 +19,10 @@ type movePlan struct {
 	underWay []*v1beta1.StreamIngress
 	// left are those that are yet to name it.
 	left []*v1beta1.StreamIngress
-	// deleted are those of the old class that are being deleted: they are given nothing more.
+	// deleted are those of them that are being deleted: they are given nothing more.
 	deleted []*v1beta1.StreamIngress
+	// unnamed are those that have no class yet: which one they get is not known.
+	unnamed []*v1beta1.StreamIngress
 }
 
 // planMove sorts streams out.
@@ -30,11 +32,14 @@ func planMove(streams []*v1beta1.StreamIngress, from, to string) (plan movePlan)
 	})
 	for _, s := range streams {
 		switch class := classOf(s); {
-		case class == from && s.DeletionTimestamp != nil:
+		case class == "":
+			plan.unnamed = append(plan.unnamed, s)
+		case class != from && (class != to || !comesFrom(s, from) || !wasOpen(s) || hasArrived(s, to)):
+		case s.DeletionTimestamp != nil:
 			plan.deleted = append(plan.deleted, s)
 		case class == from:
 			plan.left = append(plan.left, s)
-		case class == to && comesFrom(s, from) && wasOpen(s) && !hasArrived(s, to):
+		default:
 			plan.underWay = append(plan.underWay, s)
 		}
 	}
@@ -58,6 +63,12 @@ func wasOpen(s *v1beta1.StreamIngress) bool {
 func hasArrived(s *v1beta1.StreamIngress, class string) bool {
 	c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionProgrammed)
 	return s.Status.ClassName == class && c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == s.Generation
+}
+
+// isRefused says whether a stream, as it is now, has been judged, and may not have what it asks for: it is of a class that only warns.
+func isRefused(s *v1beta1.StreamIngress) bool {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionAccepted)
+	return c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == s.Generation
 }
 
 // whyNot says why a stream has not arrived, in the words of its conditions.

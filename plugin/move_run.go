@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // moving is one run of the command move.
@@ -21,6 +23,10 @@ type moving struct {
 	// moved is how many were moved; those that are underWay are not open yet.
 	moved    int
 	underWay []*v1beta1.StreamIngress
+	// refusedThere are those that the new class has stored, and gives no port.
+	refusedThere []*v1beta1.StreamIngress
+	// lost is how many are left as they are, as somebody else has changed them.
+	lost int
 }
 
 const (
@@ -73,7 +79,7 @@ func (m *moving) moveBatch(ctx context.Context, batch []*v1beta1.StreamIngress) 
 		}
 		switch {
 		case next == nil:
-		case wasOpen(s):
+		case wasOpen(next):
 			waiting = append(waiting, next)
 		default:
 			m.moved++
@@ -88,35 +94,81 @@ func (m *moving) moveBatch(ctx context.Context, batch []*v1beta1.StreamIngress) 
 
 // move has a stream name the new class; nil for one that is not of the old class any longer.
 func (m *moving) move(ctx context.Context, s *v1beta1.StreamIngress, dryRun bool) (*v1beta1.StreamIngress, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
-	defer cancel()
 	for range attempts {
-		next, err := m.cluster.Move(ctx, s, m.to, dryRun)
+		next, warnings, err := m.ask(ctx, s, dryRun)
+		for _, text := range warnings {
+			line(m.ErrOut, "Warning: %s: %s", nameOf(s), text)
+		}
 		switch {
+		case err == nil && dryRun && slices.ContainsFunc(warnings, stream.IsWarning):
+			return nil, stopped("%s would have no port in class %s, which only warns of that", nameOf(s), m.to)
 		case err == nil:
 			return next, nil
 		case apierrors.IsNotFound(err):
 			line(m.ErrOut, "%s is gone", nameOf(s))
 			return nil, nil
 		case !apierrors.IsConflict(err):
-			return nil, m.refused(s, err)
+			return nil, m.refused(s, err, dryRun)
 		}
-		now, err := m.cluster.Stream(ctx, snapshot.Key(s))
-		if apierrors.IsNotFound(err) || err == nil && (now.UID != s.UID || classOf(now) != m.from || now.DeletionTimestamp != nil) {
-			line(m.ErrOut, "%s was changed by somebody else meanwhile, and is left as it is", nameOf(s))
+		now, err := m.stored(ctx, s)
+		switch {
+		case apierrors.IsNotFound(err):
+			line(m.ErrOut, "%s is gone", nameOf(s))
 			return nil, nil
-		}
-		if err != nil {
+		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", nameOf(s), err)
+		case now.UID == s.UID && now.DeletionTimestamp != nil:
+			line(m.ErrOut, "%s is being deleted, and is left as it is", nameOf(s))
+			return nil, nil
+		case now.UID != s.UID || classOf(now) != m.from:
+			m.loses(s)
+			return nil, nil
 		}
 		s = now
 	}
 	return nil, stopped("%s changes too fast", nameOf(s))
 }
 
-// refused is what became of a stream that could not be moved: a verdict, or that nothing could be said of it.
-func (m *moving) refused(s *v1beta1.StreamIngress, err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+// ask asks the API server to move a stream, again and again for as long as it can't decide. Whoever interrupts that does not interrupt a
+// change.
+func (m *moving) ask(ctx context.Context, s *v1beta1.StreamIngress, dryRun bool) (*v1beta1.StreamIngress, []string, error) {
+	for until := time.Now().Add(m.timeout); ; {
+		next, warnings, err := func() (*v1beta1.StreamIngress, []string, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
+			defer cancel()
+			return m.cluster.Move(ctx, s, m.to, dryRun)
+		}()
+		if !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) || time.Now().After(until) {
+			return next, warnings, err
+		}
+		select {
+		case <-ctx.Done():
+			return next, warnings, errInterrupted
+		case <-time.After(m.looksEvery):
+		}
+	}
+}
+
+// stored reads a stream anew.
+func (m *moving) stored(ctx context.Context, s *v1beta1.StreamIngress) (*v1beta1.StreamIngress, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
+	defer cancel()
+	return m.cluster.Stream(ctx, snapshot.Key(s))
+}
+
+// loses leaves a stream to somebody else.
+func (m *moving) loses(s *v1beta1.StreamIngress) {
+	m.lost++
+	line(m.ErrOut, "%s was changed by somebody else meanwhile, and is left as it is", nameOf(s))
+}
+
+// refused is what became of a stream that could not be moved: a verdict, or that nothing could be said of it, as by a dry run of who may
+// not change it.
+func (m *moving) refused(s *v1beta1.StreamIngress, err error, dryRun bool) error {
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) && !dryRun {
 		return stopped("%s was not moved: %s", nameOf(s), err)
 	}
 	return fmt.Errorf("moving %s: %w", nameOf(s), err)
@@ -125,6 +177,7 @@ func (m *moving) refused(s *v1beta1.StreamIngress, err error) error {
 // await waits until streams are open behind the new class. They are under way until then.
 func (m *moving) await(ctx context.Context, streams []*v1beta1.StreamIngress) error {
 	m.underWay = slices.Clone(streams)
+	defer func() { m.underWay = append(m.refusedThere, m.underWay...) }()
 	if len(streams) == 0 {
 		return nil
 	}
@@ -142,6 +195,9 @@ func (m *moving) await(ctx context.Context, streams []*v1beta1.StreamIngress) er
 		return len(m.underWay) == 0, nil
 	})
 	switch {
+	case err == nil && len(m.refusedThere) > 0:
+		s := m.refusedThere[0]
+		return stopped("%s is not open in class %s: %s", nameOf(s), m.to, whyNot(s))
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
@@ -172,16 +228,34 @@ func (m *moving) look(ctx context.Context) error {
 			}
 			yet = append(yet, s)
 		case now.UID != s.UID || classOf(now) != m.to:
-			line(m.ErrOut, "%s was changed by somebody else meanwhile, and is left as it is", nameOf(s))
+			m.loses(s)
+		case now.DeletionTimestamp != nil:
+			line(m.ErrOut, "%s is being deleted, and is left as it is", nameOf(s))
 		case hasArrived(now, m.to):
 			m.moved++
 			line(m.Out, "%s moved, %s", nameOf(now), doorOf(now))
+		case isRefused(now):
+			m.refusedThere = append(m.refusedThere, now)
 		default:
 			yet = append(yet, now)
 		}
 	}
 	m.underWay = yet
 	return first
+}
+
+// tryAll finds out of each stream whether it could be moved, and says how many could not.
+func (m *moving) tryAll(ctx context.Context, plan movePlan) error {
+	refused, err := m.try(ctx, plan)
+	switch {
+	case errors.Is(err, errInterrupted):
+		line(m.ErrOut, "error: %s", err)
+		return errFindings
+	case err == nil && refused > 0:
+		line(m.ErrOut, "%d of %d would be refused", refused, len(plan.left))
+		return errFindings
+	}
+	return cmp.Or(err, plan.incomplete())
 }
 
 // try finds out of each stream whether it could be moved.
@@ -193,6 +267,8 @@ func (m *moving) try(ctx context.Context, plan movePlan) (refused int, err error
 		next, err := m.move(ctx, s, true)
 		var verdict *stopError
 		switch {
+		case errors.Is(err, errInterrupted):
+			return refused, err
 		case errors.As(err, &verdict):
 			refused++
 			line(m.ErrOut, "error: %s", err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,6 +71,7 @@ func TestMovePatches(t *testing.T) {
 		next.APIVersion, next.Kind = "nginx-stream.jeffthecoder.xyz/v1beta1", "StreamIngress"
 		next.Spec.ClassName = "edge"
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Add("Warning", `299 - "as it is"`)
 		if err := json.NewEncoder(w).Encode(next); err != nil {
 			t.Error(err)
 		}
@@ -80,8 +82,8 @@ func TestMovePatches(t *testing.T) {
 		config: &rest.Config{Host: server.URL}, scheme: known, codecs: serializer.NewCodecFactory(known),
 		params: runtime.NewParameterCodec(known), clients: map[schema.GroupVersion]rest.Interface{},
 	}
-	next, err := a.Move(t.Context(), s, "edge", true)
-	if err != nil || next.Spec.ClassName != "edge" {
-		t.Errorf("got %v, %v", next, err)
+	next, warnings, err := a.Move(t.Context(), s, "edge", true)
+	if err != nil || next.Spec.ClassName != "edge" || !slices.Equal(warnings, []string{"as it is"}) {
+		t.Errorf("got %v, %q, %v", next, warnings, err)
 	}
 }

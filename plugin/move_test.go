@@ -30,6 +30,8 @@ type movable struct {
 	// stuck are those that are never open again, and refused those that are not moved, with why.
 	stuck   map[string]bool
 	refused map[string]error
+	// warnings are what is warned of, by name; those streams have no port in their new class.
+	warnings map[string]string
 	// before is called before a stream is moved.
 	before func(s *v1beta1.StreamIngress)
 	// moves are the calls of Move, and most is how many were under way at a time.
@@ -102,23 +104,28 @@ func (m *movable) Stream(_ context.Context, key types.NamespacedName) (*v1beta1.
 	return s.DeepCopy(), nil
 }
 
-func (m *movable) Move(_ context.Context, read *v1beta1.StreamIngress, class string, dryRun bool) (*v1beta1.StreamIngress, error) {
+func (m *movable) Move(
+	_ context.Context, read *v1beta1.StreamIngress, class string, dryRun bool,
+) (next *v1beta1.StreamIngress, warnings []string, err error) {
 	if m.before != nil {
 		m.before(read)
 	}
 	s := m.find(snapshot.Key(read))
 	switch {
 	case s == nil:
-		return nil, missing(streamsPlural)
+		return nil, nil, missing(streamsPlural)
 	case s.ResourceVersion != read.ResourceVersion || s.UID != read.UID:
-		return nil, apierrors.NewConflict(schema.GroupResource{Resource: streamsPlural}, s.Name, errors.New("changed"))
+		return nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: streamsPlural}, s.Name, errors.New("changed"))
 	case m.refused[s.Name] != nil:
-		return nil, m.refused[s.Name]
+		return nil, nil, m.refused[s.Name]
+	}
+	if text := m.warnings[s.Name]; text != "" {
+		warnings = []string{text}
 	}
 	call := s.Name + " to " + class
 	if dryRun {
 		m.moves = append(m.moves, call+" (dry run)")
-		return s.DeepCopy(), nil
+		return s.DeepCopy(), warnings, nil
 	}
 	m.moves = append(m.moves, call)
 	from, wasOpen := classOf(s), wasOpen(s)
@@ -128,7 +135,11 @@ func (m *movable) Move(_ context.Context, read *v1beta1.StreamIngress, class str
 		m.pending[s.Name] = m.reads
 		m.most = max(m.most, len(m.pending))
 	}
-	return s.DeepCopy(), nil
+	if len(warnings) > 0 {
+		delete(m.pending, s.Name)
+		says(s, v1beta1.ConditionAccepted, metav1.ConditionFalse, v1beta1.ReasonPortConflict)
+	}
+	return s.DeepCopy(), warnings, nil
 }
 
 // held is the refusal of a port that somebody has.
@@ -223,8 +234,86 @@ func TestMoveWhileOthersChange(t *testing.T) {
 			stored.UID, stored.ResourceVersion = "another", "2"
 		}
 	}
-	moveIt(t, m).expect(t, ExitFine, "team/a moved, TCP/5432", "team/b was changed by somebody else", "team/c is gone",
-		"team/d was changed by somebody else", "team/e moved, TCP/5432", "2 moved from")
+	moveIt(t, m).expect(t, ExitFindings, "team/a moved, TCP/5432", "team/b was changed by somebody else", "team/c is gone",
+		"team/d was changed by somebody else", "team/e moved, TCP/5432", "1 are yet to move that came, or were changed, meanwhile",
+		"stopped: 2 of 5 moved from")
+	moveIt(t, m, "a", "b").expect(t, ExitUnread, `of class "other"`)
+
+	m = fleet(five()...)
+	m.before = func(s *v1beta1.StreamIngress) {
+		if stored := m.find(snapshot.Key(s)); s.Name == "b" {
+			stored.Spec.ClassName, stored.ResourceVersion = "other", "2"
+		}
+	}
+	moveIt(t, m).expect(t, ExitFindings, "1 were changed by somebody else meanwhile", "stopped: 4 of 5 moved from")
+}
+
+// TestMoveAsItIsByThen waits for what is open when it is changed, and for nothing else, whatever was read before.
+func TestMoveAsItIsByThen(t *testing.T) {
+	a, b := streamOf("public", "a"), streamOf("public", "b")
+	says(b, v1beta1.ConditionProgrammed, metav1.ConditionFalse, v1beta1.ReasonPending)
+	m := fleet(a, b)
+	m.before = func(s *v1beta1.StreamIngress) {
+		switch stored := m.find(snapshot.Key(s)); {
+		case stored.ResourceVersion != "1":
+		case s.Name == "a":
+			stored.ResourceVersion = "2"
+			says(stored, v1beta1.ConditionProgrammed, metav1.ConditionFalse, v1beta1.ReasonPending)
+		default:
+			stored.ResourceVersion = "2"
+			says(stored, v1beta1.ConditionProgrammed, metav1.ConditionTrue, v1beta1.ReasonProgrammed)
+		}
+	}
+	moveIt(t, m).expect(t, ExitFine, "team/a moved, and was not open before", "team/b moved, TCP/5432", "2 moved")
+}
+
+// TestMoveWhatIsDeleted waits for nothing that is being deleted, be it on its way already or only then.
+func TestMoveWhatIsDeleted(t *testing.T) {
+	a, b := streamOf("public", "a"), streamOf("public", "b")
+	a.Spec.ClassName, a.DeletionTimestamp = "edge", &metav1.Time{Time: time.Unix(1, 0)}
+	leave(a, "public")
+	m := fleet(a, b, streamOf("public", "c"))
+	m.before = func(s *v1beta1.StreamIngress) {
+		if s.Name == "c" {
+			m.find(snapshot.Key(b)).DeletionTimestamp = a.DeletionTimestamp
+		}
+	}
+	moveIt(t, m).expect(t, ExitFine, "team/a is being deleted, and is left", "team/b is being deleted, and is left", "team/c moved, TCP/5432", "1 moved")
+}
+
+// TestMoveToAClassThatWarns is told which stream has no port there, by a dry run and at once.
+func TestMoveToAClassThatWarns(t *testing.T) {
+	m := fleet(five()...)
+	m.warnings = map[string]string{
+		"b": `admitted, and not opened, as class "edge" only warns (enforcement: Warn): spec.listen: held`, "a": "there is no Service yet",
+	}
+	moveIt(t, m, "--dry-run=server").expect(t, ExitFindings, "team/a moved (server dry run)", "Warning: streamingress.nginx-stream.jeffthecoder.xyz team/b: admitted",
+		"team/b would have no port in class edge", "1 of 5 would be refused", "!team/b moved")
+	delete(m.warnings, "a")
+	moveIt(t, m, "--batch", "3", "--timeout", "24h").expect(t, ExitFindings, "team/c moved, TCP/5432",
+		"team/b is not open in class edge: Accepted is False (PortConflict)", "stopped: 2 of 5 moved", "--from edge --to public b", "!team/d")
+}
+
+// TestMoveWithoutAClass tells of a stream that has none yet.
+func TestMoveWithoutAClass(t *testing.T) {
+	for args, want := range map[string]string{"": "1 moved", "--dry-run": "team/a moved (dry run)", "--dry-run=server": "(server dry run)", "new": "left to move"} {
+		unnamed := streamOf("", "new")
+		unnamed.Status = v1beta1.StreamIngressStatus{}
+		moveIt(t, fleet(streamOf("public", "a"), unnamed), strings.Fields(args)...).expect(t, ExitFindings, "team/new has no class yet", want)
+	}
+}
+
+// TestMoveTriesAgain has the API server be busy for a while.
+func TestMoveTriesAgain(t *testing.T) {
+	m := fleet(five()...)
+	m.refused["b"] = apierrors.NewTooManyRequestsError("try again")
+	asked := 0
+	m.before = func(s *v1beta1.StreamIngress) {
+		if asked++; asked > 3 {
+			delete(m.refused, "b")
+		}
+	}
+	moveIt(t, m, "--timeout", "24h").expect(t, ExitFine, "5 moved")
 }
 
 // TestMoveWhatIsNotOpen does not wait for what was not open before, and moves nothing that is being deleted.
@@ -268,12 +357,20 @@ func TestMoveIsInterrupted(t *testing.T) {
 		t.Error(diff)
 	}
 	moveIt(t, m).expect(t, ExitFine, "team/e moved")
+
+	ctx, interrupt = context.WithCancel(t.Context())
+	m = fleet(five()...)
+	m.before = func(*v1beta1.StreamIngress) { interrupt() }
+	runUntil(ctx, t, m, "kubectl-portcullis", "move", "--from", "public", "--to", "edge", "--dry-run=server").expect(t, ExitFindings, "interrupted")
 }
 
 func TestMoveCannotLook(t *testing.T) {
 	unavailable := fleet(five()...)
 	unavailable.refused["a"] = apierrors.NewServiceUnavailable("portcullis could not decide, try again")
-	moveIt(t, unavailable).expect(t, ExitUnread, "moving streamingress.nginx-stream.jeffthecoder.xyz team/a: portcullis could not decide", "stopped: 0 of 5")
+	moveIt(t, unavailable, "--timeout", "1ms").expect(t, ExitUnread, "moving streamingress.nginx-stream.jeffthecoder.xyz team/a: portcullis could not decide", "stopped: 0 of 5")
+	forbidden := fleet(five()...)
+	forbidden.refused["a"] = forbid(streamsPlural)
+	moveIt(t, forbidden, "--dry-run=server").expect(t, ExitUnread, "moving streamingress.nginx-stream.jeffthecoder.xyz team/a: ", "!would be refused")
 	closed := fleet(five()...)
 	closed.refuses = func(plural, _ string) error { return forbid(plural) }
 	moveIt(t, closed).expect(t, ExitUnread, "reading streamingresses: ", "forbidden")
@@ -339,8 +436,9 @@ func TestPlanMove(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	got := fmt.Sprintf("under way: %s; left: %s; deleted: %s", names(plan.underWay), names(plan.left), names(plan.deleted))
-	if want := "under way: on-its-way unseen; left: left serves; deleted: deleted"; got != want {
+	got := fmt.Sprintf("under way: %s; left: %s; deleted: %s; unnamed: %s",
+		names(plan.underWay), names(plan.left), names(plan.deleted), names(plan.unnamed))
+	if want := "under way: on-its-way unseen; left: left serves; deleted: deleted; unnamed: new"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

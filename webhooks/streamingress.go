@@ -154,8 +154,7 @@ func (j *judgment) decide(d decision, s *v1beta1.StreamIngress) decision {
 	}
 	var warnings admission.Warnings
 	for _, p := range problems {
-		warnings = append(warnings, fmt.Sprintf(
-			"admitted, and not opened, as class %q only warns (enforcement: Warn): %s", j.class.Name, p.Err))
+		warnings = append(warnings, stream.Warning(j.class, p.Err))
 	}
 	switch {
 	case len(problems) == 0:

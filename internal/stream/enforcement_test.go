@@ -1,12 +1,22 @@
 package stream
 
 import (
+	"errors"
 	"testing"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
 func warns(c *v1beta1.StreamIngressClass) { c.Spec.Enforcement = v1beta1.EnforcementWarn }
+
+func TestWarning(t *testing.T) {
+	if text := Warning(class("public"), errors.New("spec.listen: held")); !IsWarning(text) {
+		t.Errorf("%q is not recognized", text)
+	}
+	if IsWarning("spec.upstream.service: there is no Service team/web yet") {
+		t.Error("another warning is taken for it")
+	}
+}
 
 func TestOnlyWarned(t *testing.T) {
 	for name, tc := range map[string]struct {
