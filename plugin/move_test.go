@@ -309,7 +309,8 @@ func TestMoveTriesAgain(t *testing.T) {
 	m.refused["b"] = apierrors.NewTooManyRequestsError("try again")
 	asked := 0
 	m.before = func(s *v1beta1.StreamIngress) {
-		if asked++; asked > 3 {
+		asked++
+		if asked > 3 {
 			delete(m.refused, "b")
 		}
 	}
