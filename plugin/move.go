@@ -235,17 +235,6 @@ func (m *moveCommand) read(ctx context.Context, c mover, names []string) (stream
 	return streams, nil
 }
 
-// where are the flags that say which cluster it is, as they were given.
-func (m *moveCommand) where() (flags string) {
-	if m.config.KubeConfig != nil && *m.config.KubeConfig != "" {
-		flags += " --kubeconfig " + *m.config.KubeConfig
-	}
-	if m.config.Context != nil && *m.config.Context != "" {
-		flags += " --context " + *m.config.Context
-	}
-	return flags
-}
-
 // end says what was done, and how to go on where it was stopped.
 func (m *moving) end(plan movePlan, err error) error {
 	if err == nil && m.lost > 0 {
@@ -260,7 +249,7 @@ func (m *moving) end(plan movePlan, err error) error {
 	line(m.ErrOut, "stopped: %d of %d moved from class %s to class %s", m.moved, total, m.from, m.to)
 	for _, s := range m.underWay {
 		line(m.ErrOut, "%s stays open in class %s until it is in class %s; to have it back: "+
-			"kubectl portcullis move%s -n %s --from %s --to %s %s", nameOf(s), m.from, m.to, m.where(), s.Namespace, m.to, m.from, s.Name)
+			"kubectl portcullis move -n %s --from %s --to %s %s", nameOf(s), m.from, m.to, s.Namespace, m.to, m.from, s.Name)
 	}
 	line(m.ErrOut, "to go on, run the same command again")
 	var stop *stopError
