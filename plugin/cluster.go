@@ -37,15 +37,20 @@ type apiServer struct {
 	clients map[schema.GroupVersion]rest.Interface
 }
 
-// connect opens the cluster that the flags name.
+// connect opens the cluster that the flags name, to read it.
 func connect(t *tool) (cluster, error) {
+	return t.server(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+}
+
+// server is the API server that the flags name; limits keeps off it what must not be asked.
+func (t *tool) server(limits func(http.RoundTripper) http.RoundTripper) (*apiServer, error) {
 	config, err := t.config.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
 	config.UserAgent = "kubectl-portcullis/" + t.version
 	config.QPS, config.Burst = 50, 100
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+	config.Wrap(limits)
 	known := scheme()
 	return &apiServer{
 		config: config, scheme: known, codecs: serializer.NewCodecFactory(known), params: runtime.NewParameterCodec(known),

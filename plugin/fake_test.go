@@ -81,6 +81,12 @@ const webService = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: 
 // run runs the plugin against a cluster. The namespace of the user is team.
 func run(t *testing.T, c cluster, args ...string) said {
 	t.Helper()
+	return runUntil(t.Context(), t, c, args...)
+}
+
+// runUntil runs it until it ends, or is interrupted.
+func runUntil(ctx context.Context, t *testing.T, c cluster, args ...string) said {
+	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	const text = `apiVersion: v1
 kind: Config
@@ -95,9 +101,9 @@ current-context: c
 	var out, errOut bytes.Buffer
 	tool := &tool{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(webService), Out: &out, ErrOut: &errOut}, version: "v1",
-		open: func(*tool) (cluster, error) { return c, nil },
+		open: func(*tool) (cluster, error) { return c, nil }, openToMove: func(*tool) (mover, error) { return c.(mover), nil },
 	}
-	status := tool.run(t.Context(), args)
+	status := tool.run(ctx, args)
 	return said{status, out.String(), errOut.String()}
 }
 

@@ -1,5 +1,6 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else.
+// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else,
+// but for the command move, which has StreamIngresses name another class.
 package plugin
 
 import (
@@ -23,6 +24,9 @@ const (
 // errFindings says that there are findings, and that they were told.
 var errFindings = errors.New("there are findings")
 
+// errTold says that something could not be done, and that it was told.
+var errTold = errors.New("it was told")
+
 // completer is the name by which kubectl asks plugins for completions.
 const completer = "kubectl_complete-portcullis"
 
@@ -33,11 +37,13 @@ type tool struct {
 	version string
 	// open connects to the cluster. Tests have another one.
 	open func(*tool) (cluster, error)
+	// openToMove does so for the one command that writes.
+	openToMove func(*tool) (mover, error)
 }
 
 // Run runs a command and returns its exit status. args begin with the name of the program.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, version string) int {
-	return (&tool{IOStreams: streams, version: version, open: connect}).run(ctx, args)
+	return (&tool{IOStreams: streams, version: version, open: connect, openToMove: connectToMove}).run(ctx, args)
 }
 
 func (t *tool) run(ctx context.Context, args []string) int {
@@ -52,6 +58,8 @@ func (t *tool) run(ctx context.Context, args []string) int {
 		return ExitFine
 	case errors.Is(err, errFindings):
 		return ExitFindings
+	case errors.Is(err, errTold):
+		return ExitUnread
 	default:
 		line(t.ErrOut, "error: %s", err)
 		return ExitUnread
@@ -66,9 +74,10 @@ func (t *tool) command() *cobra.Command {
 		Short: "See who has which door of a cluster, which conflicts there are, and what applying manifests says",
 		Long: `See who has which door of a cluster, which conflicts there are, and what applying manifests says.
 
-It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
+It reads the cluster that kubectl talks to, with your rights, and changes nothing, but for the command move. Portcullis need not be
+installed there.
 
-The exit status is 0, 1 where audit or lint have findings that are not just notes, or 2 where they could not look.`,
+The exit status is 0, 1 where audit or lint have findings that are not just notes or move was stopped, or 2 where they could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},
@@ -77,7 +86,7 @@ The exit status is 0, 1 where audit or lint have findings that are not just note
 	root.SetOut(t.Out)
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.whoCommand())
+	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.moveCommand(), t.whoCommand())
 	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
 	return root
 }

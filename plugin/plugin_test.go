@@ -80,7 +80,7 @@ func TestExitStatus(t *testing.T) {
 // TestExamples runs the examples of every command's help.
 func TestExamples(t *testing.T) {
 	examples := Examples()
-	for _, name := range []string{"audit", "doors", "lint", "who"} {
+	for _, name := range []string{"audit", "doors", "lint", "move", "who"} {
 		if !slices.ContainsFunc(examples, func(line string) bool { return strings.HasPrefix(line, "kubectl portcullis "+name) }) {
 			t.Errorf("%s has no example", name)
 		}
@@ -91,7 +91,11 @@ func TestExamples(t *testing.T) {
 	})
 	for _, line := range examples {
 		words := strings.Fields(line)
-		if got := run(t, twice(), append([]string{"kubectl-portcullis"}, words[2:]...)...); got.status == ExitUnread {
+		var c cluster = twice()
+		if words[2] == "move" {
+			c = fleet(streamOf(words[4], "postgres"))
+		}
+		if got := run(t, c, append([]string{"kubectl-portcullis"}, words[2:]...)...); got.status == ExitUnread {
 			t.Errorf("%s: %s", line, got.err)
 		}
 	}

@@ -28,7 +28,7 @@ func TestAutoAssignEndsWithTheRequest(t *testing.T) {
 	assign := func(ctx context.Context) (bool, error) {
 		free := &stream.PortSet{}
 		free.AddRange(20000, 20001)
-		problems, err := v.autoAssign(ctx, s, by, stream.Request{Class: class, Free: free})
+		problems, _, err := v.autoAssign(ctx, s, by, stream.Request{Class: class, Free: free})
 		return len(problems) > 0, err
 	}
 	if refused, err := assign(t.Context()); !refused || err != nil {

@@ -23,6 +23,8 @@ import (
 type decision struct {
 	warnings admission.Warnings
 	problems refusal.Problems
+	// warned is what it would have been refused for, if that were not only warned of; the warnings say so.
+	warned refusal.Problems
 }
 
 // answer turns a decision into what admission expects, and counts it. An object with problems is Invalid, with a cause
@@ -33,6 +35,9 @@ func answer(
 	start := time.Now()
 	d, err := decide(ctx)
 	switch {
+	case err == nil && len(d.problems) == 0 && len(d.warned) > 0:
+		observe(ctx, kind.Kind, "warned", d.warned[0].Reason, start)
+		return d.warnings, nil
 	case err == nil && len(d.problems) == 0:
 		observe(ctx, kind.Kind, "allowed", "", start)
 		return d.warnings, nil

@@ -47,8 +47,9 @@ func TestAnswer(t *testing.T) {
 		want     *metav1.Status
 		counted  [2]string
 	}{
-		"yes":              {decision{}, nil, nil, [2]string{"allowed", ""}},
-		"yes, with a word": {decision{warnings: warnings}, nil, nil, [2]string{"allowed", ""}},
+		"yes":                             {decision{}, nil, nil, [2]string{"allowed", ""}},
+		"yes, with a word":                {decision{warnings: warnings}, nil, nil, [2]string{"allowed", ""}},
+		"yes, though it would be refused": {decision{warnings: warnings, warned: denial()}, nil, nil, [2]string{"warned", "PortReserved"}},
 		"no, for two causes": {decision{warnings: warnings, problems: denial()}, nil, &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 			Message: `StreamIngress.nginx-stream.jeffthecoder.xyz "postgres" is invalid: [spec.listen: Invalid value: 80: ` +

@@ -13,7 +13,7 @@ import (
 var (
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portcullis_admission_decisions_total",
-		Help: "Admission requests by kind, operation, decision (allowed, denied, warned, error) and the reason of a denial or error.",
+		Help: "Admission requests by kind, operation, decision (allowed, denied, warned, error) and the reason of a denial, warning or error.",
 	}, []string{"kind", "operation", "decision", "reason"})
 
 	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{

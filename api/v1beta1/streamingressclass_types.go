@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service.name`
+// +kubebuilder:printcolumn:name="Enforcement",type=string,JSONPath=`.spec.enforcement`,priority=1
 // +kubebuilder:printcolumn:name="Default",type=string,JSONPath=`.metadata.annotations.nginx-stream\.jeffthecoder\.xyz/is-default-class`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type StreamIngressClass struct {
@@ -108,6 +109,13 @@ type StreamIngressClassSpec struct {
 	// +optional
 	// +kubebuilder:default=Return
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
+
+	// enforcement says what becomes of a stream that may not have what it asks of the class: Deny, it is refused; Warn, for the
+	// time of a migration, it is admitted with a warning and gets no port, as its condition Accepted says, until it may have
+	// one. Nobody is given what is somebody else's either way.
+	// +optional
+	// +kubebuilder:default=Deny
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 }
 
 // ClassAddressPool is where a class without a proxy has its addresses, and its Services.
@@ -175,6 +183,19 @@ const (
 	AdoptReturn AdoptPolicy = "Return"
 	// AdoptTake: it is the stream's for good, for those who replace entries by streams.
 	AdoptTake AdoptPolicy = "Take"
+)
+
+// Enforcement says what becomes of a stream that may not have what it asks of a class.
+//
+// +kubebuilder:validation:Enum=Deny;Warn
+type Enforcement string
+
+// What becomes of a stream that may not have what it asks of a class.
+const (
+	// EnforcementDeny: it is refused.
+	EnforcementDeny Enforcement = "Deny"
+	// EnforcementWarn: it is admitted with a warning, and without a port.
+	EnforcementWarn Enforcement = "Warn"
 )
 
 // OutsideUpstreams says whether streams may lead out of the cluster.

@@ -80,6 +80,9 @@ spec:
   autoAssign: {from: 20000, to: 20001}
 `
 
+// lenient is the class, if it only warns.
+const lenient = class + "  enforcement: Warn\n"
+
 const postgres = `
 apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
 kind: StreamIngress
@@ -93,6 +96,9 @@ func TestApply(t *testing.T) {
 		"no class": {postgres, "spec.className"},
 		"a port that is taken": {class + "\n---\n" + postgres + "\n---\n" + strings.ReplaceAll(postgres, "name: postgres", "name: db"),
 			"FieldValueDuplicate spec.listen: Duplicate value: \"TCP/5432\": held by StreamIngress default/postgres since"},
+		"a port that is taken, and a class that only warns": {
+			lenient + "\n---\n" + postgres + "\n---\n" + strings.ReplaceAll(postgres, "name: postgres", "name: db"),
+			`warning: admitted, and not opened, as class "public" only warns (enforcement: Warn): spec.listen: Duplicate value: "TCP/5432": held by StreamIngress default/postgres since`},
 		"the same again": {class + "\n---\n" + postgres + "\n---\n" + postgres, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +123,14 @@ func TestChanges(t *testing.T) {
 	if got := says(t, l, second); strings.Contains(got, "Duplicate") {
 		t.Errorf("a port that is given up: %s", got)
 	}
+	l = newLinter(t)
+	third := strings.NewReplacer("name: second", "name: third", "listen: 5432", "listen: 5433").Replace(second)
+	says(t, l, lenient+"\n---\n"+postgres+"\n---\n"+strings.ReplaceAll(second, "listen: 5432", "listen: 5433")+"\n---\n"+second)
+	if got := says(t, l, third); strings.Contains(got, "Duplicate") {
+		t.Errorf("a port that is given up for one that is only warned of: %s", got)
+	}
+	l = newLinter(t)
+	says(t, l, class+"\n---\n"+strings.ReplaceAll(postgres, "listen: 5432", "listen: 5433"))
 	says(t, l, strings.ReplaceAll(postgres, "listen: 5432, ", ""))
 	stored := l.objects.stored[l.definitions[manifests(t, l, postgres)[0].GroupVersionKind().GroupKind()].kind.GroupKind()]
 	for key, obj := range stored {

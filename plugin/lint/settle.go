@@ -44,8 +44,11 @@ func (l *Linter) settleStream(ctx context.Context, s *v1beta1.StreamIngress) err
 		}
 		return true
 	})
-	if err != nil || wanted.IsZero() || !slices.Contains(held, wanted) {
+	if err != nil || wanted.IsZero() {
 		return err
+	}
+	if !slices.Contains(held, wanted) { // as it was only warned of, or is yet to be handed over; a door of another class stays until it is
+		return l.release(ctx, by, func(at claim.Coordinate) bool { return at.Class() != wanted.Class() })
 	}
 	if err := l.release(ctx, by, func(at claim.Coordinate) bool { return at == wanted }); err != nil {
 		return err

@@ -117,7 +117,7 @@ func (r *streamReconciler) judge(ctx context.Context, si *v1beta1.StreamIngress)
 			return nil, err
 		}
 	}
-	if v.resolved, err = r.resolve(ctx, si, v.class); err != nil {
+	if v.resolved, err = r.resolve(ctx, si, v); err != nil {
 		return nil, err
 	}
 	if len(v.refusal) > 0 {
@@ -153,27 +153,47 @@ func (b base) frontOf(ctx context.Context, class *v1beta1.StreamIngressClass) (*
 	return kube.Decide(ctx, b.View, func(f *kube.Facts) *stream.Front { return stream.FrontOf(f, class) })
 }
 
-// resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and
-// goes when that is withdrawn. While there is no class, all stays as it is.
-func (r *streamReconciler) resolve(
-	ctx context.Context, si *v1beta1.StreamIngress, class *v1beta1.StreamIngressClass,
-) (refusal.Problems, error) {
+// resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and for a stream
+// that has a door, and goes when it has no leave or no door any longer. While there is no class, all stays as it is.
+func (r *streamReconciler) resolve(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (refusal.Problems, error) {
 	missing := func() (refusal.Problems, error) {
 		return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems { return stream.Upstream(f, si) })
 	}
-	if class == nil {
+	if v.class == nil {
 		return missing()
 	}
-	if problems, err := r.consent(ctx, si, class); err != nil || len(problems) > 0 {
+	if problems, err := r.consent(ctx, si, v.class); err != nil || len(problems) > 0 {
 		if err == nil && si.Outside() {
 			err = r.inside(ctx, si)
 		}
 		return problems, err
 	}
+	if has, err := r.hasDoor(ctx, si, v); err != nil || !has {
+		if err == nil {
+			err = r.shut(ctx, si, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return missing()
+	}
 	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
 		return problems, err
 	}
 	return missing()
+}
+
+// hasDoor says whether a stream has a point: the one that it asks for, or, while it moves, the one that it had in another class. Nothing
+// else bounds how many streams a namespace has, so that those without one get nothing written.
+func (r *streamReconciler) hasDoor(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (bool, error) {
+	if len(v.refusal) == 0 {
+		return true, nil
+	}
+	held, err := r.View.Claims.Held(ctx, claim.StreamHolder(si.Namespace, si.Name))
+	if err != nil {
+		return false, err
+	}
+	return !stream.Former(si, held).IsZero(), nil
 }
 
 // claim makes sure that a stream holds the point it asks for. One that holds it already is not judged again.

@@ -49,6 +49,16 @@ func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress
 	return r.dropOutside(ctx, si, svc, slice)
 }
 
+// shut looks after what a stream without a door has outside: it gets nothing new, and what it has goes. One that has handed its port over
+// keeps it, as it was written: the proxy may lead there until it is told of the heir.
+func (r *streamReconciler) shut(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
+	svc, slice, err := r.currentOutside(ctx, si)
+	if err != nil || si.Outside() && v.refusal[0].Reason == v1beta1.ReasonHandedOver && isUntouched(si, svc, slice) {
+		return err
+	}
+	return r.dropOutside(ctx, si, svc, slice)
+}
+
 // leaving looks after what a stream that is being deleted has outside: a finalizer, which whoever writes streams can set, keeps
 // the stream for as long as they like. It gets nothing new. What it has goes when leave is withdrawn, as that of any other, and
 // when it is no longer as it was written, as nothing is set right any more.

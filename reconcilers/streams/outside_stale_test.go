@@ -67,7 +67,7 @@ func TestOutsideWritesToNothingThatItHasNotSeen(t *testing.T) {
 			if got.GetResourceVersion() != kept.GetResourceVersion() {
 				t.Errorf("what is not ours was changed: %v", got)
 			}
-			_, err = r.resolve(t.Context(), tc.si, &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{OutsideUpstreams: v1beta1.OutsideAllowed}})
+			_, err = r.resolve(t.Context(), tc.si, &verdict{class: allowsOutside()})
 			result, err := watch.Later(err)
 			if err != nil || result.RequeueAfter != watch.CacheLag {
 				t.Errorf("got %v, %v", result, err)
@@ -87,4 +87,8 @@ func deleteThat(ctx context.Context, c client.WithWatch, obj client.Object, opts
 		return apierrors.NewConflict(corev1.Resource("objects"), obj.GetName(), errors.New("the UID or the version is another"))
 	}
 	return c.Delete(ctx, obj, opts...)
+}
+
+func allowsOutside() *v1beta1.StreamIngressClass {
+	return &v1beta1.StreamIngressClass{Spec: v1beta1.StreamIngressClassSpec{OutsideUpstreams: v1beta1.OutsideAllowed}}
 }

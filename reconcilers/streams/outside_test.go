@@ -14,10 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -279,6 +282,55 @@ func TestOutsideWhenTheAPIServerRefuses(t *testing.T) {
 			}
 			if err != nil || len(problems) != 1 || problems[0].Reason != tc.reason {
 				t.Errorf("got %v, %v", problems, err)
+			}
+		})
+	}
+}
+
+// TestNothingOutsideWithoutADoor has streams that are refused lead outside: nothing is written for them, and what they had goes, but while
+// they have a door in another class, or the proxy may not have been told yet who has their port instead.
+func TestNothingOutsideWithoutADoor(t *testing.T) {
+	const former = "former"
+	moves := func(s *v1beta1.StreamIngress) {
+		s.Spec.ClassName, s.Status.ClassName, s.Status.Listen = "next", former, 5432
+	}
+	door := claim.New(claim.Stream(former, v1beta1.TCP, 5432), claim.Claimant{Holder: claim.StreamHolder("shop", "postgres")})
+	hadService := serviceOf(t, accesstest.Postgres(to("192.0.2.7", 5432)), true)
+	for name, tc := range map[string]struct {
+		reason string
+		change func(*v1beta1.StreamIngress)
+		stored []client.Object
+		want   bool
+	}{
+		"it has a port":                          {"", nil, nil, true},
+		"it is refused":                          {v1beta1.ReasonPortConflict, nil, nil, false},
+		"it is refused now":                      {v1beta1.ReasonPortConflict, nil, []client.Object{hadService}, false},
+		"it is refused where it goes":            {v1beta1.ReasonPortConflict, moves, []client.Object{door}, true},
+		"it says that it comes from a class":     {v1beta1.ReasonPortConflict, moves, nil, false},
+		"it has handed over":                     {v1beta1.ReasonHandedOver, nil, []client.Object{hadService}, true},
+		"it has handed over, and has not had it": {v1beta1.ReasonHandedOver, nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			si := accesstest.Postgres(to("192.0.2.7", 5432))
+			if tc.change != nil {
+				tc.change(si)
+			}
+			v := &verdict{class: allowsOutside()}
+			if tc.reason != "" {
+				v.refusal = refusal.One(tc.reason, field.Invalid(field.NewPath("spec", "listen"), 5432, ""))
+			}
+			var stored []client.Object
+			for _, obj := range append(tc.stored, si) {
+				stored = append(stored, obj.DeepCopyObject().(client.Object))
+			}
+			c := accesstest.Cluster(t, stored...).Build()
+			r := &streamReconciler{base: baseWith(t, c)}
+			if problems, err := r.resolve(t.Context(), si, v); err != nil || len(problems) > 0 {
+				t.Fatalf("got %v, %v", problems, err)
+			}
+			err := c.Get(t.Context(), outsideServiceOf(si), &corev1.Service{})
+			if client.IgnoreNotFound(err) != nil || (err == nil) != tc.want {
+				t.Errorf("got %v, want a Service: %t", err, tc.want)
 			}
 		})
 	}

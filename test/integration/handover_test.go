@@ -223,8 +223,10 @@ type doorEntries struct {
 	edge     *edge
 	protocol v1beta1.Protocol
 	port     int32
-	entry    string
-	isOpen   bool
+	// always is the entry that there has to be, any if it is empty.
+	always string
+	entry  string
+	isOpen bool
 }
 
 // entriesOf starts a history of a port that is open: it must be in every version of the ConfigMap and of the Service.
@@ -258,7 +260,7 @@ func (m *doorEntries) everybody() []types.NamespacedName {
 }
 
 func (m *doorEntries) check(types.NamespacedName) error {
-	if m.entry == "" || !m.isOpen {
+	if m.entry == "" || !m.isOpen || m.always != "" && m.entry != m.always {
 		return fmt.Errorf("%s/%d has the entry %q, and is open: %v", m.protocol, m.port, m.entry, m.isOpen)
 	}
 	return nil

@@ -132,6 +132,9 @@ func (w *fixture) runsExamples() {
 	isFile := regexp.MustCompile(`^(audit\.|lint\.|manifests|overlays/)`)
 	for _, line := range plugin.Examples() {
 		args := strings.Fields(line)
+		if args[2] == "move" {
+			continue // that changes something: see TestPluginMove
+		}
 		for i, arg := range args {
 			if isFile.MatchString(arg) {
 				args[i] = filepath.Join(dir, arg)
