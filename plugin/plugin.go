@@ -77,7 +77,7 @@ The exit status is 0, 1 where audit or lint have findings that are not just note
 	root.SetOut(t.Out)
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.whoCommand())
+	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.importCommand(), t.lintCommand(), t.whoCommand())
 	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
 	return root
 }

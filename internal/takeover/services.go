@@ -1,0 +1,204 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
+	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+)
+
+// The annotations by which Services ask other controllers.
+var (
+	otherAddresses = []string{
+		"metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
+	}
+	otherPools = []string{"metallb.io/address-pool", "metallb.universe.tf/address-pool"}
+	otherKeys  = []string{
+		"metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip", "lbipam.cilium.io/sharing-key", "io.cilium/lb-ipam-sharing-key",
+	}
+)
+
+// balancers is a look at all Services of type LoadBalancer.
+type balancers struct {
+	*Cluster
+	pools   []*addresspool.Pool
+	listing map[netip.Addr][]*corev1.Service
+	Document
+	keep int
+}
+
+// ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is written:
+// what it lists it keeps. pools are those that there will be.
+func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Document {
+	b := &balancers{Cluster: c, listing: c.listing()}
+	for _, p := range pools {
+		if pool, errs := addresspool.New(p); len(errs) == 0 {
+			b.pools = append(b.pools, pool)
+		}
+	}
+	for _, svc := range slices.SortedFunc(slices.Values(c.Services), byKey) {
+		isIn := options.Namespace == "" || svc.Namespace == options.Namespace
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !isIn {
+			continue
+		}
+		switch {
+		case svc.Spec.LoadBalancerClass == nil:
+			b.classless(svc)
+		case isOthers(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
+			b.decide("Service %s has the loadBalancerClass %s, which can't be changed: it stays with that controller, "+
+				"or is to be made again without, or with the class %s", snapshot.Key(svc), quoted(*svc.Spec.LoadBalancerClass), v1beta1.LoadBalancerClass)
+		}
+	}
+	if b.keep > 0 {
+		b.note("%s without a loadBalancerClass: Portcullis with --default-load-balancer takes over what each lists in its status, once the "+
+			"controller that has served it has stopped; there is nothing to apply for that", plural(b.keep, "Service", "Services"))
+	}
+	return b.Document
+}
+
+func byKey(a, b *corev1.Service) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// classless says what becomes of a Service that another controller has served, or will.
+func (b *balancers) classless(svc *corev1.Service) {
+	key, ingress := snapshot.Key(svc), svc.Status.LoadBalancer.Ingress
+	asked, from, readable := askedOf(svc)
+	if !readable {
+		b.decide("Service %s asks by %s for %s, which is no address, or several of one IP family: "+
+			"ask by the annotation %s for one of each family", key, from, quoted(valueOf(svc, from)), v1beta1.AnnotationAddresses)
+		asked = nil
+	}
+	listed := loadbalancer.Listed(ingress)
+	switch {
+	case len(listed) == 0 && loadbalancer.IsAddressed(ingress):
+		b.note("Service %s has a host name of its load balancer, as clouds give: no AddressPool gives that, and it is left alone", key)
+	case len(listed) == 0:
+		b.waiting(svc, asked)
+	default:
+		if why := b.whyNot(svc, listed, asked, from); why != "" {
+			b.decide("Service %s stays where it is, at %s, and is left alone: %s", key, texts(listed), why)
+			return
+		}
+		b.keep++
+		if lacks := slices.DeleteFunc(slices.Clone(asked), func(ip netip.Addr) bool { return slices.Contains(listed, ip) }); len(lacks) > 0 {
+			b.decide("Service %s asks by %s for %s and has %s, which it keeps; to have it ask on: %s",
+				key, from, texts(asked), texts(listed), annotate(svc, v1beta1.AnnotationAddresses, texts(asked)))
+		}
+		b.shares(svc, listed)
+	}
+}
+
+// waiting says how a Service without addresses is to ask for what it has asked the other controller for.
+func (b *balancers) waiting(svc *corev1.Service, asked []netip.Addr) {
+	if len(asked) > 0 && svc.Spec.LoadBalancerIP == "" && svc.Annotations[v1beta1.AnnotationAddresses] == "" {
+		b.decide("Service %s has no address yet; to have it ask Portcullis for what it asks for: %s",
+			snapshot.Key(svc), annotate(svc, v1beta1.AnnotationAddresses, texts(asked)))
+	}
+	if _, pool := firstOf(svc, otherPools); pool != "" && len(validation.IsDNS1123Subdomain(pool)) == 0 &&
+		svc.Annotations[v1beta1.AnnotationAddressPool] == "" {
+		b.decide("Service %s has no address yet; to have it ask Portcullis for the pool that it asks for: %s",
+			snapshot.Key(svc), annotate(svc, v1beta1.AnnotationAddressPool, pool))
+	}
+}
+
+// annotate is a command that has a Service ask for something. What is in it are names and addresses, in which no shell sees anything.
+func annotate(svc *corev1.Service, name, value string) string {
+	return fmt.Sprintf("kubectl annotate service -n %s %s %s=%s", svc.Namespace, svc.Name, name, value)
+}
+
+// whyNot says why Portcullis does not take over the addresses that a Service lists, empty if it does.
+func (b *balancers) whyNot(svc *corev1.Service, listed, asked []netip.Addr, from string) string {
+	request, problems := loadbalancer.RequestOf(svc)
+	switch {
+	case len(problems) > 0:
+		return problems[0].Err.Error()
+	case slices.ContainsFunc(listed, func(ip netip.Addr) bool { return loadbalancer.IsOneOfSeveral(listed, ip) }):
+		return "it has several addresses of one IP family"
+	case slices.ContainsFunc(request.Addresses, func(ip netip.Addr) bool { return !slices.Contains(listed, ip) }):
+		return fmt.Sprintf("it asks for %s by %s", texts(request.Addresses), request.AddressesPath)
+	}
+	for _, ip := range listed {
+		pool := b.poolOf(svc, ip)
+		if pool == nil {
+			return fmt.Sprintf("no AddressPool gives it %s; make one that does", ip)
+		}
+		for _, other := range b.listing[ip] {
+			switch {
+			case other == svc || isOthers(other):
+			case pool.SharingOrDefault() != v1beta1.SharingPorts:
+				return fmt.Sprintf("Service %s has %s, too, and AddressPool %s shares no addresses", snapshot.Key(other), ip, pool.Name)
+			case slices.ContainsFunc(request.Ports, func(p loadbalancer.Port) bool {
+				return slices.ContainsFunc(other.Spec.Ports, func(o corev1.ServicePort) bool {
+					return o.Port == p.Number && cmp.Or(o.Protocol, corev1.ProtocolTCP) == p.Protocol
+				})
+			}):
+				return fmt.Sprintf("Service %s has %s, too, with a port that both have: one of the two gets it", snapshot.Key(other), ip)
+			}
+		}
+	}
+	return ""
+}
+
+// poolOf is the pool that gives a Service an address, nil for none.
+func (b *balancers) poolOf(svc *corev1.Service, ip netip.Addr) *addresspool.Pool {
+	i := slices.IndexFunc(b.pools, func(p *addresspool.Pool) bool {
+		return p.Serves(svc.Labels, b.NamespaceLabels(svc.Namespace)) && loadbalancer.Gives(p, svc, ip)
+	})
+	if i < 0 {
+		return nil
+	}
+	return b.pools[i]
+}
+
+// shares says what becomes of a key for sharing that nobody shares by today.
+func (b *balancers) shares(svc *corev1.Service, listed []netip.Addr) {
+	name, key := firstOf(svc, otherKeys)
+	if key == "" {
+		return
+	}
+	for _, ip := range listed {
+		if pool := b.poolOf(svc, ip); len(b.listing[ip]) == 1 && pool.SharingOrDefault() != v1beta1.SharingPorts {
+			b.decide("Service %s may share %s by %s, and nobody does today: AddressPool %s gives it the address alone; "+
+				"to have others share it, move the address to a pool with sharing: Ports first", snapshot.Key(svc), ip, name, pool.Name)
+		}
+	}
+}
+
+// askedOf are the addresses for which a Service asks, and by what; readable is false for what is none.
+func askedOf(svc *corev1.Service) (asked []netip.Addr, from string, readable bool) {
+	name, text := firstOf(svc, otherAddresses)
+	if text == "" {
+		name, text = "spec.loadBalancerIP", svc.Spec.LoadBalancerIP
+	}
+	if text == "" {
+		return nil, "", true
+	}
+	like := &corev1.Service{}
+	like.Annotations = map[string]string{v1beta1.AnnotationAddresses: text}
+	request, errs := loadbalancer.Read(like)
+	return request.Addresses, name, len(errs) == 0
+}
+
+func valueOf(svc *corev1.Service, from string) string {
+	return cmp.Or(svc.Annotations[from], svc.Spec.LoadBalancerIP)
+}
+
+// firstOf is the first of some annotations that a Service has.
+func firstOf(svc *corev1.Service, names []string) (name, value string) {
+	for _, name := range names {
+		if value := strings.TrimSpace(svc.Annotations[name]); value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,111 @@
+package plugin
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"sigs.k8s.io/yaml"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/takeover"
+)
+
+// importHeader comes before what is imported, and importServicesHeader if there are pools or Services.
+const (
+	importHeader = `Written by kubectl portcullis import. Read what is marked TODO, then: kubectl apply -f FILE
+Applied again, it changes nothing. What is commented out waits for a decision: decide, and take the signs of the comment away.`
+	importPoolsHeader = `Addresses, in this order, so that none moves:
+1. Stop the controller that gives them today, and nothing else of it: of MetalLB the Deployment "controller". Its speakers go on
+   announcing, and need its IPAddressPools.
+2. Have Portcullis serve Services without a loadBalancerClass: --default-load-balancer.
+3. Apply the AddressPools below. Each Service keeps what it lists in its status.`
+)
+
+// writeDocuments writes manifests and what there is to say of them as a stream of YAML documents.
+func writeDocuments(to io.Writer, docs []takeover.Document, unread []Unread) error {
+	var text bytes.Buffer
+	comment(&text, "", importHeader)
+	hasPools := false
+	for i := range docs {
+		_, isPool := docs[i].Object.(*v1beta1.AddressPool)
+		hasPools = hasPools || isPool
+	}
+	if hasPools {
+		comment(&text, "", "")
+		comment(&text, "", importPoolsHeader)
+	}
+	for _, u := range unread {
+		comment(&text, todo, clean(u.String())+": there may be more")
+	}
+	for i := range docs {
+		if err := writeDocument(&text, &docs[i]); err != nil {
+			return err
+		}
+	}
+	_, err := text.WriteTo(to)
+	return err
+}
+
+// todo marks what a person has to decide.
+const todo = "TODO: "
+
+// writeDocument writes one. Nothing of what others have written is in a line that is no comment but as a value of YAML.
+func writeDocument(to *bytes.Buffer, d *takeover.Document) error {
+	if d.Object == nil && len(d.Notes)+len(d.Decisions) == 0 {
+		return nil
+	}
+	to.WriteByte('\n')
+	if d.Object != nil && !d.Held {
+		to.WriteString("---\n")
+	}
+	for _, note := range d.Notes {
+		comment(to, "", clean(note))
+	}
+	for _, decision := range d.Decisions {
+		comment(to, todo, clean(decision))
+	}
+	if d.Object == nil {
+		return nil
+	}
+	content, err := contentOf(d.Object)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		return err
+	}
+	if !d.Held {
+		to.Write(text)
+		return nil
+	}
+	comment(to, "", "---\n"+strings.TrimSuffix(string(text), "\n"))
+	return nil
+}
+
+// comment writes lines, each as a comment. What YAML does not take there, or takes for the end of a line, is replaced.
+func comment(to *bytes.Buffer, mark, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return unicode.ReplacementChar
+		}, line)
+		fmt.Fprintln(to, strings.TrimRight("# "+mark+line, " "))
+	}
+}
+
+// count is how many manifests are to be applied, and how many decisions there are.
+func count(docs []takeover.Document) (objects, decisions int) {
+	for i := range docs {
+		if docs[i].Object != nil && !docs[i].Held {
+			objects++
+		}
+		decisions += len(docs[i].Decisions)
+	}
+	return objects, decisions
+}
