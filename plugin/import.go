@@ -34,6 +34,9 @@ const (
 
 var importable = []string{importStreams, importPools, importServices}
 
+// metalLB is the version of MetalLB's pools.
+var metalLB = schema.GroupVersion{Group: "metallb.io", Version: "v1beta1"}
+
 // importCommand is the command.
 type importCommand struct {
 	*tool
@@ -261,7 +264,6 @@ func (i *importCommand) kinds(f *found, c *takeover.Cluster) []kind {
 	if i.options.Namespace != "" || !i.asks(importPools) && !i.asks(importServices) {
 		return kinds
 	}
-	metalLB := schema.GroupVersion{Group: "metallb.io", Version: "v1beta1"}
 	return append(kinds,
 		kindOf[*unstructured.Unstructured, unstructured.UnstructuredList]("IPAddressPool", "ipaddresspools", metalLB,
 			func(_ *snapshot.Snapshot, o *unstructured.Unstructured) { c.MetalLB = append(c.MetalLB, o) }))
