@@ -13,9 +13,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/takeover"
 )
 
-// importHeader comes before what is imported, and importServicesHeader if there are pools or Services.
+// importHeader comes before what is imported, and importPoolsHeader if there are pools.
 const (
-	importHeader = `Written by kubectl portcullis import. Read what is marked TODO, then: kubectl apply -f FILE
+	importHeader = `Written by kubectl portcullis import, for a cluster with Portcullis. Read what is marked TODO, then: kubectl apply -f FILE
 Applied again, it changes nothing. What is commented out waits for a decision: decide, and take the signs of the comment away.`
 	importPoolsHeader = `Addresses, in this order, so that none moves:
 1. Stop the controller that gives them today, and nothing else of it: of MetalLB the Deployment "controller". Its speakers go on
@@ -38,7 +38,7 @@ func writeDocuments(to io.Writer, docs []takeover.Document, unread []Unread) err
 		comment(&text, "", importPoolsHeader)
 	}
 	for _, u := range unread {
-		comment(&text, todo, clean(u.String())+": there may be more")
+		comment(&text, todo, inOneLine(u.String()+": there may be more"))
 	}
 	for i := range docs {
 		if err := writeDocument(&text, &docs[i]); err != nil {
@@ -62,10 +62,10 @@ func writeDocument(to *bytes.Buffer, d *takeover.Document) error {
 		to.WriteString("---\n")
 	}
 	for _, note := range d.Notes {
-		comment(to, "", clean(note))
+		comment(to, "", inOneLine(note))
 	}
 	for _, decision := range d.Decisions {
-		comment(to, todo, clean(decision))
+		comment(to, todo, inOneLine(decision))
 	}
 	if d.Object == nil {
 		return nil
@@ -84,6 +84,17 @@ func writeDocument(to *bytes.Buffer, d *takeover.Document) error {
 	}
 	comment(to, "", "---\n"+strings.TrimSuffix(string(text), "\n"))
 	return nil
+}
+
+// longest is how long what others have written can make a line.
+const longest = 2000
+
+// inOneLine is a text that others have written a part of, in one line.
+func inOneLine(text string) string {
+	if text = clean(text); len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + " ..."
+	}
+	return text
 }
 
 // comment writes lines, each as a comment. What YAML does not take there, or takes for the end of a line, is replaced.

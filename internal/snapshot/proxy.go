@@ -28,6 +28,10 @@ var wellKnown = map[string]v1beta1.Protocol{"tcp-services": v1beta1.TCP, "udp-se
 type Proxy struct {
 	// Name is the one who says so: a workload, a class, or just a namespace.
 	Name string
+	// Namespace is that of the workload, or of the ConfigMaps that are known by their names; empty for what a class alone tells of.
+	Namespace string
+	// IsByName says that nothing but the usual names of ConfigMaps, which anybody may choose, tells of it.
+	IsByName bool
 	// Class is the StreamIngressClass that describes it, empty for none.
 	Class      string
 	ConfigMaps map[v1beta1.Protocol]types.NamespacedName
@@ -206,7 +210,7 @@ func (s *Snapshot) Proxies() []*Proxy {
 // are open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
-		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
+		Name: w.Kind + " " + w.Namespace + "/" + w.Name, Namespace: w.Namespace, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
 		Own: w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {
@@ -251,8 +255,8 @@ func (s *Snapshot) byName(readers map[types.NamespacedName][]*Proxy, byNamespace
 		p := in[cm.Namespace]
 		if p == nil {
 			p = &Proxy{
-				Name: "namespace " + cm.Namespace, ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, IsNginx: true,
-				Own: ownPorts(nil),
+				Name: "namespace " + cm.Namespace, Namespace: cm.Namespace, IsByName: true,
+				ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, IsNginx: true, Own: ownPorts(nil),
 			}
 			in[cm.Namespace] = p
 			proxies = append(proxies, p)

@@ -27,9 +27,25 @@ func (l *look) classOf(protocol v1beta1.Protocol, cm types.NamespacedName) *v1be
 	return nil
 }
 
+// isSure says whether a proxy is to be believed: it is in the namespace of the ConfigMaps that it reads, where no tenant writes, or a class
+// tells of it. Anybody may run something elsewhere that says to read them, or have a ConfigMap of the usual name, so that of these it has to
+// be asked for by its namespace.
+func (l *look) isSure(p *snapshot.Proxy) bool {
+	isThere := func(cm types.NamespacedName) bool { return p.Namespace == "" || cm.Namespace == p.Namespace }
+	for _, cm := range p.ConfigMaps {
+		if !isThere(cm) {
+			return false
+		}
+	}
+	return !p.IsByName || l.options.ProxyNamespace == p.Namespace
+}
+
 // unclassed are the proxies none of whose ConfigMaps a class has, of several that read the same ones the first.
 func (l *look) unclassed() (proxies []*snapshot.Proxy) {
 	for _, p := range l.proxies {
+		if !l.isSure(p) {
+			continue
+		}
 		isThere := false
 		for _, cm := range p.ConfigMaps {
 			isThere = isThere || l.configMaps[cm] != nil
@@ -55,7 +71,8 @@ func (l *look) makeClass() {
 	case len(proxies) == 0 && there:
 		return // it was made before
 	case len(proxies) == 0:
-		d.decide("StreamIngressClass %s is not made: no proxy was found whose ConfigMaps are no class's", name)
+		d.decide("StreamIngressClass %s is not made: no proxy was found that is in the namespace of the ConfigMaps that it reads, and whose "+
+			"ConfigMaps are no class's; where a proxy reads ConfigMaps of the usual names, choose these by --proxy-namespace", name)
 	case there:
 		d.decide("StreamIngressClass %s is there, and has other ConfigMaps than %s: choose another --class", name, strings.Join(names, "; "))
 	case len(proxies) > 1:

@@ -1,17 +1,17 @@
 package takeover
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // metalLBPool is an IPAddressPool of MetalLB (metallb.io/v1beta1).
@@ -52,24 +52,20 @@ func (p *metalLBPool) rank() (isForAll, hasNone bool, priority int64) {
 
 // compareRanks is negative where the first of two pools comes first.
 func compareRanks(a, b *metalLBPool) int {
-	number := func(is bool) int {
-		if is {
-			return 1
-		}
-		return 0
-	}
 	aAll, aNone, aPriority := a.rank()
 	bAll, bNone, bPriority := b.rank()
-	if n := number(aAll) - number(bAll); n != 0 {
-		return n
-	}
-	if n := number(aNone) - number(bNone); n != 0 {
-		return n
-	}
-	return int(max(min(aPriority-bPriority, 1), -1))
+	return cmp.Or(number(aAll)-number(bAll), number(aNone)-number(bNone), cmp.Compare(aPriority, bPriority))
 }
 
-// namespaces is one selector for the namespaces of a pool, nil for all. Of several selectors it names the namespaces that they select
+// number orders what is not before what is.
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// namespaceSelector is one selector for the namespaces of a pool, nil for all. Of several selectors it names the namespaces that they select
 // today; problem says why it can't be said.
 func (c *Cluster) namespaceSelector(a *metalLBAllocation) (selector *metav1.LabelSelector, isToday bool, problem string) {
 	switch {

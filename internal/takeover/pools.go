@@ -44,7 +44,6 @@ func PoolsOf(c *Cluster) (docs []Document) {
 		if i < len(pools)-1 && compareRanks(pools[i], pools[i+1]) != 0 {
 			priority++
 		}
-		pools[i].Labels = nil
 		docs = append(docs, c.pool(pools[i], priority, names)...)
 	}
 	slices.SortStableFunc(docs, func(a, b Document) int { return strings.Compare(nameOf(a), nameOf(b)) })

@@ -28,6 +28,8 @@ type look struct {
 	configMaps map[types.NamespacedName]*corev1.ConfigMap
 	// looked are the ConfigMaps that were looked at: several proxies may read one.
 	looked map[types.NamespacedName]bool
+	// streams are the StreamIngresses of each namespace.
+	streams map[string][]*v1beta1.StreamIngress
 	// made is the class that is made.
 	made []*v1beta1.StreamIngressClass
 	docs []Document
@@ -52,13 +54,21 @@ func (e *entry) String() string {
 func StreamsOf(c *Cluster, options Options) []Document {
 	l := &look{
 		Cluster: c, options: options, services: snapshot.Index(c.Services), configMaps: snapshot.Index(c.ConfigMaps),
-		looked: map[types.NamespacedName]bool{},
+		looked: map[types.NamespacedName]bool{}, streams: map[string][]*v1beta1.StreamIngress{},
 	}
 	for _, p := range c.Proxies() {
-		isIn := func(cm types.NamespacedName) bool { return options.ProxyNamespace == "" || cm.Namespace == options.ProxyNamespace }
+		isIn := func(cm types.NamespacedName) bool {
+			return options.ProxyNamespace == "" || cm.Namespace == options.ProxyNamespace
+		}
 		if slices.ContainsFunc(slices.Collect(maps.Values(p.ConfigMaps)), isIn) {
 			l.proxies = append(l.proxies, p)
 		}
+	}
+	slices.SortStableFunc(l.proxies, func(a, b *snapshot.Proxy) int { // who is to be believed says how a ConfigMap is read
+		return cmp.Compare(number(!l.isSure(a)), number(!l.isSure(b)))
+	})
+	for _, s := range c.Streams {
+		l.streams[s.Namespace] = append(l.streams[s.Namespace], s)
 	}
 	if options.Class != "" {
 		l.makeClass()
@@ -145,14 +155,20 @@ func (l *look) entriesOf(p *snapshot.Proxy, cm *corev1.ConfigMap) (n int) {
 
 // whyUnclassed says why no class has a ConfigMap of a proxy, and what to do.
 func (l *look) whyUnclassed(p *snapshot.Proxy, protocol v1beta1.Protocol) string {
-	switch {
+	switch isSure := l.isSure(p); {
 	case p.Class != "":
 		return fmt.Sprintf("StreamIngressClass %s has not this ConfigMap: name it in spec.%sConfigMap there, and import again",
 			p.Class, strings.ToLower(string(protocol)))
+	case !isSure && p.IsByName:
+		return fmt.Sprintf("no StreamIngressClass has it, and its name alone says that a proxy reads it: if one does, import again with "+
+			"--class NAME --proxy-namespace %s", p.Namespace)
+	case !isSure:
+		return fmt.Sprintf("no StreamIngressClass has it, and %s, which says to read it, is in another namespace, where anybody may run it: "+
+			"if that is the proxy, write the class by hand, and import again", p.Name)
 	case l.options.Class != "":
-		return "it is no StreamIngressClass's"
+		return "no StreamIngressClass has it"
 	}
-	return fmt.Sprintf("it is no StreamIngressClass's: import again with --class NAME, which makes one of %s", describe(p))
+	return fmt.Sprintf("no StreamIngressClass has it: import again with --class NAME, which makes one of %s", describe(p))
 }
 
 // stream is the StreamIngress of an entry: nil where there is one already, and why not where there can be none.
@@ -211,12 +227,11 @@ func (l *look) there(s *v1beta1.StreamIngress) *v1beta1.StreamIngress {
 		listens := other.Spec.Listen != nil && *other.Spec.Listen == *s.Spec.Listen || other.Status.Listen == *s.Spec.Listen
 		return class == s.Spec.ClassName && other.ProtocolOrDefault() == s.Spec.Protocol && listens
 	}
-	for _, other := range l.Streams {
-		if other.Namespace == s.Namespace && (other.Name == s.Name || isOfPort(other)) {
-			return other
-		}
+	i := slices.IndexFunc(l.streams[s.Namespace], func(other *v1beta1.StreamIngress) bool { return other.Name == s.Name || isOfPort(other) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return l.streams[s.Namespace][i]
 }
 
 // isHeld says whether a StreamIngress has the port of an entry. Its owners don't write its status.
@@ -269,7 +284,7 @@ func (l *look) judgeOpening(d *Document, e *entry) {
 	}
 	for _, other := range l.proxies {
 		cm := l.configMaps[other.ConfigMaps[e.at.Protocol]]
-		if cm == nil || snapshot.Key(cm) == e.in || !meets(e.of, other, e.at) {
+		if cm == nil || snapshot.Key(cm) == e.in || !l.isSure(other) || !meets(e.of, other, e.at) {
 			continue
 		}
 		if value, twice := cm.Data[stream.Key(e.at.Port)]; twice {
