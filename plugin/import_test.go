@@ -109,3 +109,59 @@ func clusterOf(t *testing.T, text []byte) (c *fake, args []string) {
 	}
 	return c, args
 }
+
+// TestImportFlags holds that flags that nobody can mean end it at once.
+func TestImportFlags(t *testing.T) {
+	for _, args := range []string{"--only x", "--class A", "--class " + strings.Repeat("a", 64), "x"} {
+		if got := run(t, &fake{}, append([]string{"kubectl-portcullis", "import"}, strings.Fields(args)...)...); got.status != ExitUnread {
+			t.Errorf("%s: %d, %s", args, got.status, got.err)
+		}
+	}
+}
+
+// TestImportOfWhatIsForbidden says what could not be read, and makes nothing of that.
+func TestImportOfWhatIsForbidden(t *testing.T) {
+	text, err := os.ReadFile("testdata/import/haproxy.in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plural, wants := range map[string]struct {
+		out    string
+		status int
+	}{
+		"services":   {"could not read services: forbidden: there may be more", ExitFindings},
+		"namespaces": {"could not read namespaces: forbidden: there may be more", ExitFindings},
+		"":           {"", ExitUnread},
+	} {
+		c, args := clusterOf(t, text)
+		c.refuses = func(kind, _ string) error {
+			if plural == "" || kind == plural {
+				return forbid(kind)
+			}
+			return nil
+		}
+		got := run(t, c, append([]string{"kubectl-portcullis", "import"}, args...)...)
+		if got.status != wants.status || !strings.Contains(got.out, wants.out) || strings.Contains(got.out, "there is no Service") {
+			t.Errorf("%s: %d\n%s%s", plural, got.status, got.out, got.err)
+		}
+	}
+}
+
+// TestImportNeedsNoPortcullis has none of its kinds installed.
+func TestImportNeedsNoPortcullis(t *testing.T) {
+	text, err := os.ReadFile("testdata/import/haproxy.in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, args := clusterOf(t, text)
+	c.refuses = func(kind, _ string) error {
+		if strings.HasPrefix(kind, "streamingress") || kind == "addresspools" || kind == "edgeclaims" {
+			return missing(kind)
+		}
+		return nil
+	}
+	got := run(t, c, append([]string{"kubectl-portcullis", "import"}, args...)...)
+	if objects := objectsIn(t, got.out); len(objects) != 3 || strings.Contains(got.out, "could not read") {
+		t.Errorf("got %d:\n%s%s", len(objects), got.out, got.err)
+	}
+}

@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 
@@ -74,7 +76,7 @@ func writeDocument(to *bytes.Buffer, d *takeover.Document) error {
 	if err != nil {
 		return err
 	}
-	text, err := yaml.Marshal(content)
+	text, err := inYAML(content)
 	if err != nil {
 		return err
 	}
@@ -84,6 +86,26 @@ func writeDocument(to *bytes.Buffer, d *takeover.Document) error {
 	}
 	comment(to, "", "---\n"+strings.TrimSuffix(string(text), "\n"))
 	return nil
+}
+
+// inYAML is a manifest as it is written. The library reads it as YAML in between, which takes fewer characters than JSON does.
+func inYAML(content map[string]any) ([]byte, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	var escaped bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case unicode.IsPrint(r):
+			escaped.WriteRune(r)
+		case r > math.MaxUint16:
+			fmt.Fprintf(&escaped, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		}
+	}
+	return yaml.JSONToYAML(escaped.Bytes())
 }
 
 // longest is how long what others have written can make a line.
