@@ -137,8 +137,8 @@ func (i *importCommand) readFlags() error {
 
 func (i *importCommand) asks(what string) bool { return slices.Contains(i.only, what) }
 
-// documents are the manifests, in the order in which they are to be applied, and what there is to say. What applying them in that order would
-// be refused for is among what is to be decided.
+// documents are the manifests, in the order in which they are to be applied, and what there is to say. For what applying them in that order
+// would be refused, is among what is to be decided.
 func (i *importCommand) documents(ctx context.Context, f *found, c *takeover.Cluster) (docs []takeover.Document, err error) {
 	linter, err := i.linter(ctx, f, c)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else.
+// internal/doors find there; of manifests, what applying them says; and by which manifests Portcullis takes over what there is. It asks the
+// API server to get and to list, and for nothing else.
 package plugin
 
 import (
@@ -63,12 +64,13 @@ func (t *tool) command() *cobra.Command {
 	t.config = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:   "kubectl-portcullis",
-		Short: "See who has which door of a cluster, which conflicts there are, and what applying manifests says",
-		Long: `See who has which door of a cluster, which conflicts there are, and what applying manifests says.
+		Short: "See who has which door of a cluster, which conflicts there are, what applying manifests says, and take over what there is",
+		Long: `See who has which door of a cluster, which conflicts there are, what applying manifests says, and take over what there is.
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing. Portcullis need not be installed there.
 
-The exit status is 0, 1 where audit or lint have findings that are not just notes, or 2 where they could not look.`,
+The exit status is 0, 1 where audit or lint have findings that are not just notes, or import has something to decide, or 2 where they
+could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},

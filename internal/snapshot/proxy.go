@@ -210,7 +210,8 @@ func (s *Snapshot) Proxies() []*Proxy {
 // are open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
-		Name: w.Kind + " " + w.Namespace + "/" + w.Name, Namespace: w.Namespace, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
+		Name: w.Kind + " " + w.Namespace + "/" + w.Name, Namespace: w.Namespace, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes,
+		IsNginx: w.IsNginx,
 		Own: w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {

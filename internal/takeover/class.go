@@ -28,8 +28,8 @@ func (l *look) classOf(protocol v1beta1.Protocol, cm types.NamespacedName) *v1be
 }
 
 // isSure says whether a proxy is to be believed: it is in the namespace of the ConfigMaps that it reads, where no tenant writes, or a class
-// tells of it. Anybody may run something elsewhere that says to read them, or have a ConfigMap of the usual name, so that of these it has to
-// be asked for by its namespace.
+// tells of it. Anybody may run something elsewhere that says to read them; and as anybody may have a ConfigMap of the usual name, one that
+// only that tells of has to be asked for by its namespace.
 func (l *look) isSure(p *snapshot.Proxy) bool {
 	isThere := func(cm types.NamespacedName) bool { return p.Namespace == "" || cm.Namespace == p.Namespace }
 	for _, cm := range p.ConfigMaps {

@@ -8,7 +8,7 @@ import (
 
 func TestMakeClass(t *testing.T) {
 	entries := map[string]string{"5432": "shop/db:5432"}
-	real, evil := workload("ingress-nginx/z", "ingress-nginx/tcp", "ingress-nginx/front", 5432), workload("evil/a", "ingress-nginx/tcp", "evil/front")
+	own, evil := workload("ingress-nginx/z", "ingress-nginx/tcp", "ingress-nginx/front", 5432), workload("evil/a", "ingress-nginx/tcp", "evil/front")
 	tcp := configMap("ingress-nginx/tcp", entries)
 	for name, tc := range map[string]struct {
 		cluster *Cluster
@@ -16,23 +16,23 @@ func TestMakeClass(t *testing.T) {
 		want    string // the Service of the class, empty for no class
 		says    string
 	}{
-		"of the proxy": {cluster: clusterWith(tcp, real), want: "ingress-nginx/front"},
+		"of the proxy": {cluster: clusterWith(tcp, own), want: "ingress-nginx/front"},
 		"of whom its namespace proves, and not of who says to read the same": {
-			cluster: clusterWith(tcp, evil, real), want: "ingress-nginx/front"},
+			cluster: clusterWith(tcp, evil, own), want: "ingress-nginx/front"},
 		"not of who is in another namespace than what it reads": {
 			cluster: clusterWith(tcp, evil), says: "is not made"},
 		"not of a name that anybody may give": {
 			cluster: clusterWith(configMap("evil/tcp-services", entries)), says: "is not made"},
 		"not of one of several": {
-			cluster: clusterWith(tcp, real, configMap("shop/tcp", nil), workload("shop/other", "shop/tcp", "shop/front")),
+			cluster: clusterWith(tcp, own, configMap("shop/tcp", nil), workload("shop/other", "shop/tcp", "shop/front")),
 			says:    "there are several proxies"},
 		"of the one of several that is asked for": {
-			cluster: clusterWith(tcp, real, configMap("shop/tcp", nil), workload("shop/other", "shop/tcp", "shop/front")),
+			cluster: clusterWith(tcp, own, configMap("shop/tcp", nil), workload("shop/other", "shop/tcp", "shop/front")),
 			in:      "ingress-nginx", want: "ingress-nginx/front"},
-		"not where another class has it": {cluster: clusterWith(tcp, real, class("other", "ingress-nginx/tcp")), says: "is not made"},
-		"not where it is there":          {cluster: clusterWith(tcp, real, class("public", "ingress-nginx/tcp"))},
-		"not where it is another one's":  {cluster: clusterWith(tcp, real, class("public", "shop/tcp")), says: "choose another --class"},
-		"not without ConfigMaps":         {cluster: clusterWith(real), says: "is not made"},
+		"not where another class has it": {cluster: clusterWith(tcp, own, class("other", "ingress-nginx/tcp")), says: "is not made"},
+		"not where it is there":          {cluster: clusterWith(tcp, own, class("public", "ingress-nginx/tcp"))},
+		"not where it is another one's":  {cluster: clusterWith(tcp, own, class("public", "shop/tcp")), says: "choose another --class"},
+		"not without ConfigMaps":         {cluster: clusterWith(own), says: "is not made"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			docs := StreamsOf(tc.cluster, Options{Class: "public", ProxyNamespace: tc.in})

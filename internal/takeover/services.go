@@ -36,8 +36,8 @@ type balancers struct {
 	keep int
 }
 
-// ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is written:
-// what it lists it keeps. pools are those that there will be.
+// ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is written,
+// as it keeps what its status lists. pools are those that there will be.
 func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Document {
 	b := &balancers{Cluster: c, listing: c.listing()}
 	for _, p := range pools {
@@ -55,7 +55,8 @@ func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Docum
 			b.classless(svc)
 		case isOthers(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
 			b.decide("Service %s has the loadBalancerClass %s, which can't be changed: it stays with that controller, "+
-				"or is to be made again without, or with the class %s", snapshot.Key(svc), quoted(*svc.Spec.LoadBalancerClass), v1beta1.LoadBalancerClass)
+				"or is to be made again without, or with the class %s",
+				snapshot.Key(svc), quoted(*svc.Spec.LoadBalancerClass), v1beta1.LoadBalancerClass)
 		}
 	}
 	if b.keep > 0 {
@@ -85,7 +86,7 @@ func (b *balancers) classless(svc *corev1.Service) {
 	case len(listed) == 0:
 		b.waiting(svc, asked)
 	default:
-		if why := b.whyNot(svc, listed, asked, from); why != "" {
+		if why := b.whyNot(svc, listed); why != "" {
 			b.decide("Service %s stays where it is, at %s, and is left alone: %s", key, texts(listed), why)
 			return
 		}
@@ -117,7 +118,7 @@ func annotate(svc *corev1.Service, name, value string) string {
 }
 
 // whyNot says why Portcullis does not take over the addresses that a Service lists, empty if it does.
-func (b *balancers) whyNot(svc *corev1.Service, listed, asked []netip.Addr, from string) string {
+func (b *balancers) whyNot(svc *corev1.Service, listed []netip.Addr) string {
 	request, problems := loadbalancer.RequestOf(svc)
 	switch {
 	case len(problems) > 0:

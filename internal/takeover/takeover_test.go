@@ -88,10 +88,12 @@ func says(t *testing.T, texts []string, want string) {
 
 func TestHold(t *testing.T) {
 	d := Document{}
-	if d.note("a %d", 1); d.Held || len(d.Decisions) > 0 || d.Notes[0] != "a 1" {
+	d.note("a %d", 1)
+	if d.Held || len(d.Decisions) > 0 || d.Notes[0] != "a 1" {
 		t.Errorf("got %+v", d)
 	}
-	if d.Hold("b %d", 2); !d.Held || d.Decisions[0] != "b 2" {
+	d.Hold("b %d", 2)
+	if !d.Held || d.Decisions[0] != "b 2" {
 		t.Errorf("got %+v", d)
 	}
 }
