@@ -212,7 +212,7 @@ func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, 
 	p := &Proxy{
 		Name: w.Kind + " " + w.Namespace + "/" + w.Name, Namespace: w.Namespace, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes,
 		IsNginx: w.IsNginx,
-		Own: w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
+		Own:     w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {
 		p.Services = []*corev1.Service{svc}

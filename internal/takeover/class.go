@@ -101,6 +101,9 @@ func (l *look) newClass(p *snapshot.Proxy) Document {
 	d.note("the class of %s; reserved are the ports at which it listens itself", describe(p))
 	d.note("adopt: Take: an entry is its stream's for good, and goes with it")
 	switch front := l.front(p); {
+	case front != nil && p.OnNodes:
+		d.decide("it is on the network of the nodes, and Service %s leads to it, too: if ports are to be opened there, name it in spec.service",
+			snapshot.Key(front))
 	case front != nil:
 		class.Spec.Service = &v1beta1.ObjectReference{Namespace: front.Namespace, Name: front.Name}
 		if len(p.Services) > 1 {

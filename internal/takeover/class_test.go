@@ -32,14 +32,18 @@ func TestMakeClass(t *testing.T) {
 		"not where another class has it": {cluster: clusterWith(tcp, own, class("other", "ingress-nginx/tcp")), says: "is not made"},
 		"not where it is there":          {cluster: clusterWith(tcp, own, class("public", "ingress-nginx/tcp"))},
 		"not where it is another one's":  {cluster: clusterWith(tcp, own, class("public", "shop/tcp")), says: "choose another --class"},
-		"not without ConfigMaps":         {cluster: clusterWith(own), says: "is not made"},
+		"of a proxy on the nodes, to which a Service leads, too": {
+			cluster: clusterWith(tcp, own, func(c *Cluster) { c.Workloads[0].OnNodes = true }), want: "nodes", says: "if ports are to be opened there"},
+		"not without ConfigMaps": {cluster: clusterWith(own), says: "is not made"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			docs := StreamsOf(tc.cluster, Options{Class: "public", ProxyNamespace: tc.in})
 			got, said := "", []string(nil)
 			for _, d := range docs {
 				if class, is := d.Object.(*v1beta1.StreamIngressClass); is {
-					got = class.Spec.Service.Namespace + "/" + class.Spec.Service.Name
+					if got = "nodes"; class.Spec.Service != nil {
+						got = class.Spec.Service.Namespace + "/" + class.Spec.Service.Name
+					}
 					if class.Spec.Adopt != v1beta1.AdoptTake || class.Spec.UDPConfigMap != nil || len(class.Spec.Reserved) != 2 {
 						t.Errorf("got %+v", class.Spec)
 					}

@@ -65,8 +65,8 @@ func number(is bool) int {
 	return 0
 }
 
-// namespaceSelector is one selector for the namespaces of a pool, nil for all. In the place of several, isToday says, it names the namespaces
-// that they select today. problem says why it can't be said.
+// namespaceSelector is one selector for the namespaces of a pool, nil for all. In the place of several it names the
+// namespaces that they select today, and isToday is true. problem says why it can't be said.
 func (c *Cluster) namespaceSelector(a *metalLBAllocation) (selector *metav1.LabelSelector, isToday bool, problem string) {
 	switch {
 	case a == nil || len(a.Namespaces)+len(a.NamespaceSelectors) == 0:

@@ -19,8 +19,8 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
-// PoolsOf are AddressPools for MetalLB's pools. Addresses that Services share are in a pool of their own, for their namespaces, and one that
-// stays with another controller is in none.
+// PoolsOf are AddressPools for MetalLB's pools. Addresses that Services share are in a pool of their own, for their namespaces, and
+// one that stays with another controller is in none.
 func PoolsOf(c *Cluster) (docs []Document) {
 	var pools []*metalLBPool
 	words := Document{}

@@ -36,8 +36,8 @@ type balancers struct {
 	keep int
 }
 
-// ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is written,
-// as it keeps what its status lists. pools are those that there will be.
+// ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is
+// written, as it keeps what its status lists. pools are those that there will be.
 func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Document {
 	b := &balancers{Cluster: c, listing: c.listing()}
 	for _, p := range pools {
