@@ -35,9 +35,10 @@ type Proxy struct {
 	// Class is the StreamIngressClass that describes it, empty for none.
 	Class      string
 	ConfigMaps map[v1beta1.Protocol]types.NamespacedName
-	// Services are those by which it is reached, none where that is not known.
-	Services []*corev1.Service
-	OnNodes  bool
+	// Services are those by which it is reached, none where that is not known, and Published is the one of them that it publishes, nil for none.
+	Services  []*corev1.Service
+	Published *corev1.Service
+	OnNodes   bool
 	// IsNginx says that it is ingress-nginx, or passes for it.
 	IsNginx bool
 	// Own are the ports at which it listens itself.
@@ -87,6 +88,9 @@ func (p *Proxy) Listens(port *corev1.ServicePort) int32 {
 	}
 	return cmp.Or(port.TargetPort.IntVal, port.Port)
 }
+
+// HasHostPorts says whether ports of the nodes lead to its pods.
+func (p *Proxy) HasHostPorts() bool { return len(p.hostPorts) > 0 }
 
 // Opens says whether a port of the proxy is reached from outside, as far as is known.
 func (p *Proxy) Opens(protocol v1beta1.Protocol, port int32) bool {
@@ -188,7 +192,7 @@ func (s *Snapshot) Proxies() []*Proxy {
 		add(ofWorkload(&s.Workloads[i], services, byNamespace))
 	}
 	for _, class := range s.Classes {
-		p := ofClass(class, services)
+		p := OfClass(class, services)
 		known := false
 		for _, cm := range p.ConfigMaps {
 			for _, reader := range readers[cm] {
@@ -215,7 +219,7 @@ func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, 
 		Own:     w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {
-		p.Services = []*corev1.Service{svc}
+		p.Services, p.Published = []*corev1.Service{svc}, svc
 	}
 	for _, svc := range byNamespace[w.Namespace] {
 		selects := len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels))
@@ -231,7 +235,8 @@ func isOpen(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort || len(svc.Spec.ExternalIPs) > 0
 }
 
-func ofClass(class *v1beta1.StreamIngressClass, services map[types.NamespacedName]*corev1.Service) *Proxy {
+// OfClass is the proxy that a class describes: what it says itself, and nothing that a workload says. services are all that there are.
+func OfClass(class *v1beta1.StreamIngressClass, services map[types.NamespacedName]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: "StreamIngressClass " + class.Name, Class: class.Name, ConfigMaps: ConfigMapsOf(class), OnNodes: class.OnNodes(),
 		Own: sets.New[int32](80, 443),

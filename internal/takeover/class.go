@@ -107,7 +107,11 @@ func (l *look) newClass(p *snapshot.Proxy) Document {
 	case front != nil:
 		class.Spec.Service = &v1beta1.ObjectReference{Namespace: front.Namespace, Name: front.Name}
 		if len(p.Services) > 1 {
-			d.decide("it is reached by several Services, and the ports of a class are opened on one: is %s the one?", snapshot.Key(front))
+			d.Hold("it is reached by several Services, and the ports of a class are opened on one: is %s the one?", snapshot.Key(front))
+		}
+		if p.HasHostPorts() {
+			d.Hold("it is reached by ports of the nodes, too, and the ports of a class are opened on its Service: is %s meant, or none?",
+				snapshot.Key(front))
 		}
 	case !p.OnNodes:
 		d.Hold("no Service was found in front of it: name one in spec.service, unless it is on the network of the nodes")
@@ -118,8 +122,8 @@ func (l *look) newClass(p *snapshot.Proxy) Document {
 
 // front is the Service in front of a proxy, nil for none: the one that it publishes, and else a load balancer.
 func (l *look) front(p *snapshot.Proxy) *corev1.Service {
-	if len(p.Services) == 0 {
-		return nil
+	if p.Published != nil || len(p.Services) == 0 {
+		return p.Published
 	}
 	i := slices.IndexFunc(p.Services, func(svc *corev1.Service) bool { return svc.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	return p.Services[max(i, 0)]

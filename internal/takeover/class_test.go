@@ -14,6 +14,7 @@ func TestMakeClass(t *testing.T) {
 		cluster *Cluster
 		in      string // the namespace of the proxy that is asked for
 		want    string // the Service of the class, empty for no class
+		held    bool
 		says    string
 	}{
 		"of the proxy": {cluster: clusterWith(tcp, own), want: "ingress-nginx/front"},
@@ -34,6 +35,13 @@ func TestMakeClass(t *testing.T) {
 		"not where it is another one's":  {cluster: clusterWith(tcp, own, class("public", "shop/tcp")), says: "choose another --class"},
 		"of a proxy on the nodes, to which a Service leads, too": {
 			cluster: clusterWith(tcp, own, func(c *Cluster) { c.Workloads[0].OnNodes = true }), want: "nodes", says: "if ports are to be opened there"},
+		"of one of several Services": {
+			cluster: clusterWith(tcp, own, balancer("ingress-nginx/a-other", "", 5432), func(c *Cluster) {
+				c.Workloads[0].Labels = map[string]string{"app": "a"}
+				c.Services[len(c.Services)-1].Spec.Selector = c.Workloads[0].Labels
+			}), want: "ingress-nginx/front", held: true, says: "is ingress-nginx/front the one?"},
+		"of a proxy to which ports of the nodes lead, too": {
+			cluster: clusterWith(tcp, own, onNode(5432)), want: "ingress-nginx/front", held: true, says: "it is reached by ports of the nodes, too"},
 		"not without ConfigMaps": {cluster: clusterWith(own), says: "is not made"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +51,9 @@ func TestMakeClass(t *testing.T) {
 				if class, is := d.Object.(*v1beta1.StreamIngressClass); is {
 					if got = "nodes"; class.Spec.Service != nil {
 						got = class.Spec.Service.Namespace + "/" + class.Spec.Service.Name
+					}
+					if d.Held != tc.held {
+						t.Errorf("it waits: %v", d.Held)
 					}
 					if class.Spec.Adopt != v1beta1.AdoptTake || class.Spec.UDPConfigMap != nil || len(class.Spec.Reserved) != 2 {
 						t.Errorf("got %+v", class.Spec)

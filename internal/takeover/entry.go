@@ -20,7 +20,7 @@ import (
 type entry struct {
 	of    *snapshot.Proxy
 	in    types.NamespacedName
-	class string
+	class *v1beta1.StreamIngressClass
 	at    stream.PortKey
 	value string
 }
@@ -68,10 +68,10 @@ func (l *look) stream(e *entry) (*Document, string) {
 // document is the StreamIngress that says what an entry says.
 func (e *entry) document(to stream.Entry) *Document {
 	s := &v1beta1.StreamIngress{TypeMeta: typeOf("StreamIngress"), ObjectMeta: metav1.ObjectMeta{
-		Namespace: to.Namespace, Name: fmt.Sprintf("%s-%s", e.class, e.at.Name()),
+		Namespace: to.Namespace, Name: fmt.Sprintf("%s-%s", e.class.Name, e.at.Name()),
 	}}
 	s.Spec = v1beta1.StreamIngressSpec{
-		ClassName: e.class, Protocol: e.at.Protocol, Listen: &e.at.Port,
+		ClassName: e.class.Name, Protocol: e.at.Protocol, Listen: &e.at.Port,
 		Upstream: v1beta1.StreamUpstream{Service: to.Service, Port: intstr.Parse(to.Port)},
 	}
 	if to.Accept || to.Send {
@@ -96,7 +96,7 @@ func (l *look) there(s *v1beta1.StreamIngress) *v1beta1.StreamIngress {
 
 // isHeld says whether a StreamIngress has the port of an entry. Its owners don't write its status.
 func (l *look) isHeld(s *v1beta1.StreamIngress, e *entry) bool {
-	return s.Status.ClassName == e.class && s.Status.Listen == e.at.Port && s.ProtocolOrDefault() == e.at.Protocol &&
+	return s.Status.ClassName == e.class.Name && s.Status.Listen == e.at.Port && s.ProtocolOrDefault() == e.at.Protocol &&
 		meta.IsStatusConditionTrue(s.Status.Conditions, v1beta1.ConditionAccepted)
 }
 
@@ -128,19 +128,13 @@ func (l *look) judgeService(d *Document, e *entry, to stream.Entry) {
 	}
 }
 
-// judgeOpening looks by which ports outside an entry is reached: a stream has its own opened there.
+// judgeOpening looks whether an entry is reached where its stream has its port opened: on the Service of the class, and nowhere else.
 func (l *look) judgeOpening(d *Document, e *entry) {
-	if !e.of.Opens(e.at.Protocol, e.at.Port) {
-		d.Hold("%s is not open on the Service in front of the proxy, and the stream would open it: apply it if that is meant, "+
-			"or remove the entry", e.at)
-	}
-	for _, svc := range e.of.Services {
-		for i := range svc.Spec.Ports {
-			p := &svc.Spec.Ports[i]
-			if snapshot.ProtocolOf(p) == e.at.Protocol && p.Port != e.at.Port && e.of.Listens(p) == e.at.Port {
-				d.decide("Service %s opens it as port %d, which stays open; the stream opens %s, too", snapshot.Key(svc), p.Port, e.at)
-			}
-		}
+	if ref := e.class.Spec.Service; ref != nil {
+		l.judgeFront(d, e, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	} else if !e.of.Opens(e.at.Protocol, e.at.Port) {
+		d.Hold("%s is not open on the Service in front of the proxy, and StreamIngressClass %s names none: name it in spec.service, "+
+			"or remove the entry", e.at, e.class.Name)
 	}
 	for _, other := range l.proxies {
 		cm := l.configMaps[other.ConfigMaps[e.at.Protocol]]
@@ -148,8 +142,33 @@ func (l *look) judgeOpening(d *Document, e *entry) {
 			continue
 		}
 		if value, twice := cm.Data[stream.Key(e.at.Port)]; twice {
-			d.decide("ConfigMap %s has this port, too, for a proxy that is reached in the same place: %s; one of them is to go",
+			d.Hold("ConfigMap %s has this port, too, for a proxy that is reached in the same place: %s; one of them is to go",
 				snapshot.Key(cm), quoted(value))
 		}
 	}
+}
+
+// judgeFront looks whether the Service of a class has the port of an entry, under its number. Whatever other Services open, or ports of the
+// nodes, the stream has that one opened here.
+func (l *look) judgeFront(d *Document, e *entry, key types.NamespacedName) {
+	svc := l.services[key]
+	if svc == nil {
+		why := "there is no Service %s"
+		if !l.Knows("Service", key.Namespace) {
+			why = "Service %s could not be read"
+		}
+		d.Hold(why+", which StreamIngressClass %s names, so nothing says whether the stream would open %s there", key, e.class.Name, e.at)
+		return
+	}
+	for i := range svc.Spec.Ports {
+		switch p := &svc.Spec.Ports[i]; {
+		case snapshot.ProtocolOf(p) != e.at.Protocol || e.of.Listens(p) != e.at.Port:
+		case p.Port == e.at.Port:
+			return
+		default:
+			d.decide("Service %s opens it as port %d, which stays open", key, p.Port)
+		}
+	}
+	d.Hold("%s is not open on Service %s, which StreamIngressClass %s names, and the stream would open it there: apply it if that is meant, "+
+		"or remove the entry", e.at, key, e.class.Name)
 }

@@ -1,12 +1,17 @@
 package takeover
 
 import (
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 func TestStreams(t *testing.T) {
@@ -64,10 +69,30 @@ func TestStreams(t *testing.T) {
 			port: "5432", entry: "shop/db:5432", want: "db:5432", change: []func(*Cluster){
 				configMap("shop/tcp", map[string]string{"5432": "shop/db:1"}), workload("shop/p", "shop/tcp", "shop/front", 5432)}},
 		"the same port of a proxy in the same place": {
-			port: "5432", entry: "shop/db:5432", want: "db:5432", says: "ConfigMap ingress-nginx/second has this port, too", change: []func(*Cluster){
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "ConfigMap ingress-nginx/second has this port, too", change: []func(*Cluster){
 				configMap("ingress-nginx/second", map[string]string{"5432": "shop/db:1"}),
 				workload("ingress-nginx/p", "ingress-nginx/second", "ingress-nginx/front", 5432), class("second", "ingress-nginx/second")},
 			in: "shop"},
+		"a port that the Service of the class has": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", change: []func(*Cluster){serves("ingress-nginx/front")}},
+		"a port that another Service has": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "TCP/5432 is not open on Service ingress-nginx/web",
+			change: []func(*Cluster){balancer("ingress-nginx/web", "", 443), serves("ingress-nginx/web")}},
+		"a port that the nodes have": {
+			port: "7000", entry: "shop/db:5432", want: "db:5432", held: true, says: "TCP/7000 is not open on Service ingress-nginx/front",
+			change: []func(*Cluster){serves("ingress-nginx/front"), onNode(7000)}},
+		"a port of another number": {
+			port: "7000", entry: "shop/db:5432", want: "db:5432", held: true, says: "Service ingress-nginx/front opens it as port 5432",
+			change: []func(*Cluster){serves("ingress-nginx/front"), leadsTo("ingress-nginx/front", 5432, 7000)}},
+		"the number of another port": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "TCP/5432 is not open on Service ingress-nginx/front",
+			change: []func(*Cluster){serves("ingress-nginx/front"), leadsTo("ingress-nginx/front", 5432, 7000)}},
+		"a Service of the class that is away": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "there is no Service ingress-nginx/away",
+			change: []func(*Cluster){serves("ingress-nginx/away")}},
+		"a Service of the class that could not be read": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "Service ingress-nginx/away could not be read",
+			change: []func(*Cluster){serves("ingress-nginx/away"), func(c *Cluster) { c.MarkRead("Service", "shop") }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusterWith(append([]func(*Cluster){
@@ -98,6 +123,42 @@ func TestStreams(t *testing.T) {
 				says(t, said, tc.says)
 			}
 		})
+	}
+}
+
+// serves has the class open ports on a Service.
+func serves(key string) func(*Cluster) {
+	return func(c *Cluster) {
+		c.Classes[0].Spec.Service = &v1beta1.ObjectReference{Namespace: keyOf(key).Namespace, Name: keyOf(key).Name}
+	}
+}
+
+// onNode has a port of the nodes lead to that of the proxy.
+func onNode(port int32) func(*Cluster) {
+	return func(c *Cluster) {
+		c.Workloads[0].HostPorts = map[stream.PortKey]int32{{Protocol: v1beta1.TCP, Port: port}: port}
+	}
+}
+
+// leadsTo has a port of a Service lead to another one of the proxy.
+func leadsTo(key string, port, target int32) func(*Cluster) {
+	return func(c *Cluster) {
+		ports := snapshot.Index(c.Services)[keyOf(key)].Spec.Ports
+		i := slices.IndexFunc(ports, func(p corev1.ServicePort) bool { return p.Port == port })
+		ports[i].TargetPort = intstr.FromInt32(target)
+	}
+}
+
+// TestStreamsOfAClassAlone holds that what anybody may run says nothing of how the proxy of a class reads its ConfigMap.
+func TestStreamsOfAClassAlone(t *testing.T) {
+	c := clusterWith(configMap("ingress-nginx/tcp", map[string]string{"5432": "shop/db:5432", "7000": "shop/db:5432"}),
+		class("public", "ingress-nginx/tcp"), balancer("ingress-nginx/front", "", 5432), serves("ingress-nginx/front"),
+		workload("evil/a", "ingress-nginx/tcp", "evil/front", 7000), onNode(7000), func(c *Cluster) {
+			c.Workloads[0].Own, c.Workloads[0].OnNodes = sets.New[int32](5432), true
+		})
+	docs := StreamsOf(c, Options{})
+	if len(docs) != 2 || docs[0].Object == nil || docs[0].Held || !docs[1].Held {
+		t.Errorf("got %+v", docs)
 	}
 }
 

@@ -89,6 +89,9 @@ func (l *look) configMap(p *snapshot.Proxy, protocol v1beta1.Protocol, cm *corev
 		}
 		return nil
 	}
+	if !l.isSure(p) { // what anybody may run says nothing of the proxy of a class
+		p = snapshot.OfClass(class, l.services)
+	}
 	if class.Spec.Adopt != v1beta1.AdoptTake {
 		words.note("StreamIngressClass %s has adopt: Return: an entry of ConfigMap %s that its stream leaves is back as it was; "+
 			"with adopt: Take it goes", class.Name, key)
@@ -96,7 +99,7 @@ func (l *look) configMap(p *snapshot.Proxy, protocol v1beta1.Protocol, cm *corev
 	already := 0
 	for _, text := range slices.SortedFunc(maps.Keys(cm.Data), byNumber) {
 		port, isPort := stream.ParseKey(text)
-		e := &entry{of: p, in: key, class: class.Name, at: stream.PortKey{Protocol: protocol, Port: port}, value: cm.Data[text]}
+		e := &entry{of: p, in: key, class: class, at: stream.PortKey{Protocol: protocol, Port: port}, value: cm.Data[text]}
 		if !isPort {
 			if l.options.Namespace == "" {
 				words.decide("ConfigMap %s, key %s is left out: it is no port, and nothing listens for it", key, quoted(text))
