@@ -147,6 +147,30 @@ func TestImportOfWhatIsForbidden(t *testing.T) {
 	}
 }
 
+// TestImportOfPoolsWithoutServices holds that no pool is to be applied where not all Services could be read.
+func TestImportOfPoolsWithoutServices(t *testing.T) {
+	text, err := os.ReadFile("testdata/import/metallb.in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, isRefused := range map[string]func(namespace string) bool{
+		"all":             func(string) bool { return true },
+		"all but of one ": func(namespace string) bool { return namespace == "" },
+	} {
+		c, _ := clusterOf(t, text)
+		c.refuses = func(kind, namespace string) error {
+			if kind == "services" && isRefused(namespace) {
+				return forbid(kind)
+			}
+			return nil
+		}
+		got := run(t, c, "kubectl-portcullis", "import")
+		if objects := objectsIn(t, got.out); len(objects) > 0 || got.status == ExitFine || !strings.Contains(got.out, "# kind: AddressPool") {
+			t.Errorf("%s: %d\n%s%s", what, got.status, got.out, got.err)
+		}
+	}
+}
+
 // TestImportNeedsNoPortcullis has none of its kinds installed.
 func TestImportNeedsNoPortcullis(t *testing.T) {
 	text, err := os.ReadFile("testdata/import/haproxy.in.yaml")

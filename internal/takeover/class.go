@@ -116,7 +116,7 @@ func (l *look) newClass(p *snapshot.Proxy) Document {
 	case !p.OnNodes:
 		d.Hold("no Service was found in front of it: name one in spec.service, unless it is on the network of the nodes")
 	}
-	l.made = append(l.made, class)
+	l.made, l.waits = append(l.made, class), d.Held
 	return d
 }
 

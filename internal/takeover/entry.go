@@ -130,6 +130,9 @@ func (l *look) judgeService(d *Document, e *entry, to stream.Entry) {
 
 // judgeOpening looks whether an entry is reached where its stream has its port opened: on the Service of the class, and nowhere else.
 func (l *look) judgeOpening(d *Document, e *entry) {
+	if l.waits && slices.Contains(l.made, e.class) {
+		d.Hold("StreamIngressClass %s waits for a decision: apply it first, and import again", e.class.Name)
+	}
 	if ref := e.class.Spec.Service; ref != nil {
 		l.judgeFront(d, e, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 	} else if !e.of.Opens(e.at.Protocol, e.at.Port) {

@@ -41,20 +41,27 @@ func readMetalLB(u *unstructured.Unstructured) (*metalLBPool, error) {
 	return p, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
 }
 
+// isForNone says whether MetalLB gives no Service an address of the pool unless it asks for that: it is for some, and says for none.
+func (p *metalLBPool) isForNone() bool {
+	a := p.Spec.ServiceAllocation
+	return a != nil && len(a.Namespaces)+len(a.NamespaceSelectors)+len(a.ServiceSelectors) == 0
+}
+
 // rank orders pools as MetalLB does: those for some Services come before those for all, and among these the lowest priority, with 0 last.
-func (p *metalLBPool) rank() (isForAll, hasNone bool, priority int64) {
+// One that it gives nobody unasked is behind all.
+func (p *metalLBPool) rank() (isLast, isForAll, hasNone bool, priority int64) {
 	a := p.Spec.ServiceAllocation
 	if a == nil {
-		return true, true, 0
+		return false, true, true, 0
 	}
-	return false, a.Priority == 0, a.Priority
+	return p.isForNone(), false, a.Priority == 0, a.Priority
 }
 
 // compareRanks is negative where the first of two pools comes first.
 func compareRanks(a, b *metalLBPool) int {
-	aAll, aNone, aPriority := a.rank()
-	bAll, bNone, bPriority := b.rank()
-	return cmp.Or(number(aAll)-number(bAll), number(aNone)-number(bNone), cmp.Compare(aPriority, bPriority))
+	aLast, aAll, aNone, aPriority := a.rank()
+	bLast, bAll, bNone, bPriority := b.rank()
+	return cmp.Or(number(aLast)-number(bLast), number(aAll)-number(bAll), number(aNone)-number(bNone), cmp.Compare(aPriority, bPriority))
 }
 
 // number orders what is not before what is.

@@ -31,7 +31,9 @@ func TestCompareRanks(t *testing.T) {
 		p.Spec.ServiceAllocation = a
 		return p
 	}
-	inOrder := []*metalLBPool{of(&metalLBAllocation{Priority: 1}), of(&metalLBAllocation{Priority: 7}), of(&metalLBAllocation{}), of(nil)}
+	shop := []string{"shop"}
+	inOrder := []*metalLBPool{of(&metalLBAllocation{Priority: 1, Namespaces: shop}), of(&metalLBAllocation{Priority: 7, Namespaces: shop}),
+		of(&metalLBAllocation{Namespaces: shop}), of(nil), of(&metalLBAllocation{Priority: 1}), of(&metalLBAllocation{})}
 	for i, a := range inOrder {
 		for j, b := range inOrder {
 			if got := compareRanks(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {

@@ -64,6 +64,14 @@ func (c *Cluster) pool(p *metalLBPool, priority int32, names map[string]bool) (d
 	pool := d.Object.(*v1beta1.AddressPool)
 	d.note("IPAddressPool %s/%s of MetalLB", p.Namespace, p.Name)
 	pool.Spec.AutoAssign, pool.Spec.AvoidBuggyIPs, pool.Spec.Priority = p.Spec.AutoAssign, p.Spec.AvoidBuggyIPs, priority
+	if p.isForNone() {
+		pool.Spec.AutoAssign = new(bool)
+		d.note("autoAssign: false, as its serviceAllocation names no Services, and MetalLB gives none an address of it unasked")
+	}
+	if !c.Knows("Service", "") {
+		d.Hold("not all Services could be read, so nothing says which of its addresses they share, or stay with another controller: " +
+			"import again with the right to list Services in all namespaces")
+	}
 	var isToday bool
 	var problem string
 	if pool.Spec.NamespaceSelector, isToday, problem = c.namespaceSelector(a); problem != "" {
@@ -83,14 +91,19 @@ func (c *Cluster) pool(p *metalLBPool, priority int32, names map[string]bool) (d
 		return append(docs, d)
 	}
 	sharing := c.divide(&d, whole)
+	if len(pool.Spec.Addresses) > 0 {
+		c.besideThere(&d)
+	}
 	if len(sharing) > 0 {
-		docs = append(docs, c.sharedPool(p, pool, sharing, names))
+		shared := c.sharedPool(p, pool, sharing, names)
+		if d.Held {
+			shared.Hold("AddressPool %s, of whose addresses these are, waits for a decision: this one has to be for the same Services", pool.Name)
+		}
+		docs = append(docs, shared)
 	}
 	if len(pool.Spec.Addresses) == 0 {
 		d.Object = nil
-		d.note("all its addresses are shared, or stay with another controller: there is no other pool of it")
-	} else {
-		c.besideThere(&d)
+		d.note("all its addresses are shared, or stay where they are: there is no other pool of it")
 	}
 	return append(docs, d)
 }
@@ -106,6 +119,9 @@ func (c *Cluster) divide(d *Document, whole *addresspool.Pool) map[netip.Addr][]
 		if i := slices.IndexFunc(services, isOthers); i >= 0 {
 			d.decide("%s is left out, as Service %s has it of its loadBalancerClass %s, and stays with that controller; "+
 				"add it when that has gone", ip, snapshot.Key(services[i]), quoted(*services[i].Spec.LoadBalancerClass))
+			out = append(out, ip)
+		} else if svc, why := leftAlone(services); svc != nil {
+			d.decide("%s is left out, as Service %s has it, and is left alone: %s; add it when that is mended", ip, snapshot.Key(svc), why)
 			out = append(out, ip)
 		} else if len(services) > 1 {
 			sharing[ip] = services
@@ -145,6 +161,19 @@ func isOthers(svc *corev1.Service) bool {
 	return class != nil && *class != v1beta1.LoadBalancerClass && *class != v1beta1.StreamLoadBalancerClass
 }
 
+// leftAlone is one of some Services whose addresses Portcullis would not take over, whatever pools there are, and why; nil for none.
+func leftAlone(services []*corev1.Service) (svc *corev1.Service, why string) {
+	for _, svc := range services {
+		if svc.Spec.LoadBalancerClass != nil {
+			continue
+		}
+		if why := whyAlone(svc, loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)); why != "" {
+			return svc, why
+		}
+	}
+	return nil, ""
+}
+
 // without is an entry of a pool without some addresses, which are in ascending order.
 func without(text string, out []netip.Addr) (texts []string) {
 	set, errs := addresspool.Parse(&v1beta1.AddressPoolSpec{Addresses: []string{text}})
@@ -175,6 +204,8 @@ func (c *Cluster) sharedPool(
 	pool := newPool(poolName(p, "-shared", names))
 	pool.Spec.Sharing, pool.Spec.AutoAssign = v1beta1.SharingPorts, new(bool)
 	pool.Spec.Priority, pool.Spec.ServiceSelector = of.Spec.Priority, of.Spec.ServiceSelector
+	d := Document{Object: pool}
+	d.note("the addresses of IPAddressPool %s/%s of MetalLB that several Services have", p.Namespace, p.Name)
 	var in []string
 	ips := make([]netip.Addr, 0, len(sharing))
 	for ip, services := range sharing {
@@ -186,14 +217,27 @@ func (c *Cluster) sharedPool(
 	slices.SortFunc(ips, netip.Addr.Compare)
 	for _, ip := range ips {
 		pool.Spec.Addresses = append(pool.Spec.Addresses, ip.String())
+		d.note("%s is shared by %s", ip, keysOf(sharing[ip]))
 	}
 	pool.Spec.NamespaceSelector = named(in)
-	d := Document{Object: pool}
-	d.note("the addresses of IPAddressPool %s/%s of MetalLB that several Services have", p.Namespace, p.Name)
-	d.decide("MetalLB has those share an address that name one key; here those share it that this pool is for and that ask for it by name, " +
-		"each with ports of its own: are these namespaces the ones?")
+	const question = "MetalLB has those share an address that name one key; here those share it that this pool is for and that ask for it " +
+		"by name, each with ports of its own: "
+	if slices.ContainsFunc(in, func(namespace string) bool { return namespace != in[0] }) {
+		d.Hold(question + "are all these namespaces to share all these addresses? If not, write a pool for each")
+	} else {
+		d.decide(question + "is it meant that anything in this namespace may?")
+	}
 	c.besideThere(&d)
 	return d
+}
+
+// keysOf are Services, in order.
+func keysOf(services []*corev1.Service) string {
+	var keys []string
+	for _, svc := range slices.SortedFunc(slices.Values(services), byKey) {
+		keys = append(keys, "Service "+snapshot.Key(svc).String())
+	}
+	return strings.Join(keys, ", ")
 }
 
 // besideThere has a pool wait that would change one that is there.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
 
 // balancer adds a Service of type LoadBalancer with a port, at an address or none.
@@ -35,6 +36,11 @@ func metalLB(name string, spec map[string]any) func(*Cluster) {
 	return func(c *Cluster) { c.MetalLB = append(c.MetalLB, ipAddressPool(name, spec)) }
 }
 
+// selects is a selector for one label of that name.
+func selects(label string) map[string]any {
+	return map[string]any{"matchLabels": map[string]any{label: "x"}}
+}
+
 func TestPools(t *testing.T) {
 	public := metalLB("public", map[string]any{"addresses": []any{"192.0.2.0/30"}})
 	for name, tc := range map[string]struct {
@@ -45,13 +51,24 @@ func TestPools(t *testing.T) {
 		"as it is":        {[]func(*Cluster){public, balancer("shop/a", "192.0.2.1", 80)}, []string{"public 192.0.2.0/30 None"}, ""},
 		"without sharing": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.1", 80), balancer("shop/b", "192.0.2.2", 80)}, []string{"public 192.0.2.0/30 None"}, ""},
 		"an address that two share": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.1", 80), balancer("shop/b", "192.0.2.1", 81)},
-			[]string{"public 192.0.2.0,192.0.2.2-192.0.2.3 None", "public-shared 192.0.2.1 Ports"}, "are these namespaces the ones?"},
+			[]string{"public 192.0.2.0,192.0.2.2-192.0.2.3 None", "public-shared 192.0.2.1 Ports"}, "anything in this namespace may"},
+		"an address that two namespaces share": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.1", 80), balancer("evil/b", "192.0.2.1", 81)},
+			[]string{"public 192.0.2.0,192.0.2.2-192.0.2.3 None", "public-shared held"}, "are all these namespaces to share"},
+		"what is shared of a pool that waits": {[]func(*Cluster){metalLB("public", map[string]any{"addresses": []any{"192.0.2.0/30"},
+			"serviceAllocation": map[string]any{"serviceSelectors": []any{selects("a"), selects("b")}}}),
+			balancer("shop/a", "192.0.2.1", 80), balancer("shop/b", "192.0.2.1", 81)},
+			[]string{"public held", "public-shared held"}, "AddressPool public, of whose addresses these are, waits"},
+		"without Services":             {[]func(*Cluster){public, func(c *Cluster) { c.Snapshot = &snapshot.Snapshot{} }}, []string{"public held"}, "not all Services could be read"},
+		"of Services of one namespace": {[]func(*Cluster){public, func(c *Cluster) { c.MarkRead("Service", "shop") }}, []string{"public held"}, "not all Services could be read"},
+		"two addresses of one family": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.1", 80, func(svc *corev1.Service) {
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.3"})
+		})}, []string{"public 192.0.2.0,192.0.2.2 None"}, "192.0.2.3 is left out, as Service shop/a has it, and is left alone"},
 		"an address that stays": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.3", 80, classed)},
 			[]string{"public 192.0.2.0-192.0.2.2 None"}, "192.0.2.3 is left out"},
 		"shared with who stays": {[]func(*Cluster){public, balancer("shop/a", "192.0.2.3", 80, classed), balancer("shop/b", "192.0.2.3", 81)},
 			[]string{"public 192.0.2.0-192.0.2.2 None"}, "192.0.2.3 is left out"},
 		"all of it is shared": {[]func(*Cluster){metalLB("one", map[string]any{"addresses": []any{"192.0.2.1/32"}}), balancer("shop/a", "192.0.2.1", 80),
-			balancer("shop/b", "192.0.2.1", 81)}, []string{"one-shared 192.0.2.1 Ports"}, "are these namespaces the ones?"},
+			balancer("shop/b", "192.0.2.1", 81)}, []string{"one-shared 192.0.2.1 Ports"}, "anything in this namespace may"},
 		"what can't be read": {[]func(*Cluster){metalLB("x", map[string]any{"addresses": 1})}, nil, "can't be read"},
 		"no addresses of it": {[]func(*Cluster){metalLB("x", map[string]any{"addresses": []any{"x\n---"}})}, []string{"x held"}, `"x\n---"`},
 		"one that says the same": {[]func(*Cluster){public, func(c *Cluster) {
@@ -86,16 +103,20 @@ func TestPriorities(t *testing.T) {
 	with := func(name string, ip int, priority any) func(*Cluster) {
 		spec := map[string]any{"addresses": []any{fmt.Sprintf("192.0.2.%d/32", ip)}}
 		if priority != nil {
-			spec["serviceAllocation"] = map[string]any{"priority": priority}
+			spec["serviceAllocation"] = map[string]any{"priority": priority, "namespaces": []any{"shop"}}
 		}
 		return metalLB(name, spec)
 	}
 	got := map[string]int32{}
-	for _, d := range PoolsOf(clusterWith(with("last", 1, nil), with("third", 2, int64(0)), with("first", 3, int64(1)), with("second", 4, int64(70)), with("too", 5, int64(1)))) {
+	for _, d := range PoolsOf(clusterWith(with("last", 1, nil), with("third", 2, int64(0)), with("first", 3, int64(1)), with("second", 4, int64(70)), with("too", 5, int64(1)),
+		metalLB("none", map[string]any{"addresses": []any{"192.0.2.6/32"}, "serviceAllocation": map[string]any{"priority": int64(1)}}))) {
 		pool := d.Object.(*v1beta1.AddressPool)
 		got[pool.Name] = pool.Spec.Priority
+		if pool.AutoAssigns() != (pool.Name != "none") {
+			t.Errorf("%s gives addresses unasked: %v", pool.Name, pool.AutoAssigns())
+		}
 	}
-	for name, want := range map[string]int32{"last": 0, "third": 1, "second": 2, "first": 3, "too": 3} {
+	for name, want := range map[string]int32{"none": 0, "last": 1, "third": 2, "second": 3, "first": 4, "too": 4} {
 		if got[name] != want {
 			t.Errorf("%s has the priority %d", name, got[name])
 		}

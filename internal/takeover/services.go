@@ -119,15 +119,10 @@ func annotate(svc *corev1.Service, name, value string) string {
 
 // whyNot says why Portcullis does not take over the addresses that a Service lists, empty if it does.
 func (b *balancers) whyNot(svc *corev1.Service, listed []netip.Addr) string {
-	request, problems := loadbalancer.RequestOf(svc)
-	switch {
-	case len(problems) > 0:
-		return problems[0].Err.Error()
-	case slices.ContainsFunc(listed, func(ip netip.Addr) bool { return loadbalancer.IsOneOfSeveral(listed, ip) }):
-		return "it has several addresses of one IP family"
-	case slices.ContainsFunc(request.Addresses, func(ip netip.Addr) bool { return !slices.Contains(listed, ip) }):
-		return fmt.Sprintf("it asks for %s by %s", texts(request.Addresses), request.AddressesPath)
+	if why := whyAlone(svc, listed); why != "" {
+		return why
 	}
+	request, _ := loadbalancer.RequestOf(svc)
 	for _, ip := range listed {
 		pool := b.poolOf(svc, ip)
 		if pool == nil {
@@ -146,6 +141,20 @@ func (b *balancers) whyNot(svc *corev1.Service, listed []netip.Addr) string {
 				return fmt.Sprintf("Service %s has %s, too, with a port that both have: one of the two gets it", snapshot.Key(other), ip)
 			}
 		}
+	}
+	return ""
+}
+
+// whyAlone says why Portcullis does not take over the addresses that a Service lists, whatever pools there are; empty if it may.
+func whyAlone(svc *corev1.Service, listed []netip.Addr) string {
+	request, problems := loadbalancer.RequestOf(svc)
+	switch {
+	case len(problems) > 0:
+		return problems[0].Err.Error()
+	case slices.ContainsFunc(listed, func(ip netip.Addr) bool { return loadbalancer.IsOneOfSeveral(listed, ip) }):
+		return "it has several addresses of one IP family"
+	case slices.ContainsFunc(request.Addresses, func(ip netip.Addr) bool { return !slices.Contains(listed, ip) }):
+		return fmt.Sprintf("it asks for %s by %s", texts(request.Addresses), request.AddressesPath)
 	}
 	return ""
 }

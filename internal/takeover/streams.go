@@ -26,9 +26,10 @@ type look struct {
 	looked map[types.NamespacedName]bool
 	// streams are the StreamIngresses of each namespace.
 	streams map[string][]*v1beta1.StreamIngress
-	// made is the class that is made.
-	made []*v1beta1.StreamIngressClass
-	docs []Document
+	// made is the class that is made, and waits says that it is not to be applied yet.
+	made  []*v1beta1.StreamIngressClass
+	waits bool
+	docs  []Document
 }
 
 // StreamsOf are the class that is asked for, and a StreamIngress for each entry that is not one's yet, by namespace and port. What
