@@ -54,20 +54,21 @@ func (t *tool) importCommand() *cobra.Command {
 
 Each entry of a ConfigMap of tcp-services or udp-services becomes a StreamIngress that says the same; with --class, the
 StreamIngressClass is made, too. MetalLB's IPAddressPools become AddressPools. Services of type LoadBalancer keep their addresses, and
-nothing of them is written: what is to be done for them is said.
+nothing of them is written: what is to be done for them is said. AddressPools are not to be applied before the controller that gives
+addresses today has stopped: apply what --only streams writes first.
 
 What a person has to decide is a comment that begins with TODO; a manifest that has to wait for that is commented out. The rules of
 Portcullis, and what is in the cluster, decide what would be refused. It reads the cluster, and changes nothing.
 
 With -n, it looks at the streams that lead to one namespace, and at its Services. The exit status is 0 if all is imported, 1 where
 something is to be decided, and 2 where nothing could be read.`,
-		Example: `  # All that there is, with a class for the proxy
-  kubectl portcullis import --class public
+		Example: `  # All that there is, to read it
+  kubectl portcullis import --class public --proxy-namespace ingress-nginx
 
-  # The ports of one of several proxies
+  # First the ports of a proxy, with a class for it
   kubectl portcullis import --only streams --class public --proxy-namespace ingress-nginx
 
-  # MetalLB's pools, and what is to be done for Services
+  # MetalLB's pools, once its controller has stopped and Portcullis has --default-load-balancer; and what is to be done for Services
   kubectl portcullis import --only pools,services
 
   # What leads to one namespace

@@ -17,24 +17,28 @@ import (
 
 // importHeader comes before what is imported, and importPoolsHeader if there are pools.
 const (
-	importHeader = `Written by kubectl portcullis import, for a cluster with Portcullis. Read what is marked TODO, then: kubectl apply -f FILE
+	importHeader = `Written by kubectl portcullis import, for a cluster with Portcullis. Read what is marked TODO, then: %s
 Applied again, it changes nothing. What is commented out waits for a decision: decide, and take the signs of the comment away.`
-	importPoolsHeader = `Addresses, in this order, so that none moves:
+	importPoolsHeader = `There are AddressPools below: DO NOT APPLY THEM BEFORE STEPS 1 AND 2. Until then, Portcullis would give others the addresses that
+Services have. What else there is to import, write alone, and apply before: import --only streams. Then, so that no address moves:
 1. Stop the controller that gives them today, and nothing else of it: of MetalLB the Deployment "controller". Its speakers go on
    announcing, and need its IPAddressPools.
 2. Have Portcullis serve Services without a loadBalancerClass: --default-load-balancer.
-3. Apply the AddressPools below. Each Service keeps what it lists in its status.`
+3. Import again, and apply the AddressPools. Each Service keeps what it lists in its status.`
 )
 
 // writeDocuments writes manifests and what there is to say of them as a stream of YAML documents.
 func writeDocuments(to io.Writer, docs []takeover.Document, unread []Unread) error {
 	var text bytes.Buffer
-	comment(&text, "", importHeader)
-	hasPools := false
+	hasPools, then := false, "kubectl apply -f FILE"
 	for i := range docs {
 		_, isPool := docs[i].Object.(*v1beta1.AddressPool)
 		hasPools = hasPools || isPool
 	}
+	if hasPools {
+		then = "steps 1 to 3"
+	}
+	comment(&text, "", fmt.Sprintf(importHeader, then))
 	if hasPools {
 		comment(&text, "", "")
 		comment(&text, "", importPoolsHeader)

@@ -32,7 +32,7 @@ func TestPluginImport(t *testing.T) {
 	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.grantReads(importer, "", "*")
 	p := w.proxyWithEntries(500)
-	status, manifests, errOut := w.plugin(importer, "import", "--only", "streams", "--class", "import")
+	status, manifests, errOut := w.plugin(importer, "import", "--only", "streams", "--class", "import", "--proxy-namespace", "import-proxy")
 	if status != plugin.ExitFine {
 		t.Fatalf("import ended with %d: %s\n%s", status, errOut, manifests)
 	}
@@ -43,6 +43,11 @@ func TestPluginImport(t *testing.T) {
 	h.mustHold(w)
 
 	t.Log("applied or imported again, it changes nothing")
+	w.eventually("the Service in front to be the class's", func() error {
+		front := service("import-proxy/front")
+		w.get(front)
+		return is(front.Labels[v1beta1.LabelClass], "import")
+	})
 	before := p.versions(w)
 	if out := w.mustKubectl(manifests, "apply", "-f", "-"); strings.Count(out, " unchanged\n") != 501 {
 		t.Errorf("applied again, it says:\n%s", out)
@@ -223,11 +228,17 @@ func TestPluginImportAddresses(t *testing.T) {
 			return is(len(svc.Status.LoadBalancer.Ingress), 1)
 		})
 		ip := addressOf(svc)
+		if ip == "192.0.2.250" {
+			t.Errorf("%s is served at the address that stays with another controller", svc.Name)
+		}
 		for key, has := range served.at {
-			if has == ip || ip == "192.0.2.250" {
+			if has == ip {
 				t.Errorf("%s is served at %s, which was that of %s", svc.Name, ip, key)
 			}
 		}
+	}
+	if addressOf(late[0]) == addressOf(late[1]) {
+		t.Errorf("two are served at %s", addressOf(late[0]))
 	}
 	w.balances(stays, "192.0.2.250 VIP")
 	h.mustHold(w)
@@ -313,7 +324,7 @@ func (w *fixture) servedByMetalLB() *servedMoment {
 		key := fmt.Sprintf("import-%c/svc-%d", 'a'+rune(i%2), i)
 		switch {
 		case i < 40:
-			ip = fmt.Sprintf("192.0.2.%d", 10*(i%10))
+			key, ip = fmt.Sprintf("import-a/svc-%d", i), fmt.Sprintf("192.0.2.%d", 10*(i%10))
 			options = append(options, ports(port("", int32(8000+i/10))), annotated("metallb.io/allow-shared-ip", fmt.Sprintf("key-%d", i%10)))
 		case i < 100:
 			key, ip = fmt.Sprintf("import-b/svc-%d", i), fmt.Sprintf("198.51.100.%d", i-40)
