@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -60,7 +61,7 @@ addresses today has stopped: apply what --only streams writes first.
 What a person has to decide is a comment that begins with TODO; a manifest that has to wait for that is commented out. The rules of
 Portcullis, and what is in the cluster, decide what would be refused. It reads the cluster, and changes nothing.
 
-With -n, it looks at the streams that lead to one namespace, and at its Services. The exit status is 0 if all is imported, 1 where
+With -n, it looks at the streams that lead to one namespace, and at its Services, and writes no pools. The exit status is 0 if all is imported, 1 where
 something is to be decided, and 2 where nothing could be read.`,
 		Example: `  # All that there is, to read it
   kubectl portcullis import --class public --proxy-namespace ingress-nginx
@@ -119,6 +120,9 @@ func (i *importCommand) run(cmd *cobra.Command, _ []string) error {
 
 // readFlags reads the flags that can be wrong.
 func (i *importCommand) readFlags() error {
+	if len(i.only) == 0 {
+		return fmt.Errorf("--only is empty: want some of %s", strings.Join(importable, ", "))
+	}
 	for _, word := range i.only {
 		if !slices.Contains(importable, word) {
 			return fmt.Errorf("--only %q: want some of %s", word, strings.Join(importable, ", "))
@@ -132,6 +136,9 @@ func (i *importCommand) readFlags() error {
 	namespace, isGiven, err := i.namespace()
 	if isGiven && !i.all {
 		i.options.Namespace = namespace
+		if slices.Equal(i.only, []string{importPools}) {
+			return errors.New("--only pools with -n: pools are for no namespace alone; leave -n out")
+		}
 	}
 	return err
 }
@@ -145,20 +152,15 @@ func (i *importCommand) documents(ctx context.Context, f *found, c *takeover.Clu
 	if err != nil {
 		return nil, err
 	}
-	pools := slices.Clone(c.Pools)
-	if i.options.Namespace == "" && (i.asks(importPools) || i.asks(importServices)) {
-		made := takeover.PoolsOf(c)
-		if err := judge(ctx, linter, c, made); err != nil {
+	var pools []takeover.Document
+	if i.asks(importPools) || i.asks(importServices) {
+		pools = takeover.PoolsOf(c)
+		if err := judge(ctx, linter, c, pools); err != nil {
 			return nil, err
 		}
-		for _, d := range made {
-			if pool, is := d.Object.(*v1beta1.AddressPool); is && !d.Held {
-				pools = append(pools, pool)
-			}
-		}
-		if i.asks(importPools) {
-			docs = made
-		}
+	}
+	if i.asks(importPools) && i.options.Namespace == "" {
+		docs = slices.Clone(pools)
 	}
 	if i.asks(importStreams) {
 		streams := takeover.StreamsOf(c, i.options)
@@ -262,7 +264,7 @@ func (i *importCommand) kinds(f *found, c *takeover.Cluster) []kind {
 			kindOf[*appsv1.Deployment, appsv1.DeploymentList]("Deployment", "deployments", appsv1.SchemeGroupVersion, addDeployment),
 			kindOf[*appsv1.DaemonSet, appsv1.DaemonSetList]("DaemonSet", "daemonsets", appsv1.SchemeGroupVersion, addDaemonSet))
 	}
-	if i.options.Namespace != "" || !i.asks(importPools) && !i.asks(importServices) {
+	if !i.asks(importPools) && !i.asks(importServices) {
 		return kinds
 	}
 	return append(kinds,

@@ -112,7 +112,7 @@ func clusterOf(t *testing.T, text []byte) (c *fake, args []string) {
 
 // TestImportFlags holds that flags that nobody can mean end it at once.
 func TestImportFlags(t *testing.T) {
-	for _, args := range []string{"--only x", "--class A", "--class " + strings.Repeat("a", 64), "x"} {
+	for _, args := range []string{"--only x", "--only=", "--only pools -n shop", "--class A", "--class " + strings.Repeat("a", 64), "x"} {
 		if got := run(t, &fake{}, append([]string{"kubectl-portcullis", "import"}, strings.Fields(args)...)...); got.status != ExitUnread {
 			t.Errorf("%s: %d, %s", args, got.status, got.err)
 		}

@@ -43,7 +43,7 @@ func (l *look) isSure(p *snapshot.Proxy) bool {
 // unclassed are the proxies none of whose ConfigMaps a class has, of several that read the same ones the first.
 func (l *look) unclassed() (proxies []*snapshot.Proxy) {
 	for _, p := range l.proxies {
-		if !l.isSure(p) {
+		if l.isLeftOut(p) || !l.isSure(p) {
 			continue
 		}
 		isThere := false
@@ -100,6 +100,9 @@ func (l *look) newClass(p *snapshot.Proxy) Document {
 	d := Document{Object: class}
 	d.note("the class of %s; reserved are the ports at which it listens itself", describe(p))
 	d.note("adopt: Take: an entry is its stream's for good, and goes with it")
+	if l.options.ProxyNamespace == "" {
+		d.decide("anybody may run what says that it reads ConfigMaps of its own namespace: is this the proxy? --proxy-namespace says so")
+	}
 	switch front := l.front(p); {
 	case front != nil && p.OnNodes:
 		d.decide("it is on the network of the nodes, and Service %s leads to it, too: if ports are to be opened there, name it in spec.service",

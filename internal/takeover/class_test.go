@@ -17,9 +17,10 @@ func TestMakeClass(t *testing.T) {
 		held    bool
 		says    string
 	}{
-		"of the proxy": {cluster: clusterWith(tcp, own), want: "ingress-nginx/front"},
+		"of the proxy":               {cluster: clusterWith(tcp, own), want: "ingress-nginx/front", says: "is this the proxy?"},
+		"of the proxy that is named": {cluster: clusterWith(tcp, own), in: "ingress-nginx", want: "ingress-nginx/front"},
 		"of whom its namespace proves, and not of who says to read the same": {
-			cluster: clusterWith(tcp, evil, own), want: "ingress-nginx/front"},
+			cluster: clusterWith(tcp, evil, own), want: "ingress-nginx/front", says: "is this the proxy?"},
 		"not of who is in another namespace than what it reads": {
 			cluster: clusterWith(tcp, evil), says: "is not made"},
 		"not of a name that anybody may give": {

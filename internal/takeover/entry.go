@@ -53,11 +53,19 @@ func (l *look) stream(e *entry) (*Document, string) {
 	}
 	d := e.document(to)
 	s := d.Object.(*v1beta1.StreamIngress)
-	if there := l.there(s); there != nil {
-		if l.isHeld(there, e) || saysTheSame(there, s) {
+	if there := l.there(s, e); there != nil {
+		isSame := l.isHeld(there, e) || saysTheSame(there, s)
+		accepted := meta.FindStatusCondition(there.Status.Conditions, v1beta1.ConditionAccepted)
+		switch {
+		case there.DeletionTimestamp != nil:
+			d.Hold("StreamIngress %s is being deleted: import again when it is gone", snapshot.Key(there))
+		case !isSame:
+			d.Hold("StreamIngress %s is there, and says something else", snapshot.Key(there))
+		case accepted != nil && accepted.Status == metav1.ConditionFalse:
+			d.Hold("StreamIngress %s is there, and is not accepted: %s", snapshot.Key(there), quoted(accepted.Message))
+		default:
 			return nil, ""
 		}
-		d.Hold("StreamIngress %s is there, and says something else", snapshot.Key(there))
 		return d, ""
 	}
 	l.judgeService(d, e, to)
@@ -80,18 +88,21 @@ func (e *entry) document(to stream.Entry) *Document {
 	return &Document{Object: s}
 }
 
-// there is a StreamIngress that has or wants the port of another one, or has its name; nil for none.
-func (l *look) there(s *v1beta1.StreamIngress) *v1beta1.StreamIngress {
+// there is a StreamIngress that has the port of another one, else one that wants it, else one that has its name; nil for none.
+func (l *look) there(s *v1beta1.StreamIngress, e *entry) *v1beta1.StreamIngress {
 	isOfPort := func(other *v1beta1.StreamIngress) bool {
 		class := cmp.Or(other.Spec.ClassName, other.Status.ClassName)
 		listens := other.Spec.Listen != nil && *other.Spec.Listen == *s.Spec.Listen || other.Status.Listen == *s.Spec.Listen
 		return class == s.Spec.ClassName && other.ProtocolOrDefault() == s.Spec.Protocol && listens
 	}
-	i := slices.IndexFunc(l.streams[s.Namespace], func(other *v1beta1.StreamIngress) bool { return other.Name == s.Name || isOfPort(other) })
-	if i < 0 {
-		return nil
+	has := func(other *v1beta1.StreamIngress) bool { return l.isHeld(other, e) }
+	isNamed := func(other *v1beta1.StreamIngress) bool { return other.Name == s.Name }
+	for _, is := range []func(*v1beta1.StreamIngress) bool{has, isOfPort, isNamed} {
+		if i := slices.IndexFunc(l.streams[s.Namespace], is); i >= 0 {
+			return l.streams[s.Namespace][i]
+		}
 	}
-	return l.streams[s.Namespace][i]
+	return nil
 }
 
 // isHeld says whether a StreamIngress has the port of an entry. Its owners don't write its status.

@@ -50,6 +50,7 @@ func TestStreams(t *testing.T) {
 		"a port that is not open":            {port: "7000", entry: "shop/db:1", want: "db:1", held: true, says: "is not open"},
 		"a port of the proxy":                {port: "443", entry: "shop/db:1", says: "listens on this port itself"},
 		"no port":                            {port: "x", entry: "shop/db:1", says: "is no port"},
+		"a number with a zero in front":      {port: "05432", entry: "shop/db:1", says: "ingress-nginx listens for it at 5432"},
 		"no entry":                           {port: "5432", entry: "shop", says: "is not namespace/service:port"},
 		"lines":                              {port: "5432", entry: "a\n---\nb", says: `"a\n---\nb"`},
 		"of another namespace":               {port: "5432", entry: "shop/db:1", in: "evil"},
@@ -62,6 +63,16 @@ func TestStreams(t *testing.T) {
 		"a stream that asks for it and leads elsewhere": {
 			port: "5432", entry: "shop/db:5432", change: []func(*Cluster){asks("shop/mine", 5432, elsewhere)},
 			want: "db:5432", held: true, says: "StreamIngress shop/mine is there"},
+		"a stream that has it, and another one of the name": {
+			port: "5432", entry: "shop/db:5432", change: []func(*Cluster){asks("shop/public-tcp-5432", 1, nil), asks("shop/mine", 5432, held)}},
+		"a stream that is not accepted": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "is not accepted",
+			change: []func(*Cluster){asks("shop/mine", 5432, func(s *v1beta1.StreamIngress) {
+				s.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse}}
+			})}},
+		"a stream that is being deleted": {
+			port: "5432", entry: "shop/db:5432", want: "db:5432", held: true, says: "is being deleted",
+			change: []func(*Cluster){asks("shop/mine", 5432, func(s *v1beta1.StreamIngress) { s.DeletionTimestamp = &metav1.Time{} })}},
 		"a stream of the name": {
 			port: "5432", entry: "shop/db:5432", change: []func(*Cluster){asks("shop/public-tcp-5432", 1, nil)},
 			want: "db:5432", held: true, says: "and says something else"},

@@ -3,6 +3,7 @@ package takeover
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -30,21 +31,20 @@ var (
 // balancers is a look at all Services of type LoadBalancer.
 type balancers struct {
 	*Cluster
-	pools   []*addresspool.Pool
-	listing map[netip.Addr][]*corev1.Service
+	// pools are those that there are, or will be; needed are the names of those of the latter that Services need, and held are those that wait.
+	pools, held []*addresspool.Pool
+	made        map[string]bool
+	needed      map[string]bool
+	listing     map[netip.Addr][]*corev1.Service
 	Document
 	keep int
 }
 
 // ServicesOf says of Services of type LoadBalancer what is to be done for them, and which stay as they are. Nothing of a Service is
-// written, as it keeps what its status lists. pools are those that there will be.
-func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Document {
-	b := &balancers{Cluster: c, listing: c.listing()}
-	for _, p := range pools {
-		if pool, errs := addresspool.New(p); len(errs) == 0 {
-			b.pools = append(b.pools, pool)
-		}
-	}
+// written, as it keeps what its status lists. made are the pools that there will be.
+func ServicesOf(c *Cluster, options Options, made []Document) Document {
+	b := &balancers{Cluster: c, listing: c.listing(), made: map[string]bool{}, needed: map[string]bool{}}
+	b.addPools(made)
 	for _, svc := range slices.SortedFunc(slices.Values(c.Services), byKey) {
 		isIn := options.Namespace == "" || svc.Namespace == options.Namespace
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !isIn {
@@ -60,10 +60,40 @@ func ServicesOf(c *Cluster, options Options, pools []*v1beta1.AddressPool) Docum
 		}
 	}
 	if b.keep > 0 {
+		what := "there is nothing to apply for that"
+		if len(b.needed) > 0 {
+			what = "for that, apply of --only pools: " + strings.Join(slices.Sorted(maps.Keys(b.needed)), ", ")
+		}
 		b.note("%s without a loadBalancerClass: Portcullis with --default-load-balancer takes over what each lists in its status, once the "+
-			"controller that has served it has stopped; there is nothing to apply for that", plural(b.keep, "Service", "Services"))
+			"controller that has served it has stopped; %s", plural(b.keep, "Service", "Services"), what)
 	}
 	return b.Document
+}
+
+// addPools adds those that there are, and those that are made.
+func (b *balancers) addPools(made []Document) {
+	for _, there := range b.Pools {
+		if pool, errs := addresspool.New(there); len(errs) == 0 {
+			b.pools = append(b.pools, pool)
+		}
+	}
+	isThere := func(name string) bool {
+		return slices.ContainsFunc(b.Pools, func(there *v1beta1.AddressPool) bool { return there.Name == name })
+	}
+	for i := range made {
+		p, is := made[i].Object.(*v1beta1.AddressPool)
+		if !is {
+			continue
+		}
+		pool, errs := addresspool.New(p)
+		switch {
+		case len(errs) > 0:
+		case made[i].Held:
+			b.held = append(b.held, pool)
+		case !isThere(p.Name):
+			b.pools, b.made[p.Name] = append(b.pools, pool), true
+		}
+	}
 }
 
 func byKey(a, b *corev1.Service) int {
@@ -91,8 +121,13 @@ func (b *balancers) classless(svc *corev1.Service) {
 			return
 		}
 		b.keep++
+		for _, ip := range listed {
+			if name := poolOf(b.pools, b.Cluster, svc, ip).Name; b.made[name] {
+				b.needed[name] = true
+			}
+		}
 		if lacks := slices.DeleteFunc(slices.Clone(asked), func(ip netip.Addr) bool { return slices.Contains(listed, ip) }); len(lacks) > 0 {
-			b.decide("Service %s asks by %s for %s and has %s, which it keeps; to have it ask on: %s",
+			b.decide("Service %s asks by %s for %s and has %s, which it keeps; to have it move there: %s",
 				key, from, texts(asked), texts(listed), annotate(svc, v1beta1.AnnotationAddresses, texts(asked)))
 		}
 		b.shares(svc, listed)
@@ -124,9 +159,9 @@ func (b *balancers) whyNot(svc *corev1.Service, listed []netip.Addr) string {
 	}
 	request, _ := loadbalancer.RequestOf(svc)
 	for _, ip := range listed {
-		pool := b.poolOf(svc, ip)
+		pool := poolOf(b.pools, b.Cluster, svc, ip)
 		if pool == nil {
-			return fmt.Sprintf("no AddressPool gives it %s; make one that does", ip)
+			return b.whyNoPool(svc, ip)
 		}
 		for _, other := range b.listing[ip] {
 			switch {
@@ -159,15 +194,26 @@ func whyAlone(svc *corev1.Service, listed []netip.Addr) string {
 	return ""
 }
 
-// poolOf is the pool that gives a Service an address, nil for none.
-func (b *balancers) poolOf(svc *corev1.Service, ip netip.Addr) *addresspool.Pool {
-	i := slices.IndexFunc(b.pools, func(p *addresspool.Pool) bool {
-		return p.Serves(svc.Labels, b.NamespaceLabels(svc.Namespace)) && loadbalancer.Gives(p, svc, ip)
+// whyNoPool says why no pool gives a Service an address.
+func (b *balancers) whyNoPool(svc *corev1.Service, ip netip.Addr) string {
+	if pool := poolOf(b.held, b.Cluster, svc, ip); pool != nil {
+		return fmt.Sprintf("AddressPool %s of --only pools would give it %s, and waits for a decision", pool.Name, ip)
+	}
+	if !b.Knows("IPAddressPool", "") || !b.Knows("AddressPool", "") {
+		return fmt.Sprintf("nothing says which AddressPool would give it %s, as not all pools could be read", ip)
+	}
+	return fmt.Sprintf("no AddressPool gives it %s; make one that does", ip)
+}
+
+// poolOf is the one of some pools that gives a Service an address, nil for none.
+func poolOf(pools []*addresspool.Pool, c *Cluster, svc *corev1.Service, ip netip.Addr) *addresspool.Pool {
+	i := slices.IndexFunc(pools, func(p *addresspool.Pool) bool {
+		return p.Serves(svc.Labels, c.NamespaceLabels(svc.Namespace)) && loadbalancer.Gives(p, svc, ip)
 	})
 	if i < 0 {
 		return nil
 	}
-	return b.pools[i]
+	return pools[i]
 }
 
 // shares says what becomes of a key for sharing that nobody shares by today.
@@ -177,7 +223,7 @@ func (b *balancers) shares(svc *corev1.Service, listed []netip.Addr) {
 		return
 	}
 	for _, ip := range listed {
-		if pool := b.poolOf(svc, ip); len(b.listing[ip]) == 1 && pool.SharingOrDefault() != v1beta1.SharingPorts {
+		if pool := poolOf(b.pools, b.Cluster, svc, ip); len(b.listing[ip]) == 1 && pool.SharingOrDefault() != v1beta1.SharingPorts {
 			b.decide("Service %s may share %s by %s, and nobody does today: AddressPool %s gives it the address alone; "+
 				"to have others share it, move the address to a pool with sharing: Ports first", snapshot.Key(svc), ip, name, pool.Name)
 		}

@@ -3,6 +3,7 @@ package takeover
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,8 @@ func TestServices(t *testing.T) {
 			}
 		}
 	}
+	held := newPool("held")
+	held.Spec.Addresses = []string{"203.0.113.0/24"}
 	long := string(slices.Repeat([]byte("1"), 1<<17))
 	for name, tc := range map[string]struct {
 		change []func(*Cluster)
@@ -43,8 +46,10 @@ func TestServices(t *testing.T) {
 			annotated("io.cilium/lb-ipam-ips", "2001:db8::1, 192.0.2.1"))}, true, ""},
 		"keeps another": {[]func(*Cluster){balancer("shop/a", "192.0.2.1", 80, annotated("lbipam.cilium.io/ips", "192.0.2.2"))}, true,
 			"kubectl annotate service -n shop a nginx-stream.jeffthecoder.xyz/addresses=192.0.2.2"},
-		"of no pool": {[]func(*Cluster){balancer("shop/a", "10.0.0.1", 80)}, false, "no AddressPool gives it 10.0.0.1"},
-		"several":    {[]func(*Cluster){balancer("shop/a", "192.0.2.1", 80, at("192.0.2.2"))}, false, "several addresses of one IP family"},
+		"of no pool":                      {[]func(*Cluster){balancer("shop/a", "10.0.0.1", 80)}, false, "no AddressPool gives it 10.0.0.1"},
+		"of a pool that waits":            {[]func(*Cluster){balancer("shop/a", "203.0.113.1", 80)}, false, "AddressPool held of --only pools would give it 203.0.113.1, and waits"},
+		"of pools that could not be read": {[]func(*Cluster){balancer("shop/a", "10.0.0.1", 80), func(c *Cluster) { c.MarkRead("IPAddressPool", "x") }}, false, "not all pools could be read"},
+		"several":                         {[]func(*Cluster){balancer("shop/a", "192.0.2.1", 80, at("192.0.2.2"))}, false, "several addresses of one IP family"},
 		"asks for another by a field": {[]func(*Cluster){balancer("shop/a", "192.0.2.1", 80, func(svc *corev1.Service) { svc.Spec.LoadBalancerIP = "192.0.2.2" })}, false,
 			"it asks for 192.0.2.2 by spec.loadBalancerIP"},
 		"asks nonsense of us": {[]func(*Cluster){balancer("shop/a", "192.0.2.1", 80, annotated(v1beta1.AnnotationAddresses, "x"))}, false, "is not an IP address"},
@@ -68,9 +73,10 @@ func TestServices(t *testing.T) {
 		"no load balancer":          {[]func(*Cluster){balancer("shop/a", "10.0.0.1", 80, func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeNodePort })}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := ServicesOf(clusterWith(tc.change...), Options{Namespace: "shop"}, []*v1beta1.AddressPool{whole, shared})
-			keeps := slices.Contains(d.Notes, "1 Service without a loadBalancerClass: Portcullis with --default-load-balancer takes over what each lists in "+
-				"its status, once the controller that has served it has stopped; there is nothing to apply for that")
+			d := ServicesOf(clusterWith(tc.change...), Options{Namespace: "shop"}, []Document{{Object: whole}, {Object: shared}, {Object: held, Held: true}})
+			keeps := slices.ContainsFunc(d.Notes, func(note string) bool {
+				return strings.Contains(note, "controller that has served it has stopped; for that, apply of --only pools: ")
+			})
 			if keeps != tc.keeps || d.Object != nil {
 				t.Errorf("got %+v", d)
 			}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,16 +38,8 @@ type look struct {
 // keeps an entry from being one comes before them.
 func StreamsOf(c *Cluster, options Options) []Document {
 	l := &look{
-		Cluster: c, options: options, services: snapshot.Index(c.Services), configMaps: snapshot.Index(c.ConfigMaps),
+		Cluster: c, options: options, proxies: c.Proxies(), services: snapshot.Index(c.Services), configMaps: snapshot.Index(c.ConfigMaps),
 		looked: map[types.NamespacedName]bool{}, streams: map[string][]*v1beta1.StreamIngress{},
-	}
-	for _, p := range c.Proxies() {
-		isIn := func(cm types.NamespacedName) bool {
-			return options.ProxyNamespace == "" || cm.Namespace == options.ProxyNamespace
-		}
-		if slices.ContainsFunc(slices.Collect(maps.Values(p.ConfigMaps)), isIn) {
-			l.proxies = append(l.proxies, p)
-		}
 	}
 	slices.SortStableFunc(l.proxies, func(a, b *snapshot.Proxy) int { // who is to be believed says how a ConfigMap is read
 		return cmp.Compare(number(!l.isSure(a)), number(!l.isSure(b)))
@@ -57,7 +51,7 @@ func StreamsOf(c *Cluster, options Options) []Document {
 		l.makeClass()
 	}
 	var streams []Document
-	for _, p := range l.proxies {
+	for _, p := range slices.DeleteFunc(slices.Clone(l.proxies), l.isLeftOut) {
 		for _, protocol := range protocols {
 			if cm := l.configMaps[p.ConfigMaps[protocol]]; cm != nil && !l.looked[snapshot.Key(cm)] {
 				l.looked[snapshot.Key(cm)] = true
@@ -69,6 +63,14 @@ func StreamsOf(c *Cluster, options Options) []Document {
 		return cmp.Or(strings.Compare(a.Object.GetNamespace(), b.Object.GetNamespace()), stream.ComparePorts(portOf(a), portOf(b)))
 	})
 	return append(l.docs, streams...)
+}
+
+// isLeftOut says whether others are asked for than a proxy.
+func (l *look) isLeftOut(p *snapshot.Proxy) bool {
+	isAsked := func(cm types.NamespacedName) bool {
+		return l.options.ProxyNamespace == "" || cm.Namespace == l.options.ProxyNamespace
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Values(p.ConfigMaps)), isAsked)
 }
 
 func portOf(d Document) stream.PortKey {
@@ -103,7 +105,7 @@ func (l *look) configMap(p *snapshot.Proxy, protocol v1beta1.Protocol, cm *corev
 		e := &entry{of: p, in: key, class: class, at: stream.PortKey{Protocol: protocol, Port: port}, value: cm.Data[text]}
 		if !isPort {
 			if l.options.Namespace == "" {
-				words.decide("ConfigMap %s, key %s is left out: it is no port, and nothing listens for it", key, quoted(text))
+				words.decide("ConfigMap %s, key %s is left out: %s", key, quoted(text), whyNoPort(text))
 			}
 			continue
 		}
@@ -127,6 +129,14 @@ func (l *look) configMap(p *snapshot.Proxy, protocol v1beta1.Protocol, cm *corev
 		l.docs = append(l.docs, words)
 	}
 	return streams
+}
+
+// whyNoPort says of a key that is no port what a proxy makes of it: ingress-nginx reads numbers more freely than Portcullis does.
+func whyNoPort(key string) string {
+	if n, err := strconv.Atoi(key); err == nil && n > 0 && n <= math.MaxUint16 {
+		return fmt.Sprintf("ingress-nginx listens for it at %d: write the key as %d, and import again", n, n)
+	}
+	return "it is no port, and nothing listens for it"
 }
 
 // entriesOf is how many entries of a ConfigMap are looked at.

@@ -28,7 +28,7 @@ func keyOf(key string) types.NamespacedName {
 // clusterWith is a cluster with a namespace shop, in which is a Service db, and all was read.
 func clusterWith(change ...func(*Cluster)) *Cluster {
 	c := &Cluster{Snapshot: &snapshot.Snapshot{}}
-	for _, kind := range []string{"Namespace", "Service", "ConfigMap"} {
+	for _, kind := range []string{"Namespace", "Service", "ConfigMap", "AddressPool", "IPAddressPool"} {
 		c.MarkRead(kind, "")
 	}
 	for _, name := range []string{"shop", "ingress-nginx", "evil"} {
