@@ -61,8 +61,8 @@ addresses today has stopped: apply what --only streams writes first.
 What a person has to decide is a comment that begins with TODO; a manifest that has to wait for that is commented out. The rules of
 Portcullis, and what is in the cluster, decide what would be refused. It reads the cluster, and changes nothing.
 
-With -n, it looks at the streams that lead to one namespace, and at its Services, and writes no pools. The exit status is 0 if all is imported, 1 where
-something is to be decided, and 2 where nothing could be read.`,
+With -n, it looks at the streams that lead to one namespace, and at its Services, and writes no pools. The exit status is 0 if all is
+imported, 1 where something is to be decided, and 2 where nothing could be read.`,
 		Example: `  # All that there is, to read it
   kubectl portcullis import --class public --proxy-namespace ingress-nginx
 

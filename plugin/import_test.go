@@ -155,7 +155,7 @@ func TestImportOfPoolsWithoutServices(t *testing.T) {
 	}
 	for what, isRefused := range map[string]func(namespace string) bool{
 		"all":             func(string) bool { return true },
-		"all but of one ": func(namespace string) bool { return namespace == "" },
+		"all but of one": func(namespace string) bool { return namespace == "" },
 	} {
 		c, _ := clusterOf(t, text)
 		c.refuses = func(kind, namespace string) error {

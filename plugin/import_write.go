@@ -19,8 +19,9 @@ import (
 const (
 	importHeader = `Written by kubectl portcullis import, for a cluster with Portcullis. Read what is marked TODO, then: %s
 Applied again, it changes nothing. What is commented out waits for a decision: decide, and take the signs of the comment away.`
-	importPoolsHeader = `There are AddressPools below: DO NOT APPLY THEM BEFORE STEPS 1 AND 2. Until then, Portcullis would give others the addresses that
-Services have. What else there is to import, write alone, and apply before: import --only streams. Then, so that no address moves:
+	importPoolsHeader = `There are AddressPools below: DO NOT APPLY THEM BEFORE STEPS 1 AND 2. Until then, Portcullis would give others the
+addresses that Services have. What else there is to import, write alone, and apply before: import --only streams.
+Then, so that no address moves:
 1. Stop the controller that gives them today, and nothing else of it: of MetalLB the Deployment "controller". Its speakers go on
    announcing, and need its IPAddressPools.
 2. Have Portcullis serve Services without a loadBalancerClass: --default-load-balancer.

@@ -35,7 +35,8 @@ type Proxy struct {
 	// Class is the StreamIngressClass that describes it, empty for none.
 	Class      string
 	ConfigMaps map[v1beta1.Protocol]types.NamespacedName
-	// Services are those by which it is reached, none where that is not known, and Published is the one of them that it publishes, nil for none.
+	// Services are those by which it is reached, none where that is not known, and Published is the one of them that it publishes, nil for
+	// none.
 	Services  []*corev1.Service
 	Published *corev1.Service
 	OnNodes   bool

@@ -31,11 +31,11 @@ var (
 // balancers is a look at all Services of type LoadBalancer.
 type balancers struct {
 	*Cluster
-	// pools are those that there are, or will be; needed are the names of those of the latter that Services need, and held are those that wait.
+	// pools are those that there are, or will be, and held are those that wait.
 	pools, held []*addresspool.Pool
-	made        map[string]bool
-	needed      map[string]bool
-	listing     map[netip.Addr][]*corev1.Service
+	// made are the names of those that there will be, and needed those of them that Services need.
+	made, needed map[string]bool
+	listing      map[netip.Addr][]*corev1.Service
 	Document
 	keep int
 }
