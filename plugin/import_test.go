@@ -154,7 +154,7 @@ func TestImportOfPoolsWithoutServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, isRefused := range map[string]func(namespace string) bool{
-		"all":             func(string) bool { return true },
+		"all":            func(string) bool { return true },
 		"all but of one": func(namespace string) bool { return namespace == "" },
 	} {
 		c, _ := clusterOf(t, text)
