@@ -150,6 +150,7 @@ func scheme() *runtime.Scheme {
 			panic(err) // the kinds are constants
 		}
 	}
+	metav1.AddToGroupVersion(s, metalLB)                       // whose objects are read as they are
 	grants := schema.GroupVersion(gatewayv1beta1.GroupVersion) // of which only these are read in that version
 	s.AddKnownTypes(grants, &gatewayv1beta1.ReferenceGrant{}, &gatewayv1beta1.ReferenceGrantList{})
 	all := slices.Concat(kinds(), (&found{}).kinds())

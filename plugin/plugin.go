@@ -1,6 +1,6 @@
 // Package plugin is kubectl-portcullis: it reads a cluster with the rights of whoever runs it, and says what internal/findings and
-// internal/doors find there; and, of manifests, what applying them says. It asks the API server to get and to list, and for nothing else,
-// but for the command move, which has StreamIngresses name another class.
+// internal/doors find there; of manifests, what applying them says; and by which manifests Portcullis takes over what there is. It asks the
+// API server to get and to list, and for nothing else, but for the command move, which has StreamIngresses name another class.
 package plugin
 
 import (
@@ -71,13 +71,14 @@ func (t *tool) command() *cobra.Command {
 	t.config = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:   "kubectl-portcullis",
-		Short: "See who has which door of a cluster, which conflicts there are, and what applying manifests says",
-		Long: `See who has which door of a cluster, which conflicts there are, and what applying manifests says.
+		Short: "See who has which door of a cluster, which conflicts there are, what applying manifests says, and take over what there is",
+		Long: `See who has which door of a cluster, which conflicts there are, what applying manifests says, and take over what there is.
 
 It reads the cluster that kubectl talks to, with your rights, and changes nothing, but for the command move. Portcullis need not be
 installed there.
 
-The exit status is 0, 1 where audit or lint have findings that are not just notes or move was stopped, or 2 where they could not look.`,
+The exit status is 0, 1 where audit or lint have findings that are not just notes, import has something to decide or move was stopped, or 2
+where they could not look.`,
 		Version:      t.version,
 		SilenceUsage: true, SilenceErrors: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl portcullis"},
@@ -86,7 +87,7 @@ The exit status is 0, 1 where audit or lint have findings that are not just note
 	root.SetOut(t.Out)
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.lintCommand(), t.moveCommand(), t.whoCommand())
+	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.importCommand(), t.lintCommand(), t.moveCommand(), t.whoCommand())
 	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
 	return root
 }

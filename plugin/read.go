@@ -200,7 +200,9 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 		}
 	}
 	for _, cm := range found {
-		slim(cm)
+		if !r.isWhole {
+			slim(cm)
+		}
 		s.ConfigMaps = append(s.ConfigMaps, cm)
 	}
 	slices.SortFunc(s.ConfigMaps, func(a, b *corev1.ConfigMap) int {

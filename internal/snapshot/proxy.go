@@ -28,12 +28,18 @@ var wellKnown = map[string]v1beta1.Protocol{"tcp-services": v1beta1.TCP, "udp-se
 type Proxy struct {
 	// Name is the one who says so: a workload, a class, or just a namespace.
 	Name string
+	// Namespace is that of the workload, or of the ConfigMaps that are known by their names; empty for what a class alone tells of.
+	Namespace string
+	// IsByName says that nothing but the usual names of ConfigMaps, which anybody may choose, tells of it.
+	IsByName bool
 	// Class is the StreamIngressClass that describes it, empty for none.
 	Class      string
 	ConfigMaps map[v1beta1.Protocol]types.NamespacedName
-	// Services are those by which it is reached, none where that is not known.
-	Services []*corev1.Service
-	OnNodes  bool
+	// Services are those by which it is reached, none where that is not known, and Published is the one of them that it publishes, nil for
+	// none.
+	Services  []*corev1.Service
+	Published *corev1.Service
+	OnNodes   bool
 	// IsNginx says that it is ingress-nginx, or passes for it.
 	IsNginx bool
 	// Own are the ports at which it listens itself.
@@ -83,6 +89,9 @@ func (p *Proxy) Listens(port *corev1.ServicePort) int32 {
 	}
 	return cmp.Or(port.TargetPort.IntVal, port.Port)
 }
+
+// HasHostPorts says whether ports of the nodes lead to its pods.
+func (p *Proxy) HasHostPorts() bool { return len(p.hostPorts) > 0 }
 
 // Opens says whether a port of the proxy is reached from outside, as far as is known.
 func (p *Proxy) Opens(protocol v1beta1.Protocol, port int32) bool {
@@ -184,7 +193,7 @@ func (s *Snapshot) Proxies() []*Proxy {
 		add(ofWorkload(&s.Workloads[i], services, byNamespace))
 	}
 	for _, class := range s.Classes {
-		p := ofClass(class, services)
+		p := OfClass(class, services)
 		known := false
 		for _, cm := range p.ConfigMaps {
 			for _, reader := range readers[cm] {
@@ -206,11 +215,12 @@ func (s *Snapshot) Proxies() []*Proxy {
 // are open to the outside.
 func ofWorkload(w *Workload, services map[types.NamespacedName]*corev1.Service, byNamespace map[string][]*corev1.Service) *Proxy {
 	p := &Proxy{
-		Name: w.Kind + " " + w.Namespace + "/" + w.Name, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes, IsNginx: w.IsNginx,
-		Own: w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
+		Name: w.Kind + " " + w.Namespace + "/" + w.Name, Namespace: w.Namespace, ConfigMaps: w.ConfigMaps, OnNodes: w.OnNodes,
+		IsNginx: w.IsNginx,
+		Own:     w.Own, named: w.Named, hostPorts: w.HostPorts, nodeSelector: w.NodeSelector, nodeAffinity: w.NodeAffinity,
 	}
 	if svc := services[w.Publishes]; svc != nil {
-		p.Services = []*corev1.Service{svc}
+		p.Services, p.Published = []*corev1.Service{svc}, svc
 	}
 	for _, svc := range byNamespace[w.Namespace] {
 		selects := len(svc.Spec.Selector) > 0 && labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(w.Labels))
@@ -226,7 +236,8 @@ func isOpen(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort || len(svc.Spec.ExternalIPs) > 0
 }
 
-func ofClass(class *v1beta1.StreamIngressClass, services map[types.NamespacedName]*corev1.Service) *Proxy {
+// OfClass is the proxy that a class describes: what it says itself, and nothing that a workload says. services are all that there are.
+func OfClass(class *v1beta1.StreamIngressClass, services map[types.NamespacedName]*corev1.Service) *Proxy {
 	p := &Proxy{
 		Name: "StreamIngressClass " + class.Name, Class: class.Name, ConfigMaps: ConfigMapsOf(class), OnNodes: class.OnNodes(),
 		Own: sets.New[int32](80, 443),
@@ -251,8 +262,8 @@ func (s *Snapshot) byName(readers map[types.NamespacedName][]*Proxy, byNamespace
 		p := in[cm.Namespace]
 		if p == nil {
 			p = &Proxy{
-				Name: "namespace " + cm.Namespace, ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, IsNginx: true,
-				Own: ownPorts(nil),
+				Name: "namespace " + cm.Namespace, Namespace: cm.Namespace, IsByName: true,
+				ConfigMaps: map[v1beta1.Protocol]types.NamespacedName{}, IsNginx: true, Own: ownPorts(nil),
 			}
 			in[cm.Namespace] = p
 			proxies = append(proxies, p)

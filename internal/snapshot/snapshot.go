@@ -5,6 +5,9 @@
 package snapshot
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -93,6 +96,15 @@ func (s *Snapshot) AddNamespace(ns *corev1.Namespace) {
 
 // NamespaceLabels are the labels of a namespace, nil where it is not known.
 func (s *Snapshot) NamespaceLabels(name string) labels.Set { return s.namespaces[name] }
+
+// HasNamespace says whether a namespace is known to be there.
+func (s *Snapshot) HasNamespace(name string) bool {
+	_, has := s.namespaces[name]
+	return has
+}
+
+// Namespaces are the names of the namespaces that are known, in ascending order.
+func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }
 
 // AddEndpointSlice counts the ready endpoints of a slice for its Service.
 func (s *Snapshot) AddEndpointSlice(slice *discoveryv1.EndpointSlice) {

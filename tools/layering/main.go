@@ -37,7 +37,7 @@ var (
 	pure = []string{
 		"internal/claim", "internal/refusal", "internal/stream", "internal/exposure", "internal/addresspool", "internal/loadbalancer",
 		"internal/allocator", "internal/guard", "internal/hostname", "internal/podtoip", "internal/snapshot", "internal/findings",
-		"internal/doors",
+		"internal/doors", "internal/takeover",
 	}
 	modules = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )
