@@ -212,8 +212,14 @@ func (r *loadBalancerReconciler) loses(ctx context.Context, svc *corev1.Service,
 	if o.problems, err = r.conflict(ctx, o.subject, o.allocations[i], held); err != nil {
 		return err
 	}
-	o.allocations, o.ingress = nil, nil
+	o.allocations, o.ingress, o.denied = nil, nil, at
+	o.subject.Held = o.withoutDenied(o.subject.Held)
 	return r.retain(ctx, svc, o)
+}
+
+// withoutDenied are some points without the one that the Service is denied though it has a claim on it.
+func (o *outcome) withoutDenied(points []claim.Coordinate) []claim.Coordinate {
+	return slices.DeleteFunc(slices.Clone(points), func(at claim.Coordinate) bool { return at == o.denied })
 }
 
 // adopt makes a Service that another controller has served request the addresses that it has.

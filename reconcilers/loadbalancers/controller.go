@@ -111,6 +111,9 @@ func (r *loadBalancerReconciler) serve(ctx context.Context, svc *corev1.Service)
 	if err != nil {
 		return 0, err
 	}
+	if err := r.confirm(ctx, svc, o); err != nil { // before what is bridged, which is none of what it has
+		return 0, err
+	}
 	if again, err = r.bridge(ctx, svc, o); err != nil {
 		return 0, err
 	}
@@ -134,6 +137,8 @@ type outcome struct {
 	foreign bool
 	// entering is what it has by its status alone.
 	entering allocator.Entering
+	// denied is a point that it holds, and can't be listed with, as somebody else has a claim beside it; zero for none.
+	denied claim.Coordinate
 	// handed are the addresses that its status lists, and the heir that it names has.
 	handed []netip.Addr
 }
@@ -191,7 +196,7 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 	if len(o.entering.Stays)+len(o.entering.Leaves) > 0 {
 		return r.stayIn(ctx, o)
 	}
-	retained, err := r.retained(ctx, svc, o.subject)
+	retained, err := r.retained(ctx, svc, o)
 	if err != nil {
 		return err
 	}
@@ -213,7 +218,8 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 
 // retained are the allocations that a Service keeps while it waits. What it would lose is looked for past the cache: that may not show
 // yet what was claimed as the Service was changed, and what is taken away now would not come back, as the Service asks for something else.
-func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Service, s *allocator.Subject) ([]allocator.Allocation, error) {
+func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Service, o *outcome) ([]allocator.Allocation, error) {
+	s := o.subject
 	decide := func() ([]allocator.Allocation, error) {
 		return kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, s) })
 	}
@@ -227,7 +233,7 @@ func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Servi
 	if err != nil {
 		return nil, err
 	}
-	if held = loadbalancer.Own(held); slices.Equal(held, s.Held) {
+	if held = o.withoutDenied(loadbalancer.Own(held)); slices.Equal(held, s.Held) {
 		return retained, nil
 	}
 	s.Held = held
