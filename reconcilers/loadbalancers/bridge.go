@@ -22,22 +22,23 @@ import (
 )
 
 const (
-	// bridgeTime is how long a Service stays listed at an address that another has by now, and is not listed at.
-	bridgeTime = 10 * time.Second
+	// DefaultHandOverWait is how long a Service stays listed at an address that another has by now, and is not listed at.
+	DefaultHandOverWait = 10 * time.Second
 	// bridgePoll is when it is looked at again, should no event of the heir come.
 	bridgePoll = time.Second
 )
 
 // bridges are the addresses at which Services stay listed that others have by now, with when that began. kube-proxy serves either of two
 // that list an address, and nobody while none does: so the heir is listed before the giver no longer is. That an heir can't be listed keeps
-// the giver there no longer than bridgeTime, or as long from when another replica leads.
+// the giver there no longer than time, or as long from when another replica leads.
 type bridges struct {
+	time  time.Duration
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[netip.Addr]time.Time
 }
 
-func newBridges() *bridges {
-	return &bridges{since: map[types.NamespacedName]map[netip.Addr]time.Time{}}
+func newBridges(wait time.Duration) *bridges {
+	return &bridges{time: wait, since: map[types.NamespacedName]map[netip.Addr]time.Time{}}
 }
 
 // left is how long a Service stays listed at an address yet.
@@ -52,7 +53,7 @@ func (b *bridges) left(key types.NamespacedName, ip netip.Addr) time.Duration {
 		}
 		b.since[key][ip] = since
 	}
-	return max(bridgeTime-time.Since(since), 0)
+	return max(b.time-time.Since(since), 0)
 }
 
 // keep forgets of a Service all addresses but some.

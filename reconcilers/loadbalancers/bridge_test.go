@@ -114,7 +114,7 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 			r.View.LoadBalancers.Options.ByDefault = true
 			key := client.ObjectKeyFromObject(giver)
 			if tc.late {
-				r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
+				r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-DefaultHandOverWait)}
 			}
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 			if err != nil {
@@ -146,7 +146,7 @@ func TestEachAddressIsBridgedForItself(t *testing.T) {
 	all := copies(giver, heir, heirOfSix, inherited(four), theirs, accesstest.PoolOf("six", "2001:db8::/120"))
 	r := balancers(t, copies(all...), copies(all...))
 	key := client.ObjectKeyFromObject(giver)
-	r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(four): time.Now().Add(-bridgeTime)}
+	r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(four): time.Now().Add(-DefaultHandOverWait)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, six)
 }
@@ -170,7 +170,7 @@ func TestHeirIsListedFirst(t *testing.T) {
 	if len(told) != 1 || !strings.HasPrefix(told[0], "Normal HandedOver") {
 		t.Errorf("it is told %q", told)
 	}
-	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
+	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-DefaultHandOverWait)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, "")
 }

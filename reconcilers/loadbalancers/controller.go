@@ -51,10 +51,12 @@ type loadBalancerReconciler struct {
 	choosing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
+func setupLoadBalancer(
+	mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], handOverWait time.Duration,
+) error {
 	r := &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting(), looked: newLooked(),
-		bridges: newBridges(),
+		bridges: newBridges(handOverWait),
 	}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
