@@ -196,6 +196,35 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
+// TestBridgedTo holds that a Service stays listed only for who has a point that its status lists, and not with a port that it does not list.
+func TestBridgedTo(t *testing.T) {
+	const one = "192.0.2.1"
+	ip := at(one).Address()
+	for name, tc := range map[string]struct {
+		svc  *corev1.Service
+		held claim.Coordinate
+		want bool
+	}{
+		"the address":                         {asking(onPorts(80), servedOn(one), onPorts(80)), at(one), true},
+		"the port":                            {asking(onPorts(80), servedOn(one), onPorts(80)), portAt(one, 80), true},
+		"another port":                        {asking(onPorts(80), servedOn(one), onPorts(80)), portAt(one, 443), false},
+		"a port that it no longer has":        {asking(onPorts(80, 81), servedOn(one), onPorts(80)), portAt(one, 81), true},
+		"a port that it has come to have":     {asking(onPorts(81), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},
+		"its port, and it has another by now": {asking(onPorts(80), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},
+		"its status lists no port":            {asking(servedAt(one), onPorts(80)), portAt(one, 80), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clusterWith(pool("a", one)).taken("x", tc.held)
+			if by := BridgedTo(w, tc.svc, ip); (by.Name == "x") != tc.want {
+				t.Errorf("it stays for %q", by)
+			}
+			if is := IsBridged(tc.svc, ip, tc.held); is != tc.want {
+				t.Errorf("it is bridged: %v", is)
+			}
+		})
+	}
+}
+
 // TestGiverMayWait holds that a Service which hands over what it has is no Service that is refused.
 func TestGiverMayWait(t *testing.T) {
 	d := Judge(clusterWith(pool("a", "192.0.2.1")), subjectOf(t, asking(handsOver("shop/x"))), (&cluster{}).graceLeft)

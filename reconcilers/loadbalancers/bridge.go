@@ -162,12 +162,14 @@ func (r *loadBalancerReconciler) awaitsEndpoints(ctx context.Context, giver, hei
 // successor is the Service that has an address, or ports of it, in place of one that lists it, and asks for it by name, as all do to whom
 // an address is handed over; nil for none that is about to be listed there.
 func (r *loadBalancerReconciler) successor(ctx context.Context, svc *corev1.Service, o *outcome, ip netip.Addr) (*corev1.Service, error) {
-	by, err := kube.Decide(ctx, r.View, func(f *kube.Facts) claim.Holder { return allocator.Successor(f, svc, ip) })
+	by, err := kube.Decide(ctx, r.View, func(f *kube.Facts) claim.Holder { return allocator.BridgedTo(f, svc, ip) })
 	if err != nil {
 		return nil, err
 	}
 	for _, taken := range o.entering.Lost { // the cache may not show yet who has it
-		if taken.Address == ip && taken.IsClaimed() && by == (claim.Holder{}) && claim.IsHandable(taken.By) {
+		at, err := claim.Of(taken.By)
+		if err == nil && taken.Address == ip && taken.IsClaimed() && by == (claim.Holder{}) && claim.IsHandable(taken.By) &&
+			allocator.IsBridged(svc, ip, at) {
 			by = claim.HolderOf(taken.By)
 		}
 	}
