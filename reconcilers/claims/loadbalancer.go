@@ -73,11 +73,15 @@ func (r *claimReconciler) isListedByAnother(ctx context.Context, c *v1beta1.Edge
 	if !at.IsAddress() || !claim.IsHandable(c) {
 		return false, nil
 	}
+	others, err := r.View.LoadBalancers.ListingAmong(ctx, at.Address(), func(svc *corev1.Service) bool {
+		hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+		return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c)
+	})
+	if err != nil || len(others) == 0 {
+		return false, err
+	}
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) bool {
-		return slices.ContainsFunc(f.Listing(at.Address()), func(svc *corev1.Service) bool {
-			hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
-			return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c) && allocator.IsServed(f, svc)
-		})
+		return slices.ContainsFunc(others, func(svc *corev1.Service) bool { return allocator.IsServed(f, svc) })
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
@@ -54,6 +55,18 @@ func (b *bridges) left(key types.NamespacedName, ip netip.Addr) time.Duration {
 		b.since[key][ip] = since
 	}
 	return max(b.time-time.Since(since), 0)
+}
+
+// at are the Services that stay listed at an address.
+func (b *bridges) at(ip netip.Addr) (keys []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, since := range b.since {
+		if _, stays := since[ip]; stays {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // keep forgets of a Service all addresses but some.
@@ -214,18 +227,15 @@ func heirChanged(before, now *corev1.Service) (heir types.NamespacedName, change
 	return heir, named && (!had || was != heir)
 }
 
-// newlyListed looks at those who are listed at an address at which a Service has come to be listed, and do not hold it: they wait for that.
-func (r *loadBalancerReconciler) newlyListed(ctx context.Context, before, now *corev1.Service, q watch.Queue) {
+// newlyListed looks at those who stay listed at an address at which a Service has come to be listed: they wait for that. Who is about to
+// wait sees that it is listed, or looks again soon.
+func (r *loadBalancerReconciler) newlyListed(before, now *corev1.Service, q watch.Queue) {
 	if kube.ServesAlike(before, now) || !r.View.LoadBalancers.IsOurs(now) {
 		return
 	}
 	for _, ip := range goneFrom(now.Status.LoadBalancer.Ingress, before.Status.LoadBalancer.Ingress) {
-		listing, err := r.View.LoadBalancers.Listing(ctx, ip)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "could not list who is served at an address", "address", ip)
-		}
-		for _, other := range listing {
-			q.Add(watch.ForObject(other))
+		for _, key := range r.bridges.at(ip) {
+			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
 }

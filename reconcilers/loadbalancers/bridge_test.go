@@ -400,6 +400,7 @@ func TestBothSidesAreLookedAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := balancers(t, nil, copies(giver, listed, inherited(ip)))
+			r.bridges.left(client.ObjectKeyFromObject(giver), netip.MustParseAddr(ip))
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			on := r.onListing()
