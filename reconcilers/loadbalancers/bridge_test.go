@@ -316,6 +316,27 @@ func TestDeniedGiverStaysListed(t *testing.T) {
 	mustBeServedAt(t, r, giver, four)
 }
 
+// TestBridgeEndsWithTheClass has a Service that stays listed where its heir is about to be no longer be one that Portcullis serves.
+func TestBridgeEndsWithTheClass(t *testing.T) {
+	const ip = "192.0.2.7"
+	for name, want := range map[string]string{"it stays listed for its heir": "", "another lists it": ip} {
+		t.Run(name, func(t *testing.T) {
+			giver := balancerAt(ip)
+			giver.Spec.LoadBalancerClass = new("example.com/other")
+			r := balancers(t, copies(giver, inherited(ip)), copies(giver, inherited(ip)))
+			key := client.ObjectKeyFromObject(giver)
+			if want == "" {
+				r.bridges.left(key, netip.MustParseAddr(ip))
+			}
+			lookAt(t, r, giver)
+			mustBeServedAt(t, r, giver, want)
+			if keys := r.bridges.at(netip.MustParseAddr(ip)); len(keys) > 0 {
+				t.Errorf("%v wait for their heirs", keys)
+			}
+		})
+	}
+}
+
 // TestLostLedgerGivesNothingAway has a Service that is about to hand over what it has be found listed, with an empty ledger.
 func TestLostLedgerGivesNothingAway(t *testing.T) {
 	const ip = "192.0.2.7"

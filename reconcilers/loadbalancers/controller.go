@@ -94,8 +94,12 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	case !r.View.LoadBalancers.IsOurs(svc):
-		r.forget(req.NamespacedName)
-		return watch.Later(r.withdrawStatus(ctx, svc))
+		r.forgetNews(req.NamespacedName)
+		err := r.withdrawStatus(ctx, svc)
+		if err == nil {
+			r.bridges.keep(req.NamespacedName, nil)
+		}
+		return watch.Later(err)
 	}
 	again, err := r.serve(ctx, svc)
 	switch {
@@ -274,8 +278,8 @@ func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Serv
 	return !served, err
 }
 
-// withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
-// follow when the cache shows it.
+// withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds, or where it was to stay
+// listed until its heir is. The claims follow when the cache shows it.
 func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1.Service) error {
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 	if len(listed) == 0 {
@@ -286,7 +290,7 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 		return err
 	}
 	for _, ip := range listed {
-		ours := holdsAddress(held, ip)
+		ours := holdsAddress(held, ip) || slices.Contains(r.bridges.at(ip), types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
 			if ours, err = r.View.LoadBalancers.IsNodeAddress(ctx, ip); err != nil {
 				return err
