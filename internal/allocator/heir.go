@@ -191,9 +191,9 @@ func succeeding(facts Facts, svc *corev1.Service, points []claim.Coordinate) *v1
 	return nil
 }
 
-// IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class it
-// goes by what is listed: an address of a pool, with ports, which another controller does not list; or one that it lists with ports and
-// that another Service has by now, as it was handed over.
+// IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class that
+// is known only where it lists an address with ports, which another controller does not, and another Service has that by now, as it was
+// handed over. Any other is adopted, and judged as it is, as one that another controller serves.
 func IsServed(facts Facts, svc *corev1.Service) bool {
 	if svc.Spec.LoadBalancerClass != nil {
 		return true
@@ -203,9 +203,7 @@ func IsServed(facts Facts, svc *corev1.Service) bool {
 		if err != nil || len(i.Ports) == 0 {
 			return false
 		}
-		return slices.ContainsFunc(facts.Pools().Pools(), func(p *addresspool.Pool) bool {
-			return p.SourceOrDefault() == v1beta1.SourceAddresses && p.Set.Contains(ip.Unmap())
-		}) || Successor(facts, svc, ip.Unmap()) != claim.Holder{}
+		return Successor(facts, svc, ip.Unmap()) != claim.Holder{}
 	})
 }
 

@@ -171,7 +171,7 @@ func TestHandedOver(t *testing.T) {
 		"it names nobody":                         {asking(servedAt(one)), at(one), nil, "x", true},
 		"it names nobody any longer":              {asking(servedAt(one), classless), at(one), nil, "x", true},
 		"it has no class":                         {asking(handsOver("shop/x"), servedAt(one), classless), at(one), []string{one}, "x", true},
-		"no class, and nobody has its port":       {asking(servedAt(one), classless), portAt(one, 443), nil, "", true},
+		"no class, and nobody has its port":       {asking(servedAt(one), classless), portAt(one, 443), nil, "", false},
 		"no class, of no pool, and it is had":     {asking(servedAt(away), classless), at(away), nil, "x", true},
 		"no class, of no pool, and nobody has it": {asking(servedAt(away), classless), at(one), nil, "", false},
 		"another controller lists no port":        {asking(servedAt(one), func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }), at(one), nil, "x", false},
