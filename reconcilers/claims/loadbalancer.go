@@ -169,7 +169,7 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 }
 
 // mayHaveAll says whether a Service, to which points are being handed over, may have all that it asks for together: it would not be listed
-// otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool, which is errParts.
+// otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool: errParts.
 // Or the promise of one point was withdrawn, or was another object's of its name, which only the ledger tells: a *claim.HeldError.
 func (r *claimReconciler) mayHaveAll(ctx context.Context, s *holderReading) error {
 	held, err := s.view.Claims.Held(ctx, s.holder)
