@@ -205,9 +205,9 @@ func TestBridgedTo(t *testing.T) {
 		held claim.Coordinate
 		want bool
 	}{
-		"the address":                         {asking(onPorts(80), servedOn(one), onPorts(80)), at(one), true},
-		"the port":                            {asking(onPorts(80), servedOn(one), onPorts(80)), portAt(one, 80), true},
-		"another port":                        {asking(onPorts(80), servedOn(one), onPorts(80)), portAt(one, 443), false},
+		"the address":                         {asking(onPorts(80), servedOn(one)), at(one), true},
+		"the port":                            {asking(onPorts(80), servedOn(one)), portAt(one, 80), true},
+		"another port":                        {asking(onPorts(80), servedOn(one)), portAt(one, 443), false},
 		"a port that it no longer has":        {asking(onPorts(80, 81), servedOn(one), onPorts(80)), portAt(one, 81), true},
 		"a port that it has come to have":     {asking(onPorts(81), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},
 		"its port, and it has another by now": {asking(onPorts(80), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},

@@ -112,7 +112,8 @@ func TestWhatIsFreeIsClaimedFirst(t *testing.T) {
 	l := servicesHand(NewFake(held(port(80), lender, "g", 1, time.Time{})), held(port(80), lender, "g", 1, time.Time{}))
 	seen, looks := l.Cached, 0
 	l.Cached = func(name string) *v1beta1.EdgeClaim {
-		if looks++; looks > 2 { // both points were looked at
+		looks++
+		if looks > 2 { // both points were looked at
 			return nil
 		}
 		return seen(name)
