@@ -30,6 +30,8 @@ type Options struct {
 	PodToIP podtoip.Mode
 	// AuditInterval is the least time between two comparisons of the ledger with the cluster, 0 for none at all.
 	AuditInterval time.Duration
+	// HandOverWait is how long a Service stays listed at an address that it has handed over, while its heir is not.
+	HandOverWait time.Duration
 }
 
 // Setup adds all reconcilers to the manager.
@@ -38,7 +40,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	o.Ledger.HandedOver = report.HandedOver(a.Events)
 	services, ports := kube.NewKeyMutex[types.NamespacedName](), kube.NewKeyMutex[claim.Coordinate]()
 	return errors.Join(
-		loadbalancers.Setup(mgr, a, services),
+		loadbalancers.Setup(mgr, a, services, o.HandOverWait),
 		streams.Setup(mgr, a, services, ports),
 		ingresses.Setup(mgr, a),
 		guards.Setup(mgr, a),

@@ -108,7 +108,7 @@ func (a *allocator) enter(e *Entering, ip netip.Addr, begun bool) {
 	}
 	by := a.firstHeld(allocation)
 	if by == nil { // of a port, maybe, that it is listed with, and has no longer
-		by = succeeding(a.facts, a.Service, ip)
+		by = succeeding(a.facts, a.Service, allPointsAt(a.Service, ip))
 	}
 	switch {
 	case by != nil:

@@ -105,12 +105,22 @@ func heirHas(facts Facts, svc *corev1.Service, heir claim.Holder, ip netip.Addr)
 // have no longer.
 func allPointsAt(svc *corev1.Service, ip netip.Addr) []claim.Coordinate {
 	points := append([]claim.Coordinate{claim.Address(ip)}, loadbalancer.ExternalPoints(svc, ip)...)
+	for _, at := range listedPorts(svc, ip) {
+		if !slices.Contains(points, at) {
+			points = append(points, at)
+		}
+	}
+	return points
+}
+
+// listedPorts are the ports that the status of a Service lists at an address.
+func listedPorts(svc *corev1.Service, ip netip.Addr) (points []claim.Coordinate) {
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if listed, err := netip.ParseAddr(i.IP); err != nil || listed.Unmap() != ip {
 			continue
 		}
 		for _, p := range i.Ports {
-			if at := claim.AddressPort(ip, string(p.Protocol), p.Port); !at.IsZero() && !slices.Contains(points, at) {
+			if at := claim.AddressPort(ip, string(p.Protocol), p.Port); !at.IsZero() {
 				points = append(points, at)
 			}
 		}
@@ -133,16 +143,47 @@ func HandedOver(facts Facts, svc *corev1.Service) []netip.Addr {
 // Successor is the Service that has by now what another one lists of an address, the zero Holder for none. Whether the other one still
 // names it as its heir is of no matter: the points are handed over.
 func Successor(facts Facts, svc *corev1.Service, ip netip.Addr) claim.Holder {
-	if c := succeeding(facts, svc, ip); c != nil {
-		return claim.HolderOf(c)
-	}
-	return claim.Holder{}
+	return holderOf(succeeding(facts, svc, allPointsAt(svc, ip)))
 }
 
-// succeeding is the claim that a Successor has, nil for none.
-func succeeding(facts Facts, svc *corev1.Service, ip netip.Addr) *v1beta1.EdgeClaim {
+// BridgedTo is the Service until whose status lists an address another one may stay listed there, the zero Holder for none: it has a point
+// that the other one's status lists by now. Who has come to forward a port that its status does not list stays for nobody: nodes send it
+// the traffic of that port, too, which is somebody else's.
+func BridgedTo(facts Facts, svc *corev1.Service, ip netip.Addr) claim.Holder {
+	return holderOf(succeeding(facts, svc, bridgedPoints(svc, ip)))
+}
+
+// IsBridged says whether a Service may stay listed at an address until somebody is who has a point of it by now.
+func IsBridged(svc *corev1.Service, ip netip.Addr, at claim.Coordinate) bool {
+	return slices.Contains(bridgedPoints(svc, ip), at)
+}
+
+// bridgedPoints are those for which a Service may stay listed at an address, none if it forwards a port that its status does not list. Of a
+// status that lists no port at all nobody can tell.
+func bridgedPoints(svc *corev1.Service, ip netip.Addr) []claim.Coordinate {
+	listed := listedPorts(svc, ip)
+	if len(listed) == 0 {
+		return allPointsAt(svc, ip)
+	}
+	isNew := func(at claim.Coordinate) bool { return !slices.Contains(listed, at) }
+	if slices.ContainsFunc(loadbalancer.ExternalPoints(svc, ip), isNew) {
+		return nil
+	}
+	return append(listed, claim.Address(ip))
+}
+
+// holderOf is who has a claim, the zero Holder for none.
+func holderOf(c *v1beta1.EdgeClaim) claim.Holder {
+	if c == nil {
+		return claim.Holder{}
+	}
+	return claim.HolderOf(c)
+}
+
+// succeeding is the claim that another Service has on one of the points of a Service, nil for none.
+func succeeding(facts Facts, svc *corev1.Service, points []claim.Coordinate) *v1beta1.EdgeClaim {
 	self := claim.ServiceHolder(svc.Namespace, svc.Name)
-	for _, at := range allPointsAt(svc, ip) {
+	for _, at := range points {
 		if c := facts.Claim(at.Name()); c != nil && claim.IsHandable(c) && claim.HolderOf(c) != self {
 			return c
 		}
@@ -150,9 +191,9 @@ func succeeding(facts Facts, svc *corev1.Service, ip netip.Addr) *v1beta1.EdgeCl
 	return nil
 }
 
-// IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class it
-// goes by what is listed: an address of a pool, with ports, which another controller does not list; or one that it lists with ports and
-// that another Service has by now, as it was handed over.
+// IsServed says whether it is Portcullis that has given a Service the addresses in its status, if it lists any. Of one without a class that
+// is known only where it lists an address with ports, which another controller does not, and another Service has that by now, as it was
+// handed over. Any other is adopted, and judged as it is, as one that another controller serves.
 func IsServed(facts Facts, svc *corev1.Service) bool {
 	if svc.Spec.LoadBalancerClass != nil {
 		return true
@@ -162,9 +203,7 @@ func IsServed(facts Facts, svc *corev1.Service) bool {
 		if err != nil || len(i.Ports) == 0 {
 			return false
 		}
-		return slices.ContainsFunc(facts.Pools().Pools(), func(p *addresspool.Pool) bool {
-			return p.SourceOrDefault() == v1beta1.SourceAddresses && p.Set.Contains(ip.Unmap())
-		}) || Successor(facts, svc, ip.Unmap()) != claim.Holder{}
+		return Successor(facts, svc, ip.Unmap()) != claim.Holder{}
 	})
 }
 

@@ -171,7 +171,7 @@ func TestHandedOver(t *testing.T) {
 		"it names nobody":                         {asking(servedAt(one)), at(one), nil, "x", true},
 		"it names nobody any longer":              {asking(servedAt(one), classless), at(one), nil, "x", true},
 		"it has no class":                         {asking(handsOver("shop/x"), servedAt(one), classless), at(one), []string{one}, "x", true},
-		"no class, and nobody has its port":       {asking(servedAt(one), classless), portAt(one, 443), nil, "", true},
+		"no class, and nobody has its port":       {asking(servedAt(one), classless), portAt(one, 443), nil, "", false},
 		"no class, of no pool, and it is had":     {asking(servedAt(away), classless), at(away), nil, "x", true},
 		"no class, of no pool, and nobody has it": {asking(servedAt(away), classless), at(one), nil, "", false},
 		"another controller lists no port":        {asking(servedAt(one), func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }), at(one), nil, "x", false},
@@ -191,6 +191,35 @@ func TestHandedOver(t *testing.T) {
 			}
 			if is := IsServed(w, tc.svc); is != tc.served {
 				t.Errorf("it is served: %v", is)
+			}
+		})
+	}
+}
+
+// TestBridgedTo holds that a Service stays listed only for who has a point that its status lists, and not with a port that it does not list.
+func TestBridgedTo(t *testing.T) {
+	const one = "192.0.2.1"
+	ip := at(one).Address()
+	for name, tc := range map[string]struct {
+		svc  *corev1.Service
+		held claim.Coordinate
+		want bool
+	}{
+		"the address":                         {asking(onPorts(80), servedOn(one)), at(one), true},
+		"the port":                            {asking(onPorts(80), servedOn(one)), portAt(one, 80), true},
+		"another port":                        {asking(onPorts(80), servedOn(one)), portAt(one, 443), false},
+		"a port that it no longer has":        {asking(onPorts(80, 81), servedOn(one), onPorts(80)), portAt(one, 81), true},
+		"a port that it has come to have":     {asking(onPorts(81), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},
+		"its port, and it has another by now": {asking(onPorts(80), servedOn(one), onPorts(80, 81)), portAt(one, 80), false},
+		"its status lists no port":            {asking(servedAt(one), onPorts(80)), portAt(one, 80), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clusterWith(pool("a", one)).taken("x", tc.held)
+			if by := BridgedTo(w, tc.svc, ip); (by.Name == "x") != tc.want {
+				t.Errorf("it stays for %q", by)
+			}
+			if is := IsBridged(tc.svc, ip, tc.held); is != tc.want {
+				t.Errorf("it is bridged: %v", is)
 			}
 		})
 	}

@@ -32,21 +32,31 @@ func (t Taken) isHandedOver() bool {
 // anything is written, and those are claimed last: of the points of an address, a giver is to lose all or none. What has been claimed is
 // returned with an error, too, for Return.
 func (l *Ledger) ClaimAll(ctx context.Context, by Claimant, points ...Coordinate) ([]Taken, error) {
+	l = l.askingOnce()
 	if err := l.MayClaim(ctx, by, points...); err != nil {
 		return nil, err
 	}
-	taken := make([]Taken, 0, len(points))
-	for _, others := range []bool{false, true} {
-		for _, at := range points {
-			if l.isOthers(by, at) != others {
-				continue
-			}
-			c, before, err := l.acquireFrom(ctx, l.cached(at.Name()), at, by, nil, nil)
-			if err != nil {
-				return taken, err
-			}
-			taken = append(taken, Taken{c, before})
+	return l.ClaimEach(ctx, by, points...)
+}
+
+// ClaimEach claims points of all of which, and maybe of more, MayClaim has just said that the object could claim them, as ClaimAll does.
+func (l *Ledger) ClaimEach(ctx context.Context, by Claimant, points ...Coordinate) ([]Taken, error) {
+	l = l.askingOnce()
+	var free, others []Coordinate // by one look: the cache may change meanwhile
+	for _, at := range points {
+		if l.isOthers(by, at) {
+			others = append(others, at)
+		} else {
+			free = append(free, at)
 		}
+	}
+	taken := make([]Taken, 0, len(points))
+	for _, at := range append(free, others...) {
+		c, before, err := l.acquireFrom(ctx, l.cached(at.Name()), at, by, nil, nil)
+		if err != nil {
+			return taken, err
+		}
+		taken = append(taken, Taken{c, before})
 	}
 	return taken, nil
 }

@@ -105,6 +105,29 @@ func TestClaimAll(t *testing.T) {
 	}
 }
 
+// TestWhatIsFreeIsClaimedFirst has the cache show what another has first and last, and change while points are claimed: each is claimed once,
+// and what is handed over last.
+func TestWhatIsFreeIsClaimedFirst(t *testing.T) {
+	by := Claimant{Holder: taker, UID: "n", Generation: 7}
+	l := servicesHand(NewFake(held(port(80), lender, "g", 1, time.Time{})), held(port(80), lender, "g", 1, time.Time{}))
+	seen, looks := l.Cached, 0
+	l.Cached = func(name string) *v1beta1.EdgeClaim {
+		looks++
+		if looks > 2 { // both points were looked at
+			return nil
+		}
+		return seen(name)
+	}
+	taken, err := l.ClaimEach(t.Context(), by, port(80), port(22))
+	var order []string
+	for _, c := range taken {
+		order = append(order, c.Name)
+	}
+	if diff := cmp.Diff([]string{port(22).Name(), port(80).Name()}, order); err != nil || diff != "" {
+		t.Errorf("%v: %s", err, diff)
+	}
+}
+
 // TestReturnLeavesWhatChanged has somebody else count on a claim that came to nothing, and the Service have another one all the time.
 func TestReturnLeavesWhatChanged(t *testing.T) {
 	by := Claimant{Holder: taker, UID: "n", Generation: 7}

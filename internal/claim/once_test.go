@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -23,6 +24,17 @@ func TestHoldersAreAskedOnce(t *testing.T) {
 		"Reserve":     func(l *Ledger) error { return l.Reserve(t.Context(), by, nil, points...) },
 		"ReserveBeside": func(l *Ledger) error {
 			_, err := l.ReserveBeside(t.Context(), by, apart, points...)
+			return err
+		},
+		"ClaimAll": func(l *Ledger) error {
+			l.Cached = func(name string) *v1beta1.EdgeClaim {
+				return stored[slices.IndexFunc(stored, func(c *v1beta1.EdgeClaim) bool { return c.Name == name })]
+			}
+			_, err := l.ClaimAll(t.Context(), by, points...)
+			return err
+		},
+		"ClaimEach": func(l *Ledger) error {
+			_, err := l.ClaimEach(t.Context(), by, points...)
 			return err
 		},
 	} {

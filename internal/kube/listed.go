@@ -66,10 +66,16 @@ func listedBy(svc *corev1.Service) (alone []netip.Addr, several bool) {
 // Listing are the Services of ours that are served at an address by their status, and do not hold all that it lists there, by the cache.
 // Those that list several of one family are not among them.
 func (l *LoadBalancers) Listing(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error) {
+	return l.ListingAmong(ctx, ip, func(*corev1.Service) bool { return true })
+}
+
+// ListingAmong are those of them that among keeps, which is asked before the ledger is: thousands may list one address.
+func (l *LoadBalancers) ListingAmong(ctx context.Context, ip netip.Addr, among func(*corev1.Service) bool) ([]*corev1.Service, error) {
 	seen, err := l.seenListing(ctx, ip.String())
 	if err != nil {
 		return nil, err
 	}
+	seen = slices.DeleteFunc(seen, func(svc *corev1.Service) bool { return !among(svc) })
 	isOfNode := sync.OnceValues(func() (bool, error) { return l.IsNodeAddress(ctx, ip) })
 	return l.lacking(seen, func(svc *corev1.Service) (bool, error) {
 		if has, err := l.holdsListed(ctx, svc, ip); has || err != nil {

@@ -294,3 +294,32 @@ func TestListedKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestListingAmong asks the ledger only of the Services that it is about, of all that list one address.
+func TestListingAmong(t *testing.T) {
+	const ip = "192.0.2.1"
+	reads := 0
+	c := clientOf(t, served("one", ip, 80), served("two", ip, 81), served("three", ip, 82)).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	v, err := NewView(t.Context(), cached{&informertest.FakeInformers{Scheme: c.Scheme()}, c}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, among := range map[string]func(*corev1.Service) bool{
+		"two": func(svc *corev1.Service) bool { return svc.Name == "two" },
+		"":    func(*corev1.Service) bool { return false },
+	} {
+		reads = 0
+		listing, err := v.LoadBalancers.ListingAmong(t.Context(), whole(ip).Address(), among)
+		if err != nil || len(listing) > 0 != (name != "") || len(listing) > 0 && listing[0].Name != name {
+			t.Errorf("%q: it is listed by %v, %v", name, listing, err)
+		}
+		if reads > 0 != (name != "") || reads > 2 {
+			t.Errorf("%q: the ledger is asked %d times", name, reads)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -70,11 +71,14 @@ func slimEndpointSlice(obj any) (any, error) {
 	seen := map[string]bool{}
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
-		if e.NodeName == nil || seen[*e.NodeName] || e.Conditions.Ready != nil && !*e.Conditions.Ready {
+		node := ptr.Deref(e.NodeName, "") // outside of the cluster, for instance
+		if seen[node] || !isReady(e) {
 			continue
 		}
-		seen[*e.NodeName] = true
-		intern(e.NodeName)
+		seen[node] = true
+		if e.NodeName != nil {
+			intern(e.NodeName)
+		}
 		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
 	}
 	return slim, nil
@@ -187,29 +191,43 @@ func (l *LoadBalancers) localNodes(ctx context.Context, svc *corev1.Service) (ma
 	return l.endpointNodes(ctx, svc)
 }
 
-// HasEndpoints says whether a Service has an endpoint on a node that is ready, as far as the cache knows.
+// HasEndpoints says whether a Service has an endpoint that is ready, on a node or elsewhere, as far as the cache knows.
 func (l *LoadBalancers) HasEndpoints(ctx context.Context, svc *corev1.Service) (bool, error) {
-	nodes, err := l.endpointNodes(ctx, svc)
-	return len(nodes) > 0, err
+	endpoints, err := l.endpoints(ctx, svc)
+	return len(endpoints) > 0, err
 }
 
 // endpointNodes are the nodes that have an endpoint of a Service that is ready.
 func (l *LoadBalancers) endpointNodes(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
-	var endpoints discoveryv1.EndpointSliceList
+	endpoints, err := l.endpoints(ctx, svc)
+	local := map[string]bool{}
+	for _, e := range endpoints {
+		if e.NodeName != nil {
+			local[*e.NodeName] = true
+		}
+	}
+	return local, err
+}
+
+// endpoints are those of a Service that are ready.
+func (l *LoadBalancers) endpoints(ctx context.Context, svc *corev1.Service) (ready []discoveryv1.Endpoint, err error) {
+	var list discoveryv1.EndpointSliceList
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
-	if err := l.objects.Reader.List(ctx, &endpoints, client.MatchingFields{IndexService: key.String()}); err != nil {
+	if err := l.objects.Reader.List(ctx, &list, client.MatchingFields{IndexService: key.String()}); err != nil {
 		return nil, err
 	}
-	local := map[string]bool{}
-	for i := range endpoints.Items {
-		for _, e := range endpoints.Items[i].Endpoints {
-			if e.NodeName != nil && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-				local[*e.NodeName] = true
+	for i := range list.Items {
+		for j := range list.Items[i].Endpoints {
+			if e := &list.Items[i].Endpoints[j]; isReady(e) {
+				ready = append(ready, *e)
 			}
 		}
 	}
-	return local, nil
+	return ready, nil
 }
+
+// isReady says whether an endpoint takes connections.
+func isReady(e *discoveryv1.Endpoint) bool { return ptr.Deref(e.Conditions.Ready, true) }
 
 // TakesTraffic says whether traffic from outside may be sent to a node.
 func TakesTraffic(node *corev1.Node) bool {

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,7 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 // errEarly says that an heir is stored, and not in the cache yet.
 var errEarly = errors.New("the cache does not show the heir yet")
 
-// errParts says that an heir can't have all that it asks for together with a point, by what the cache shows.
+// errParts says that an heir can't have all that it asks for together with a point.
 var errParts = errors.New("the heir can't have all that it asks for")
 
 // inherit gives an object what others have handed over to it, once it is stored, and has their claims forget it where it does not ask for
@@ -66,6 +67,7 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 	if err != nil {
 		return 0, err
 	}
+	all := sync.OnceValue(func() error { return r.mayHaveAll(ctx, now) }) // before the first of them is the heir's
 	for i, c := range claims {
 		gone := req.Gone
 		if uid := as[i].Spec.Holder.UID; gone == "" && r.View.Claims.Departed(uid) {
@@ -75,7 +77,7 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 		if err != nil {
 			return 0, err
 		}
-		keep, err := r.Ledger.Inherit(ctx, c, r.readHeir(now, seen.Wants), gone)
+		keep, err := r.Ledger.Inherit(ctx, c, r.readHeir(now, seen.Wants, all), gone)
 		switch {
 		case errors.Is(err, errParts):
 			keep = bridgePoll
@@ -92,8 +94,9 @@ func (r *claimReconciler) inherit(ctx context.Context, req claimRequest) (again 
 	return again, nil
 }
 
-// readHeir says by a live look whether an heir is stored, and asks for the point of a claim. seen says that it does by the cache, too.
-func (r *claimReconciler) readHeir(now *holderReading, seen bool) claim.ReadHolder {
+// readHeir says by a live look whether an heir is stored, and asks for the point of a claim. seen says that it does by the cache, too, and
+// all whether a Service may have all that it asks for, see mayHaveAll.
+func (r *claimReconciler) readHeir(now *holderReading, seen bool, all func() error) claim.ReadHolder {
 	return func(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
 		stored, err := now.asks(ctx, c)
 		if err != nil || !stored.Wants {
@@ -102,11 +105,25 @@ func (r *claimReconciler) readHeir(now *holderReading, seen bool) claim.ReadHold
 		if !seen { // until the cache shows it too: who writes what it opens goes by that
 			return claim.HolderState{}, errEarly
 		}
-		all, err := now.mayHaveAll(ctx, coordinateOf(c))
-		if err == nil && !all && r.Ledger.GraceLeft(c) > 0 {
-			err = errParts
+		if at := coordinateOf(c); at.IsAddress() && now.service != nil {
+			err = without(at, all())
 		}
-		stored.Wants = all
+		if errors.Is(err, errParts) && r.Ledger.GraceLeft(c) == 0 {
+			stored.Wants, err = false, nil
+		}
 		return stored, err
+	}
+}
+
+// without is why an heir can't have all that it asks for, but for a point of which the ledger is about to tell.
+func without(at claim.Coordinate, err error) error {
+	held, ok := errors.AsType[*claim.HeldError](err)
+	switch {
+	case ok && held.At == at:
+		return nil
+	case ok:
+		return errParts
+	default:
+		return err
 	}
 }

@@ -83,6 +83,11 @@ func TestHeirHasAllOrNothing(t *testing.T) {
 	port := func(n int32, by string) *v1beta1.EdgeClaim {
 		return claim.New(claim.AddressPort(accesstest.AddressAt(address).Address(), "TCP", n), claim.Claimant{Holder: claim.ServiceHolder("shop", by), UID: types.UID(by)})
 	}
+	promised := func(uid types.UID) *v1beta1.EdgeClaim {
+		c := port(443, "giver")
+		c.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: claim.ServiceHolder("shop", "heir").Spec(uid), Renewed: metav1.NewMicroTime(accesstest.Noon)}
+		return c
+	}
 	for name, tc := range map[string]struct {
 		also  *v1beta1.EdgeClaim
 		after time.Duration
@@ -92,6 +97,9 @@ func TestHeirHasAllOrNothing(t *testing.T) {
 	}{
 		"nobody has the other":                  {want: "heir"},
 		"it has the other":                      {also: port(443, "heir"), want: "heir"},
+		"it was promised the other":             {also: promised("heir"), want: "heir"},
+		"another object of its name was":        {also: promised("older"), want: "giver", waits: true},
+		"nobody knows which, and it is no more": {also: promised(""), want: "giver", waits: true},
 		"another has it":                        {also: port(443, "other"), want: "giver", waits: true},
 		"another has it, and the grace is over": {also: port(443, "other"), after: time.Hour, want: "giver"},
 	} {
@@ -105,7 +113,8 @@ func TestHeirHasAllOrNothing(t *testing.T) {
 			c.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: claim.ServiceHolder("shop", "heir").Spec("heir"), Renewed: metav1.NewMicroTime(accesstest.Noon)}
 			pool := accesstest.PoolOf("pool", address)
 			pool.Spec.Sharing = v1beta1.SharingPorts
-			objects := []client.Object{c, pool, heir, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+			giver := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "giver", UID: "giver"}} // and names nobody any longer
+			objects := []client.Object{c, pool, heir, giver, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
 			if tc.also != nil {
 				objects = append(objects, tc.also.DeepCopy())
 			}

@@ -73,11 +73,15 @@ func (r *claimReconciler) isListedByAnother(ctx context.Context, c *v1beta1.Edge
 	if !at.IsAddress() || !claim.IsHandable(c) {
 		return false, nil
 	}
+	others, err := r.View.LoadBalancers.ListingAmong(ctx, at.Address(), func(svc *corev1.Service) bool {
+		hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
+		return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c)
+	})
+	if err != nil || len(others) == 0 {
+		return false, err
+	}
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) bool {
-		return slices.ContainsFunc(f.Listing(at.Address()), func(svc *corev1.Service) bool {
-			hasPort := at.Port() == 0 || loadbalancer.HasPort(svc, at) || loadbalancer.ListsPort(svc.Status.LoadBalancer.Ingress, at)
-			return hasPort && claim.ServiceHolder(svc.Namespace, svc.Name) != claim.HolderOf(c) && allocator.IsServed(f, svc)
-		})
+		return slices.ContainsFunc(others, func(svc *corev1.Service) bool { return allocator.IsServed(f, svc) })
 	})
 }
 
@@ -164,25 +168,36 @@ func (r *claimReconciler) enqueueFront(ctx context.Context, q claimQueue, at cla
 	r.enqueuePoints(ctx, q, front.Points(at.Protocol(), at.Port()))
 }
 
-// mayHaveAll says whether a Service, to which a point is being handed over, may have all that it asks for together with that: it would not
-// be listed otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool.
-func (s *holderReading) mayHaveAll(ctx context.Context, at claim.Coordinate) (bool, error) {
-	if !at.IsAddress() || s.service == nil {
-		return true, nil
-	}
+// mayHaveAll says whether a Service, to which points are being handed over, may have all that it asks for together: it would not be listed
+// otherwise, and the giver no longer be. It got past admission then, or what it was promised has been taken from the pool: errParts.
+// Or the promise of one point was withdrawn, or was another object's of its name, which only the ledger tells: a *claim.HeldError.
+func (r *claimReconciler) mayHaveAll(ctx context.Context, s *holderReading) error {
 	held, err := s.view.Claims.Held(ctx, s.holder)
 	if err != nil {
-		return false, err
+		return err
 	}
 	request, problems := loadbalancer.RequestOf(s.service)
 	if len(problems) > 0 {
-		return false, nil
+		return errParts
 	}
 	held = loadbalancer.Own(append(held, s.held...))
 	slices.SortFunc(held, claim.Compare)
 	subject := &allocator.Subject{Service: s.service, Request: request, Held: slices.Compact(held)}
 	d, err := kube.Decide(ctx, s.view, func(f *kube.Facts) allocator.Decision { return allocator.Allocate(f, subject, s.graceLeft) })
-	return len(d.Problems) == 0, err
+	if err != nil {
+		return err
+	}
+	if len(d.Problems) > 0 {
+		return errParts
+	}
+	var points []claim.Coordinate
+	for _, a := range d.Allocations {
+		if !a.AutoAssigned { // in whose place any other would do
+			points = append(points, a.Points...)
+		}
+	}
+	by := claim.Claimant{Holder: s.holder, UID: s.service.UID, Generation: claim.Version(s.service.ResourceVersion)}
+	return r.Ledger.CheckStored(ctx, by, points...)
 }
 
 // pointsOn are what a port of a class takes of some addresses.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
@@ -22,22 +23,23 @@ import (
 )
 
 const (
-	// bridgeTime is how long a Service stays listed at an address that another has by now, and is not listed at.
-	bridgeTime = 10 * time.Second
+	// DefaultHandOverWait is how long a Service stays listed at an address that another has by now, and is not listed at.
+	DefaultHandOverWait = 10 * time.Second
 	// bridgePoll is when it is looked at again, should no event of the heir come.
 	bridgePoll = time.Second
 )
 
 // bridges are the addresses at which Services stay listed that others have by now, with when that began. kube-proxy serves either of two
 // that list an address, and nobody while none does: so the heir is listed before the giver no longer is. That an heir can't be listed keeps
-// the giver there no longer than bridgeTime, or as long from when another replica leads.
+// the giver there no longer than time, or as long from when another replica leads.
 type bridges struct {
+	time  time.Duration
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[netip.Addr]time.Time
 }
 
-func newBridges() *bridges {
-	return &bridges{since: map[types.NamespacedName]map[netip.Addr]time.Time{}}
+func newBridges(wait time.Duration) *bridges {
+	return &bridges{time: wait, since: map[types.NamespacedName]map[netip.Addr]time.Time{}}
 }
 
 // left is how long a Service stays listed at an address yet.
@@ -52,7 +54,19 @@ func (b *bridges) left(key types.NamespacedName, ip netip.Addr) time.Duration {
 		}
 		b.since[key][ip] = since
 	}
-	return max(bridgeTime-time.Since(since), 0)
+	return max(b.time-time.Since(since), 0)
+}
+
+// at are the Services that stay listed at an address.
+func (b *bridges) at(ip netip.Addr) (keys []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, since := range b.since {
+		if _, stays := since[ip]; stays {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // keep forgets of a Service all addresses but some.
@@ -161,12 +175,14 @@ func (r *loadBalancerReconciler) awaitsEndpoints(ctx context.Context, giver, hei
 // successor is the Service that has an address, or ports of it, in place of one that lists it, and asks for it by name, as all do to whom
 // an address is handed over; nil for none that is about to be listed there.
 func (r *loadBalancerReconciler) successor(ctx context.Context, svc *corev1.Service, o *outcome, ip netip.Addr) (*corev1.Service, error) {
-	by, err := kube.Decide(ctx, r.View, func(f *kube.Facts) claim.Holder { return allocator.Successor(f, svc, ip) })
+	by, err := kube.Decide(ctx, r.View, func(f *kube.Facts) claim.Holder { return allocator.BridgedTo(f, svc, ip) })
 	if err != nil {
 		return nil, err
 	}
 	for _, taken := range o.entering.Lost { // the cache may not show yet who has it
-		if taken.Address == ip && taken.IsClaimed() && by == (claim.Holder{}) && claim.IsHandable(taken.By) {
+		at, err := claim.Of(taken.By)
+		if err == nil && taken.Address == ip && taken.IsClaimed() && by == (claim.Holder{}) && claim.IsHandable(taken.By) &&
+			allocator.IsBridged(svc, ip, at) {
 			by = claim.HolderOf(taken.By)
 		}
 	}
@@ -211,18 +227,15 @@ func heirChanged(before, now *corev1.Service) (heir types.NamespacedName, change
 	return heir, named && (!had || was != heir)
 }
 
-// newlyListed looks at those who are listed at an address at which a Service has come to be listed, and do not hold it: they wait for that.
-func (r *loadBalancerReconciler) newlyListed(ctx context.Context, before, now *corev1.Service, q watch.Queue) {
+// newlyListed looks at those who stay listed at an address at which a Service has come to be listed: they wait for that. Who is about to
+// wait sees that it is listed, or looks again soon.
+func (r *loadBalancerReconciler) newlyListed(before, now *corev1.Service, q watch.Queue) {
 	if kube.ServesAlike(before, now) || !r.View.LoadBalancers.IsOurs(now) {
 		return
 	}
 	for _, ip := range goneFrom(now.Status.LoadBalancer.Ingress, before.Status.LoadBalancer.Ingress) {
-		listing, err := r.View.LoadBalancers.Listing(ctx, ip)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "could not list who is served at an address", "address", ip)
-		}
-		for _, other := range listing {
-			q.Add(watch.ForObject(other))
+		for _, key := range r.bridges.at(ip) {
+			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
 }

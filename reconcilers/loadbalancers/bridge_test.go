@@ -114,7 +114,7 @@ func TestGiverStaysListedUntilItsHeirIs(t *testing.T) {
 			r.View.LoadBalancers.Options.ByDefault = true
 			key := client.ObjectKeyFromObject(giver)
 			if tc.late {
-				r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
+				r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-DefaultHandOverWait)}
 			}
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 			if err != nil {
@@ -146,7 +146,7 @@ func TestEachAddressIsBridgedForItself(t *testing.T) {
 	all := copies(giver, heir, heirOfSix, inherited(four), theirs, accesstest.PoolOf("six", "2001:db8::/120"))
 	r := balancers(t, copies(all...), copies(all...))
 	key := client.ObjectKeyFromObject(giver)
-	r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(four): time.Now().Add(-bridgeTime)}
+	r.bridges.since[key] = map[netip.Addr]time.Time{netip.MustParseAddr(four): time.Now().Add(-DefaultHandOverWait)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, six)
 }
@@ -170,7 +170,7 @@ func TestHeirIsListedFirst(t *testing.T) {
 	if len(told) != 1 || !strings.HasPrefix(told[0], "Normal HandedOver") {
 		t.Errorf("it is told %q", told)
 	}
-	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-bridgeTime)}
+	r.bridges.since[client.ObjectKeyFromObject(giver)] = map[netip.Addr]time.Time{netip.MustParseAddr(ip): time.Now().Add(-DefaultHandOverWait)}
 	lookAt(t, r, giver)
 	mustBeServedAt(t, r, giver, "")
 }
@@ -275,6 +275,68 @@ func TestRivalIsToldOf(t *testing.T) {
 	mustBeServedAt(t, r, svc, "")
 }
 
+// TestDeniedPortIsNotListed has a Service that is listed with one port of an address ask for another one, on which it has a claim by the cache
+// and in the ledger, and beside which somebody else has the address: nodes would forward both ports, so that it is listed with neither.
+func TestDeniedPortIsNotListed(t *testing.T) {
+	const ip = "192.0.2.7"
+	portOf := func(port int32) *v1beta1.EdgeClaim {
+		c := claim.New(claim.AddressPort(netip.MustParseAddr(ip), "TCP", port), claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "w"})
+		c.CreationTimestamp = metav1.NewTime(accesstest.Noon)
+		return c
+	}
+	svc := balancerAt(ip)
+	asksFor(ip)(svc)
+	svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 443})
+	svc.Status.LoadBalancer.Ingress[0].Ports = []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	theirs := claim.New(accesstest.AddressAt(ip), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	theirs.CreationTimestamp = metav1.NewTime(accesstest.Noon.Add(time.Minute))
+	shared := accesstest.PoolOf("shared", ip)
+	shared.Spec.Sharing = v1beta1.SharingPorts
+	r := balancers(t, copies(svc, portOf(80), portOf(443), theirs), copies(svc, portOf(80), portOf(443), shared))
+	told := lookAt(t, r, svc)
+	mustBeServedAt(t, r, svc, "")
+	if len(told) == 0 || !strings.Contains(strings.Join(told, " "), v1beta1.ReasonPortConflict) {
+		t.Errorf("it is told %q", told)
+	}
+}
+
+// TestDeniedGiverStaysListed has a Service that has handed an address over be denied another one by the ledger: it stays listed at the first
+// until its heir is.
+func TestDeniedGiverStaysListed(t *testing.T) {
+	const four, six = "192.0.2.7", "2001:db8::7"
+	giver, heir := balancerAt(four), heirOf(four, "")
+	giver.Spec.IPFamilies = append(giver.Spec.IPFamilies, corev1.IPv6Protocol)
+	metav1.SetMetaDataAnnotation(&giver.ObjectMeta, v1beta1.AnnotationAddresses, six)
+	ours := claim.New(accesstest.AddressAt(six), claim.Claimant{Holder: claim.ServiceHolder("shop", "web"), UID: "w"})
+	theirs := claim.New(claim.AddressPort(netip.MustParseAddr(six), "TCP", 443), claim.Claimant{Holder: claim.ServiceHolder("shop", "other"), UID: "o"})
+	ours.CreationTimestamp, theirs.CreationTimestamp = metav1.NewTime(accesstest.Noon), metav1.NewTime(accesstest.Noon.Add(time.Minute))
+	all := copies(giver, heir, inherited(four), ours, accesstest.PoolOf("six", "2001:db8::/120"))
+	r := balancers(t, append(copies(all...), theirs), copies(all...))
+	lookAt(t, r, giver)
+	mustBeServedAt(t, r, giver, four)
+}
+
+// TestBridgeEndsWithTheClass has a Service that stays listed where its heir is about to be no longer be one that Portcullis serves.
+func TestBridgeEndsWithTheClass(t *testing.T) {
+	const ip = "192.0.2.7"
+	for name, want := range map[string]string{"it stays listed for its heir": "", "another lists it": ip} {
+		t.Run(name, func(t *testing.T) {
+			giver := balancerAt(ip)
+			giver.Spec.LoadBalancerClass = new("example.com/other")
+			r := balancers(t, copies(giver, inherited(ip)), copies(giver, inherited(ip)))
+			key := client.ObjectKeyFromObject(giver)
+			if want == "" {
+				r.bridges.left(key, netip.MustParseAddr(ip))
+			}
+			lookAt(t, r, giver)
+			mustBeServedAt(t, r, giver, want)
+			if keys := r.bridges.at(netip.MustParseAddr(ip)); len(keys) > 0 {
+				t.Errorf("%v wait for their heirs", keys)
+			}
+		})
+	}
+}
+
 // TestLostLedgerGivesNothingAway has a Service that is about to hand over what it has be found listed, with an empty ledger.
 func TestLostLedgerGivesNothingAway(t *testing.T) {
 	const ip = "192.0.2.7"
@@ -359,6 +421,7 @@ func TestBothSidesAreLookedAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := balancers(t, nil, copies(giver, listed, inherited(ip)))
+			r.bridges.left(client.ObjectKeyFromObject(giver), netip.MustParseAddr(ip))
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			on := r.onListing()

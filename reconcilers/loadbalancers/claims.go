@@ -93,7 +93,7 @@ func (r *loadBalancerReconciler) claimAllocations(
 		return made, taken, problems, err
 	}
 	for _, a := range allocations {
-		claims, err := r.claimAll(ctx, s, a.Missing(s.Held))
+		claims, err := r.claimWith(ctx, s, claimBy(r.Ledger, a), a.Missing(s.Held))
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			if a.AutoAssigned {
 				return made, held.At, nil, r.withdraw(ctx, s, claims)
@@ -139,7 +139,25 @@ func (r *loadBalancerReconciler) conflict(
 
 // claimAll claims some points for a Service, and adds them to what it holds; with an error, what it has claimed before that.
 func (r *loadBalancerReconciler) claimAll(ctx context.Context, s *allocator.Subject, points []claim.Coordinate) ([]claim.Taken, error) {
-	made, err := r.Ledger.ClaimAll(ctx, claimantOf(s), points...)
+	return r.claimWith(ctx, s, r.Ledger.ClaimAll, points)
+}
+
+// claims claims some points for an object that is stored, as claim.Ledger does.
+type claims func(ctx context.Context, by claim.Claimant, points ...claim.Coordinate) ([]claim.Taken, error)
+
+// claimBy is how an allocation is claimed: of what is asked for by name mayClaim has asked already.
+func claimBy(l *claim.Ledger, a allocator.Allocation) claims {
+	if a.AutoAssigned {
+		return l.ClaimAll
+	}
+	return l.ClaimEach
+}
+
+// claimWith claims some points as claimAll does.
+func (r *loadBalancerReconciler) claimWith(
+	ctx context.Context, s *allocator.Subject, do claims, points []claim.Coordinate,
+) ([]claim.Taken, error) {
+	made, err := do(ctx, claimantOf(s), points...)
 	for _, taken := range made {
 		if at, err := claim.Of(taken.EdgeClaim); err == nil {
 			s.Held = append(s.Held, at)
@@ -212,8 +230,14 @@ func (r *loadBalancerReconciler) loses(ctx context.Context, svc *corev1.Service,
 	if o.problems, err = r.conflict(ctx, o.subject, o.allocations[i], held); err != nil {
 		return err
 	}
-	o.allocations, o.ingress = nil, nil
+	o.allocations, o.ingress, o.denied = nil, nil, at
+	o.subject.Held = o.withoutDenied(o.subject.Held)
 	return r.retain(ctx, svc, o)
+}
+
+// withoutDenied are some points without the one that the Service is denied though it has a claim on it.
+func (o *outcome) withoutDenied(points []claim.Coordinate) []claim.Coordinate {
+	return slices.DeleteFunc(slices.Clone(points), func(at claim.Coordinate) bool { return at == o.denied })
 }
 
 // adopt makes a Service that another controller has served request the addresses that it has.

@@ -51,10 +51,12 @@ type loadBalancerReconciler struct {
 	choosing sync.Mutex
 }
 
-func setupLoadBalancer(mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName]) error {
+func setupLoadBalancer(
+	mgr manager.Manager, b access.Access, services *kube.KeyMutex[types.NamespacedName], handOverWait time.Duration,
+) error {
 	r := &loadBalancerReconciler{
 		Access: b, reported: report.NewReportedState(), services: services, waiting: newWaiting(), looked: newLooked(),
-		bridges: newBridges(),
+		bridges: newBridges(handOverWait),
 	}
 	registerMetrics(r)
 	return builder.ControllerManagedBy(mgr).Named("loadbalancer").
@@ -92,8 +94,12 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	case !r.View.LoadBalancers.IsOurs(svc):
-		r.forget(req.NamespacedName)
-		return watch.Later(r.withdrawStatus(ctx, svc))
+		r.forgetNews(req.NamespacedName)
+		err := r.withdrawStatus(ctx, svc)
+		if err == nil {
+			r.bridges.keep(req.NamespacedName, nil)
+		}
+		return watch.Later(err)
 	}
 	again, err := r.serve(ctx, svc)
 	switch {
@@ -109,6 +115,9 @@ func (r *loadBalancerReconciler) Reconcile(ctx context.Context, req reconcile.Re
 func (r *loadBalancerReconciler) serve(ctx context.Context, svc *corev1.Service) (again time.Duration, err error) {
 	o, err := r.decide(ctx, svc)
 	if err != nil {
+		return 0, err
+	}
+	if err := r.confirm(ctx, svc, o); err != nil { // before what is bridged, which is none of what it has
 		return 0, err
 	}
 	if again, err = r.bridge(ctx, svc, o); err != nil {
@@ -134,6 +143,8 @@ type outcome struct {
 	foreign bool
 	// entering is what it has by its status alone.
 	entering allocator.Entering
+	// denied is a point that it holds, and can't be listed with, as somebody else has a claim beside it; zero for none.
+	denied claim.Coordinate
 	// handed are the addresses that its status lists, and the heir that it names has.
 	handed []netip.Addr
 }
@@ -191,7 +202,7 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 	if len(o.entering.Stays)+len(o.entering.Leaves) > 0 {
 		return r.stayIn(ctx, o)
 	}
-	retained, err := r.retained(ctx, svc, o.subject)
+	retained, err := r.retained(ctx, svc, o)
 	if err != nil {
 		return err
 	}
@@ -213,7 +224,8 @@ func (r *loadBalancerReconciler) retain(ctx context.Context, svc *corev1.Service
 
 // retained are the allocations that a Service keeps while it waits. What it would lose is looked for past the cache: that may not show
 // yet what was claimed as the Service was changed, and what is taken away now would not come back, as the Service asks for something else.
-func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Service, s *allocator.Subject) ([]allocator.Allocation, error) {
+func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Service, o *outcome) ([]allocator.Allocation, error) {
+	s := o.subject
 	decide := func() ([]allocator.Allocation, error) {
 		return kube.Decide(ctx, r.View, func(f *kube.Facts) []allocator.Allocation { return allocator.Retained(f, s) })
 	}
@@ -227,7 +239,7 @@ func (r *loadBalancerReconciler) retained(ctx context.Context, svc *corev1.Servi
 	if err != nil {
 		return nil, err
 	}
-	if held = loadbalancer.Own(held); slices.Equal(held, s.Held) {
+	if held = o.withoutDenied(loadbalancer.Own(held)); slices.Equal(held, s.Held) {
 		return retained, nil
 	}
 	s.Held = held
@@ -266,8 +278,8 @@ func (r *loadBalancerReconciler) isForeign(ctx context.Context, svc *corev1.Serv
 	return !served, err
 }
 
-// withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds. The claims
-// follow when the cache shows it.
+// withdrawStatus clears the status of a Service that Portcullis does not serve, if it lists what the Service holds, or where it was to stay
+// listed until its heir is. The claims follow when the cache shows it.
 func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1.Service) error {
 	listed := loadbalancer.Listed(svc.Status.LoadBalancer.Ingress)
 	if len(listed) == 0 {
@@ -278,7 +290,7 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 		return err
 	}
 	for _, ip := range listed {
-		ours := holdsAddress(held, ip)
+		ours := holdsAddress(held, ip) || slices.Contains(r.bridges.at(ip), types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
 			if ours, err = r.View.LoadBalancers.IsNodeAddress(ctx, ip); err != nil {
 				return err

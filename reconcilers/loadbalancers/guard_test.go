@@ -57,7 +57,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
 				Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
-				waiting: newWaiting(), looked: newLooked(), bridges: newBridges(),
+				waiting: newWaiting(), looked: newLooked(), bridges: newBridges(DefaultHandOverWait),
 			}
 			synctest.Test(t, func(t *testing.T) {
 				request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}

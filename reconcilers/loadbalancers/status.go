@@ -68,9 +68,6 @@ func noNode(svc *corev1.Service, pool *addresspool.Pool) refusal.Problems {
 
 // publish writes the status of a Service, if it says anything else, and tells what has changed.
 func (r *loadBalancerReconciler) publish(ctx context.Context, svc *corev1.Service, o *outcome) error {
-	if err := r.confirm(ctx, svc, o); err != nil {
-		return err
-	}
 	if r.isNews(svc, o) {
 		if err := r.mayTakeAway(ctx, svc, o); err != nil {
 			return err

@@ -129,7 +129,7 @@ func (r *loadBalancerReconciler) onListing() handler.EventHandler {
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
 			look(ctx, e.ObjectOld, e.ObjectNew, q)
 			before, now := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			r.newlyListed(ctx, before, now, q)
+			r.newlyListed(before, now, q)
 			if heir, changed := heirChanged(before, now); changed {
 				q.Add(reconcile.Request{NamespacedName: heir})
 			}

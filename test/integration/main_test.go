@@ -74,11 +74,14 @@ var (
 	longLease  = []string{"--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s"}
 )
 
+// longWait has a giver stay listed until its heir is, however long this machine stands still.
+var longWait = []string{"--hand-over-wait=5m"}
+
 // onThisMachine adds to options what is the same for all tests.
 func onThisMachine(o harness.Options) harness.Options {
 	o.Binary, o.WebhookTimeout = binary, webhookTimeout
 	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
-	o.Flags = slices.Concat(longLease, o.Flags)
+	o.Flags = slices.Concat(longLease, longWait, o.Flags)
 	return o
 }
 

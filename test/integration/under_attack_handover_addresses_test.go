@@ -3,8 +3,11 @@ package integration
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -28,8 +32,10 @@ const handedAddresses = 6
 type addressLines struct {
 	*fixture
 	namespaces []string
-	// told counts the rivals that were told no, and kills the leaders that were killed.
-	told, kills atomic.Int64
+	// rivals are who ask for the addresses, one for each line.
+	rivals [handedAddresses]*warned
+	// told counts the rivals that were told no, let those that were told yes without a word, and kills the leaders that were killed.
+	told, let, kills atomic.Int64
 }
 
 // TestHandOverAddressUnderAttack hands addresses over, again and again, by creates and by edits, while rivals ask for them and the leader is
@@ -49,6 +55,7 @@ func TestHandOverAddressUnderAttack(t *testing.T) {
 	for i := range handedAddresses {
 		w.admitted(l.heir(i, 0))
 		l.isListed(i, 0)
+		l.rivals[i] = w.warned()
 	}
 	history := newHistory(t, h, func() moment {
 		return &addressLine{holders: map[string]claim.Holder{}, listed: map[string]map[types.NamespacedName]bool{}}
@@ -64,9 +71,12 @@ func TestHandOverAddressUnderAttack(t *testing.T) {
 	}
 	group.Wait()
 	stop()
-	t.Logf("%d leaders were killed, %d rivals told no", l.kills.Load(), l.told.Load())
+	t.Logf("%d leaders were killed, %d rivals told no, %d yes", l.kills.Load(), l.told.Load(), l.let.Load())
 	if l.told.Load() == 0 {
 		t.Error("no rival ever asked")
+	}
+	if let, open := l.let.Load(), l.failedOpen(); let > open {
+		t.Errorf("%d rivals were told yes, and the API server let only %d Services pass as no replica answered", let, open)
 	}
 	history.mustHold(w)
 }
@@ -137,13 +147,45 @@ func (l *addressLines) handOver(i, n int) {
 	l.insist("the end of "+giver.Name, func() error { return client.IgnoreNotFound(l.Client.Delete(l.t.Context(), giver.DeepCopy())) })
 }
 
+// failedOpen is how many Services the API server has let pass as no replica answered: one was killed.
+func (l *addressLines) failedOpen() (n int64) {
+	l.t.Helper()
+	c, err := rest.HTTPClientFor(l.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	answer, err := c.Get(l.Config().Host + "/metrics")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		l.t.Fatalf("the metrics of the API server: %s, %v", answer.Status, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "apiserver_admission_webhook_fail_open_count{") && strings.Contains(line, `"service.nginx-stream.`) {
+			fields := strings.Fields(line)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			n += int64(value)
+		}
+	}
+	return n
+}
+
 // rival asks for an address all the time, and is never to be told yes by a replica: one that could not look lets it pass with a warning, and
-// then it is not served.
+// so does the API server without one where no replica answers; then it is not served.
 func (l *addressLines) rival(ctx context.Context, i, n int) {
 	ip, _ := l.address(i)
 	for ctx.Err() == nil {
 		svc := balancer(fmt.Sprintf("addrs-rivals/line-%d-%d", i, n), wants(ip))
-		err := l.Client.Create(ctx, svc)
+		err := l.rivals[i].Create(ctx, svc)
+		if said := l.rivals[i].said(); err == nil && !strings.Contains(said, "could not check") {
+			l.let.Add(1)
+		}
 		switch {
 		case err == nil:
 			_ = l.Client.Delete(ctx, svc)
@@ -163,7 +205,7 @@ func (l *addressLines) insist(what string, try func() error) {
 	(&churn{edge: &edge{fixture: l.fixture}}).insist(what, try)
 }
 
-// addressLine is who has each of the addresses at a version, and who is listed there.
+// addressLine is who has each claim on the addresses at a version, by its name, and who is listed there.
 type addressLine struct {
 	holders map[string]claim.Holder
 	listed  map[string]map[types.NamespacedName]bool
@@ -176,8 +218,8 @@ func (m *addressLine) apply(e happening) []types.NamespacedName {
 		if err != nil || !at.IsAddress() {
 			return nil
 		}
-		if m.holders[at.Address().String()] = claim.HolderOf(stored); e.gone {
-			delete(m.holders, at.Address().String())
+		if m.holders[stored.Name] = claim.HolderOf(stored); e.gone {
+			delete(m.holders, stored.Name)
 		}
 	case *corev1.Service:
 		for _, by := range m.listed {
@@ -207,8 +249,19 @@ func (m *addressLine) everybody() (all []types.NamespacedName) {
 // check says what is wrong with an address: that nobody of its line has it, that nobody of it is listed, or anybody else is, or too many.
 func (m *addressLine) check(key types.NamespacedName) error {
 	line := fmt.Sprintf("line-%s-heir-", key.Namespace)
-	if holder := m.holders[key.Name]; !strings.HasPrefix(holder.Name, line) {
-		return fmt.Errorf("%s is held by %q", key.Name, holder)
+	i, err := strconv.Atoi(key.Namespace)
+	if err != nil {
+		return err
+	}
+	_, point := (&addressLines{}).address(i)
+	if holder := m.holders[point]; !strings.HasPrefix(holder.Name, line) {
+		return fmt.Errorf("%s is held by %q", point, holder)
+	}
+	for name, holder := range m.holders { // nor has anybody else a claim on a part of it, or on the whole
+		at, isOf := strings.CutPrefix(name, "addr."+strings.ReplaceAll(key.Name, ".", "-"))
+		if isOf && (at == "" || at[0] == '.') && !strings.HasPrefix(holder.Name, line) {
+			return fmt.Errorf("%s is held by %q", name, holder)
+		}
 	}
 	var listed []string
 	for by := range m.listed[key.Name] {
