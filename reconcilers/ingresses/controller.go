@@ -48,7 +48,7 @@ func Setup(mgr manager.Manager, b access.Access) error {
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(heirChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.heirOf), builder.WithPredicates(heirChanged())).
 		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
 		WatchesRawSource(watch.OnOlderReplicas(b.View, r.allExposed)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),
