@@ -1,0 +1,92 @@
+package ingresses
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
+)
+
+// reconcilerOn is a reconciler whose cache shows what is in seen while there is stored what is in stored.
+func reconcilerOn(t *testing.T, seen, stored client.Client) *ingressReconciler {
+	t.Helper()
+	b, _ := accesstest.On(t, seen, stored)
+	b.Events = events.NewFakeRecorder(20)
+	return &ingressReconciler{Access: b, reported: report.NewReportedState(), handing: newHanding()}
+}
+
+// madeFor is the Ingress of a Service, with the whole of a host.
+func madeFor(svc *corev1.Service, host string) *networkingv1.Ingress {
+	ing := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name, UID: "i"},
+		Spec:       networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: host}}},
+	}
+	exposure.Mark(ing, svc)
+	return ing
+}
+
+func heldBy(at claim.Coordinate, svc *corev1.Service) *v1beta1.EdgeClaim {
+	return claim.New(at, claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID})
+}
+
+// TestGiverKeepsWhatNobodyElseHas has a Service that hands over be left with nothing of what it asks for: its Ingress goes with what others
+// have only, and none that has changed since it was looked at.
+func TestGiverKeepsWhatNobodyElseHas(t *testing.T) {
+	key := types.NamespacedName{Namespace: "shop", Name: "web"}
+	svc, rival := annotated(key, "host=theirs.test", "blog/new"), annotated(types.NamespacedName{Namespace: "late", Name: "x"}, "host=theirs.test", "")
+	theirs := heldBy(claim.HTTP("theirs.test", "/"), rival)
+	for name, tc := range map[string]struct {
+		serves  string
+		more    []client.Object
+		changed bool
+		stays   bool
+	}{
+		"it serves what another has":              {serves: "theirs.test"},
+		"the same, and has changed":               {serves: "theirs.test", changed: true, stays: true},
+		"it serves what it has":                   {serves: "own.test", more: []client.Object{heldBy(claim.HTTP("own.test", "/"), svc)}, stays: true},
+		"it serves what nobody has":               {serves: "own.test", stays: true},
+		"it serves other things that others have": {serves: "own.test", more: []client.Object{heldBy(claim.HTTP("own.test", "/"), rival)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append([]client.Object{svc, rival, theirs, madeFor(svc, tc.serves)}, tc.more...)
+			seen, stored := accesstest.Cluster(t, copied(objects)...).Build(), accesstest.Cluster(t, copied(objects)...).Build()
+			if tc.changed {
+				now := &networkingv1.Ingress{}
+				if err := stored.Get(t.Context(), key, now); err != nil {
+					t.Fatal(err)
+				}
+				now.Labels = map[string]string{"a": "b"}
+				if err := stored.Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := reconcilerOn(t, seen, stored)
+			_, err := r.removeGiven(t.Context(), svc)
+			if (err != nil) != tc.changed {
+				t.Errorf("got %v", err)
+			}
+			err = stored.Get(t.Context(), key, &networkingv1.Ingress{})
+			if (err == nil) != tc.stays {
+				t.Errorf("the Ingress: %v", err)
+			}
+		})
+	}
+}
+
+func copied(objects []client.Object) []client.Object {
+	copies := make([]client.Object, 0, len(objects))
+	for _, obj := range objects {
+		copies = append(copies, obj.DeepCopyObject().(client.Object))
+	}
+	return copies
+}
