@@ -178,7 +178,13 @@ func (l PathLoss) String() string {
 }
 
 // Key says whether two losses are the same to who is told of them.
-func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
+func (l PathLoss) Key() string {
+	key := l.At.String() + " " + claim.HolderOf(l.Held).String()
+	if l.Given {
+		key += ", given"
+	}
+	return key
+}
 
 // heirOf is to whom an Ingress, or the Service that it is made for, hands over what it holds; the zero Holder for nobody. isLeft says that
 // it is the Service: what that has handed over is taken off the Ingress.

@@ -302,7 +302,10 @@ func TestPathsLostToAnHeir(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lost := exposure.PathsLost(c.facts, c.ingress, func(string) bool { return false })
 			if len(lost) > 0 != c.isLost || c.isLost && lost[0].Given != c.given {
-				t.Errorf("it has lost %+v", lost)
+				t.Fatalf("it has lost %+v", lost)
+			}
+			if c.isLost && strings.HasSuffix(lost[0].Key(), ", given") != c.given {
+				t.Errorf("what it is told of is %q", lost[0].Key())
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package guards
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,32 +116,39 @@ func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: heir}}
 }
 
-// tell tells it by one event.
+// tell tells it by an event about what it has handed over, and by one about what others have besides.
 func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
 	now := map[types.UID]told{}
-	given := true
 	if len(lost) > 0 {
 		t := told{points: len(lost), kind: guard.Ingress}
 		for _, loss := range lost {
-			t.text += loss.String() + "; "
 			t.key += loss.Key() + "\n"
-			given = given && loss.Given
 		}
 		now[ing.UID] = t
 	}
-	for _, uid := range r.losers.are(client.ObjectKeyFromObject(ing), now) {
-		about := &networkingv1.Ingress{
-			TypeMeta:   ingressType,
-			ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: uid},
-		}
-		kind, reason, ways := corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
-			"the proxy serves one of the two there: choose another host or path"
-		if given {
-			kind, reason, ways = corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
-				"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it"
-		}
-		report.Emit(r.Events, about, nil, kind, reason, "Guard", strings.TrimSuffix(now[uid].text, "; ")+"; "+ways)
+	for range r.losers.are(client.ObjectKeyFromObject(ing), now) {
+		r.tellOf(ing, lost, false, corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
+			"the proxy serves one of the two there: choose another host or path")
+		r.tellOf(ing, lost, true, corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
+			"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it")
 	}
+}
+
+// tellOf tells it of those of its losses that it has handed over, or of the others, if there are any, and what it can do.
+func (r *pathReconciler) tellOf(ing *networkingv1.Ingress, lost []exposure.PathLoss, given bool, kind, reason, ways string) {
+	text := ""
+	for _, loss := range lost {
+		if loss.Given == given {
+			text += loss.String() + "; "
+		}
+	}
+	if text == "" {
+		return
+	}
+	about := &networkingv1.Ingress{
+		TypeMeta: ingressType, ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: ing.UID},
+	}
+	report.Emit(r.Events, about, nil, kind, reason, "Guard", text+ways)
 }
 
 // serving are the Ingresses that serve the path of a claim.
