@@ -43,6 +43,7 @@ type options struct {
 
 	claimGrace    time.Duration
 	auditInterval time.Duration
+	heirPatience  time.Duration
 	podToIP       podtoip.Mode
 	settings      kube.Settings
 	zap           zap.Options
@@ -123,6 +124,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.auditInterval, "audit-interval", time.Minute,
 		"The least time between two comparisons of the ledger with the cluster, and how long they have to disagree to be reported; 0 for no "+
 			"comparison. In large clusters there is more, so that comparing takes half a percent of a CPU: up to ten times this, or ten minutes.")
+	flags.DurationVar(&o.heirPatience, "heir-patience", 15*time.Second,
+		"How long the Ingress of a Service keeps a path that the Service has handed over, until the Ingress of the other one serves it.")
 	o.podToIP = podtoip.Labeled
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
@@ -141,6 +144,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.auditInterval < 0 {
 		errs = append(errs, errors.New("--audit-interval must not be negative"))
+	}
+	if o.heirPatience < 0 {
+		errs = append(errs, errors.New("--heir-patience must not be negative"))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))

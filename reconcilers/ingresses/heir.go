@@ -27,13 +27,12 @@ import (
 )
 
 // What a Service has handed over its Ingress keeps until that of the heir serves it, so that no moment is without either: of two Ingresses
-// with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress
+// with one path a proxy serves the older one. That is for the heir's patience at most, as the path is the heir's by then, and one whose Ingress
 // can't be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
 //
 // One that gets its certificate by cert-manager is waited for until it has it, for issuerPatience at most: without, the proxy would answer
 // with a certificate of its own.
 const (
-	heirPatience   = 15 * time.Second
 	issuerPatience = time.Minute
 	// heirShown is how often is looked whether the Ingress of an heir is there.
 	heirShown = 2 * watch.CacheLag
@@ -97,7 +96,7 @@ func (r *ingressReconciler) patienceFor(ctx context.Context, at claim.Coordinate
 	}
 	ing, err := r.View.Ingresses.Get(ctx, holder.Key())
 	if err != nil || ing == nil || !exposure.Serves(ing, at) {
-		return heirPatience, err
+		return r.heirPatience, err
 	}
 	cert, err := r.View.Ingresses.Certificate(ctx, holder.Key())
 	if err != nil {
@@ -245,7 +244,7 @@ func (r *ingressReconciler) whenRefused(
 	// Once begun it goes on: who refuses, as others had the path, may learn late that they have not.
 	left := map[claim.Coordinate]time.Duration{}
 	for _, at := range r.handing.awaited(r.handing.givers, key) {
-		left[at] = heirPatience
+		left[at] = r.heirPatience
 	}
 	for _, at := range exposure.But(w.Points(), append(w.without(), slices.Collect(maps.Keys(left))...)) {
 		serving, err := r.View.Ingresses.At(ctx, at)
@@ -254,7 +253,7 @@ func (r *ingressReconciler) whenRefused(
 		}
 		for i := range serving {
 			if client.ObjectKeyFromObject(&serving[i]) != key {
-				left[at] = heirPatience
+				left[at] = r.heirPatience
 				break
 			}
 		}
