@@ -144,10 +144,11 @@ func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service
 	}
 }
 
-// confirmWithheld is write.ErrStale if a Service has a point that it is not to ask for, as nobody has it: it was just admitted. Those of
-// one request are claimed at a time, so that a few are enough.
+// confirmWithheld is write.ErrStale if a Service has a point that it is not to ask for, as nobody has it: it was just admitted. All of them
+// are read, as nobody looks again at one that is missed, and which of them were just admitted is not known; they are no more than one
+// Service may have.
 func (r *ingressReconciler) confirmWithheld(ctx context.Context, svc *corev1.Service, withheld []claim.Coordinate) error {
-	for _, at := range withheld[:min(len(withheld), mostConfirmed)] {
+	for _, at := range withheld {
 		held := &v1beta1.EdgeClaim{}
 		err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
 		switch {

@@ -1,6 +1,8 @@
 package ingresses
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/write"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
@@ -78,6 +81,33 @@ func TestGiverKeepsWhatNobodyElseHas(t *testing.T) {
 			err = stored.Get(t.Context(), key, &networkingv1.Ingress{})
 			if (err == nil) != tc.stays {
 				t.Errorf("the Ingress: %v", err)
+			}
+		})
+	}
+}
+
+// TestAdmittedIsNotWithheld has a giver be just admitted with the last of many points, of which the cache does not know yet.
+func TestAdmittedIsNotWithheld(t *testing.T) {
+	svc := annotated(types.NamespacedName{Namespace: "shop", Name: "web"}, "host=a.test", "blog/new")
+	var withheld []claim.Coordinate
+	for i := range 64 {
+		withheld = append(withheld, claim.HTTP(fmt.Sprintf("h%d.test", i), "/"))
+	}
+	last := withheld[len(withheld)-1]
+	rival := annotated(types.NamespacedName{Namespace: "late", Name: "x"}, "host=h1.test", "")
+	for name, tc := range map[string]struct {
+		stored []client.Object
+		want   error
+	}{
+		"nobody has any":          {},
+		"it has the last one":     {[]client.Object{heldBy(last, svc)}, write.ErrStale},
+		"another has the last":    {[]client.Object{heldBy(last, rival)}, nil},
+		"its Ingress has had one": {[]client.Object{claim.New(last, claim.Claimant{Holder: claim.IngressHolder("shop", "web")})}, write.ErrStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := reconcilerOn(t, accesstest.Cluster(t).Build(), accesstest.Cluster(t, tc.stored...).Build())
+			if err := r.confirmWithheld(t.Context(), svc, withheld); !errors.Is(err, tc.want) {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
