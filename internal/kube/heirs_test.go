@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -157,6 +158,19 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhoKnowsOfHeirs has Pods of all versions: those of before know of no heirs, or of those of streams alone.
+func TestWhoKnowsOfHeirs(t *testing.T) {
+	for version, knows := range map[string]bool{"": false, "2": false, "3": false, "4": true} {
+		pod := labels.Set{"app.kubernetes.io/name": "portcullis", "app.kubernetes.io/component": "manager"}
+		if version != "" {
+			pod[v1beta1.LabelLedger] = version
+		}
+		if withoutHeirs.Matches(pod) == knows {
+			t.Errorf("version %q: knows of heirs: %v", version, !knows)
+		}
 	}
 }
 
