@@ -231,8 +231,8 @@ func (r *ingressReconciler) given(svc *corev1.Service, lost []claim.Coordinate) 
 	}
 }
 
-// whenRefused is when to try again to write what the API server has refused: soon, and for a while, where another Ingress may be about to
-// leave what the Service asks for.
+// whenRefused is when to try again to write what the API server has refused: soon, and for a while, where the Ingress of another Service
+// may be about to leave what this one has. Two of those serve one point only where it was taken over; other Ingresses do as they like.
 func (r *ingressReconciler) whenRefused(
 	ctx context.Context, svc *corev1.Service, problems refusal.Problems, w wish,
 ) (time.Duration, error) {
@@ -253,7 +253,7 @@ func (r *ingressReconciler) whenRefused(
 			return 0, err
 		}
 		for i := range serving {
-			if client.ObjectKeyFromObject(&serving[i]) != key {
+			if exposure.MadeFor(&serving[i]) != "" && client.ObjectKeyFromObject(&serving[i]) != key {
 				left[at] = r.heirPatience
 				break
 			}

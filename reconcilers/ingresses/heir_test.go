@@ -4,18 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
+	"jeffthecoder.xyz/portcullis/internal/kube"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
+	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
@@ -108,6 +113,39 @@ func TestAdmittedIsNotWithheld(t *testing.T) {
 			r := reconcilerOn(t, accesstest.Cluster(t).Build(), accesstest.Cluster(t, tc.stored...).Build())
 			if err := r.confirmWithheld(t.Context(), svc, withheld); !errors.Is(err, tc.want) {
 				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestTriesAgainSoonWhatItTookOver has the API server refuse the Ingress of a Service while another one serves what it asks for.
+func TestTriesAgainSoonWhatItTookOver(t *testing.T) {
+	svc, giver := annotated(types.NamespacedName{Namespace: "blog", Name: "new"}, "", ""), annotated(types.NamespacedName{Namespace: "shop", Name: "web"}, "", "")
+	foreign := madeFor(giver, "a.test")
+	foreign.OwnerReferences, foreign.Annotations = nil, nil
+	refused := refusal.Problems{{Reason: v1beta1.ReasonIngressRefused, Err: field.Invalid(exposure.AnnotationPath(), "", "no")}}
+	for name, tc := range map[string]struct {
+		serving  *networkingv1.Ingress
+		problems refusal.Problems
+		want     time.Duration
+	}{
+		"of a Service, which had it":    {madeFor(giver, "a.test"), refused, heirRetry},
+		"of a Service, and another one": {madeFor(giver, "b.test"), refused, watch.RefusedRetry},
+		"that somebody writes":          {foreign, refused, watch.RefusedRetry},
+		"its own":                       {madeFor(svc, "a.test"), refused, watch.RefusedRetry},
+		"it is refused by Portcullis":   {madeFor(giver, "a.test"), refusal.Problems{{Reason: v1beta1.ReasonHostConflict}}, watch.RefusedRetry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := accesstest.Cluster(t, tc.serving)
+			if err := kube.AddExposureIndexes(t.Context(), accesstest.Indexer{ClientBuilder: stored}, kube.Exposing{MaxHTTPPoints: 4}); err != nil {
+				t.Fatal(err)
+			}
+			built := stored.Build()
+			r := reconcilerOn(t, built, built)
+			r.heirPatience = heirPatience
+			w := wish{Exposure: exposure.Exposure{Hosts: []string{"a.test"}, Paths: []exposure.Path{{Type: networkingv1.PathTypePrefix, Value: "/"}}}}
+			if got, err := r.whenRefused(t.Context(), svc, tc.problems, w); err != nil || got != tc.want {
+				t.Errorf("got %v, %v", got, err)
 			}
 		})
 	}
