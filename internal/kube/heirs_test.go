@@ -142,6 +142,9 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 					are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clocktesting.NewFakePassiveClock(now), looked: now, found: runs,
 				},
 			}}
+			if view.Ingresses.HeirsKnown(t.Context()) == runs {
+				t.Errorf("heirs are known: %v", !runs)
+			}
 			for _, reader := range []Reader{view, LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
 				if got := f.HandsOver(from, to); f.err != nil || got == runs {

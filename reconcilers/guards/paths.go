@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -35,8 +36,10 @@ func setupPaths(mgr manager.Manager, a access.Access, lost *losses) error {
 	return builder.ControllerManagedBy(mgr).Named("guard-paths").
 		For(&networkingv1.Ingress{}).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
-		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(heirOf)).
+		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.all)).
+		WatchesRawSource(watch.OnHeirsKnown(a.View, r.heirs)).
 		WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
@@ -114,6 +117,18 @@ func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: heir}}
+}
+
+// heirs are the Ingresses that others name: they may have asked in vain, while there were replicas that know of no heirs.
+func (r *pathReconciler) heirs(ctx context.Context) (requests []reconcile.Request) {
+	var list networkingv1.IngressList
+	if err := r.View.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Ingresses that hand over what they hold")
+	}
+	for i := range list.Items {
+		requests = append(requests, heirOf(ctx, &list.Items[i])...)
+	}
+	return requests
 }
 
 // tell tells it by an event about what it has handed over, and by one about what others have besides.

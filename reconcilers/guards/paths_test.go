@@ -1,6 +1,7 @@
 package guards
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // TestTellsOfEachLossByItself has an Ingress serve what it has handed over, and what another one has besides: each is told once, when it
@@ -53,5 +56,25 @@ func TestTellsOfEachLossByItself(t *testing.T) {
 		if len(told.Events) > 0 {
 			t.Errorf("%s: told %q, too", step.what, <-told.Events)
 		}
+	}
+}
+
+// TestHeirsAreLookedAtOnceTheyAreKnown finds who is named by others, brothers, too.
+func TestHeirsAreLookedAtOnceTheyAreKnown(t *testing.T) {
+	named := func(name, heir string) *networkingv1.Ingress {
+		ing := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		if heir != "" {
+			metav1.SetMetaDataAnnotation(&ing.ObjectMeta, v1beta1.AnnotationHandOverTo, heir)
+		}
+		return ing
+	}
+	c := accesstest.Cluster(t, named("a", "blog/new"), named("b", "shop/d"), named("c", ""), named("d", "nobody")).Build()
+	r := &pathReconciler{Access: accesstest.With(t, c)}
+	var got []string
+	for _, req := range r.heirs(t.Context()) {
+		got = append(got, req.String())
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"blog/new", "shop/d"}) {
+		t.Errorf("looks at %v", got)
 	}
 }
