@@ -97,11 +97,12 @@ func (r *pathReconciler) takeOver(ctx context.Context, ing *networkingv1.Ingress
 		return watch.CacheLag, nil
 	}
 	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
+	ledger := r.Ledger.AskingOnce() // mostly one holder has all of them
 	for i, at := range handed {
 		if i == takenAtOnce {
 			return watch.CacheLag, nil
 		}
-		if _, err := r.Ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
+		if _, err := ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
 			return 0, fmt.Errorf("taking over %s: %w", at.Point(), err)
 		}
 	}
