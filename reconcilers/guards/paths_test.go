@@ -74,7 +74,8 @@ func TestHeirsAreLookedAtOnceTheyAreKnown(t *testing.T) {
 	for _, req := range r.heirs(t.Context()) {
 		got = append(got, req.String())
 	}
-	if slices.Sort(got); !slices.Equal(got, []string{"blog/new", "shop/d"}) {
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"blog/new", "shop/d"}) {
 		t.Errorf("looks at %v", got)
 	}
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // What a Service has handed over its Ingress keeps until that of the heir serves it, so that no moment is without either: of two Ingresses
-// with one path a proxy serves the older one. That is for the heir's patience at most, as the path is the heir's by then, and one whose Ingress
+// with one path a proxy serves the older one. That is for heirPatience at most, as the path is the heir's by then, and one whose Ingress
 // can't be written waits for the other one to go: an admission of the proxy's, for example, that lets no two have one path.
 //
 // One that gets its certificate by cert-manager is waited for until it has it, for issuerPatience at most: without, the proxy would answer

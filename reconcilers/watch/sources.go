@@ -64,7 +64,8 @@ func OnOlderReplicas[request comparable](view *kube.View, find func(context.Cont
 	return onReplicas(view.Ingresses.OlderReplicas, find)
 }
 
-// OnHeirsKnown is the source of what is looked at when the last replica has gone that knows of no heirs: until then nothing was handed over.
+// OnHeirsKnown is the source of what is looked at when the last replica has gone that knows of no heirs: until then nobody hands anything
+// over.
 func OnHeirsKnown[request comparable](view *kube.View, find func(context.Context) []request) source.TypedSource[request] {
 	return onReplicas(view.Ingresses.HeirsKnown, find)
 }
