@@ -32,6 +32,8 @@ type Options struct {
 	AuditInterval time.Duration
 	// HandOverWait is how long a Service stays listed at an address that it has handed over, while its heir is not.
 	HandOverWait time.Duration
+	// HeirPatience is how long the Ingress of a Service keeps what that has handed over until the Ingress of the other one serves it.
+	HeirPatience time.Duration
 }
 
 // Setup adds all reconcilers to the manager.
@@ -42,7 +44,7 @@ func Setup(mgr manager.Manager, o Options) error {
 	return errors.Join(
 		loadbalancers.Setup(mgr, a, services, o.HandOverWait),
 		streams.Setup(mgr, a, services, ports),
-		ingresses.Setup(mgr, a),
+		ingresses.Setup(mgr, a, o.HeirPatience),
 		guards.Setup(mgr, a),
 		claims.Setup(mgr, a, claims.Options{Services: services, Ports: ports, AuditInterval: o.AuditInterval}),
 		pods.Setup(mgr, pods.Options{View: o.View, Kinds: a.Kinds, Live: a.Live, Mode: o.PodToIP}))

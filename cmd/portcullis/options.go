@@ -45,6 +45,7 @@ type options struct {
 	claimGrace    time.Duration
 	auditInterval time.Duration
 	handOverWait  time.Duration
+	heirPatience  time.Duration
 	podToIP       podtoip.Mode
 	settings      kube.Settings
 	zap           zap.Options
@@ -127,6 +128,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 			"comparison. In large clusters there is more, so that comparing takes half a percent of a CPU: up to ten times this, or ten minutes.")
 	flags.DurationVar(&o.handOverWait, "hand-over-wait", loadbalancers.DefaultHandOverWait,
 		"How long a Service stays listed at an address that it has handed over, while the Service that has it can't be listed there.")
+	flags.DurationVar(&o.heirPatience, "heir-patience", 15*time.Second,
+		"How long the Ingress of a Service keeps a path that the Service has handed over, until the Ingress of the other one serves it.")
 	o.podToIP = podtoip.Labeled
 	flags.Var(&o.podToIP, "pod-to-ip", fmt.Sprintf(
 		"Which Pods get a PodToIP: %s for those of namespaces labeled %s=%s, %s, or %s, which also deletes those that are there.",
@@ -148,6 +151,9 @@ func (o *options) validate(rest []string) error {
 	}
 	if o.handOverWait < 0 {
 		errs = append(errs, errors.New("--hand-over-wait must not be negative"))
+	}
+	if o.heirPatience < 0 {
+		errs = append(errs, errors.New("--heir-patience must not be negative"))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		errs = append(errs, errors.New("--webhook-port must be from 1 to 65535"))

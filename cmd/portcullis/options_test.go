@@ -25,7 +25,7 @@ func defaults() options {
 	return options{
 		namespace: "portcullis-system", leaderElect: true, lease: lease{15 * time.Second, 10 * time.Second, 2 * time.Second}, metricsAddress: ":8443", metricsSecure: true, probeAddress: ":8081", profileAddress: "0",
 		webhookPort: 9443, certDir: "/certs", certSecret: "portcullis-webhook-cert", webhookConfiguration: "portcullis",
-		claimGrace: 2 * time.Minute, auditInterval: time.Minute, handOverWait: 10 * time.Second, podToIP: podtoip.Labeled,
+		claimGrace: 2 * time.Minute, auditInterval: time.Minute, handOverWait: 10 * time.Second, heirPatience: 15 * time.Second, podToIP: podtoip.Labeled,
 		settings: kube.Settings{
 			Exposure: exposure.Defaults{Host: "example.com"}, MaxHTTPPoints: 64, ClusterDomain: "cluster.local",
 			LoadBalancers: kube.LoadBalancerOptions{Reserved: loadbalancer.DefaultReserved(), MaxPorts: 100},
@@ -58,6 +58,7 @@ func TestEveryFlag(t *testing.T) {
 		"webhook-configuration":       {"w", func(o *options) { o.webhookConfiguration = "w" }},
 		"webhook-dns-names":           {"a,b", func(o *options) { o.dnsNames = "a,b" }},
 		"claim-grace":                 {"1m", func(o *options) { o.claimGrace = time.Minute }},
+		"heir-patience":               {"1m", func(o *options) { o.heirPatience = time.Minute }},
 		"audit-interval":              {"0", func(o *options) { o.auditInterval = 0 }},
 		"hand-over-wait":              {"1m", func(o *options) { o.handOverWait = time.Minute }},
 		"ingress-class":               {"nginx", func(o *options) { o.settings.Exposure.Class = "nginx" }},
@@ -129,6 +130,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no time to retry":                  {"--leader-elect-retry-period=0s", "--leader-elect-retry-period must be positive"},
 		"a negative grace":                  {"--claim-grace=-1s", "--claim-grace must be positive"},
 		"a negative wait":                   {"--hand-over-wait=-1s", "--hand-over-wait must not be negative"},
+		"a negative patience":               {"--heir-patience=-1s", "--heir-patience must not be negative"},
 		"a negative interval":               {"--audit-interval=-1s", "--audit-interval must not be negative"},
 		"fewer points than none":            {"--max-http-points-per-service=-1", "--max-http-points-per-service and --max-ports-per-service must not be negative"},
 		"port 0":                            {"--webhook-port=0", "--webhook-port must be from 1 to 65535"},

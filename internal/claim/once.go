@@ -38,3 +38,6 @@ func (l *Ledger) askingOnce() *Ledger {
 	}
 	return &one
 }
+
+// AskingOnce is the ledger for one look at an object that claims several points: it asks each holder once whether it hands over.
+func (l *Ledger) AskingOnce() *Ledger { return l.askingOnce() }

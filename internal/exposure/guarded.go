@@ -40,7 +40,7 @@ const (
 
 // JudgePaths says which of the hosts and paths that an Ingress asks for anew are served for another namespace, by the same class. Within a
 // namespace nothing is refused: canaries and Ingresses that a proxy merges serve one path together. Nor is what another namespace hands
-// over to the Ingress. graceLeft says how long a claim is kept if its holder is gone.
+// over to the Ingress, unless that hands over what it has itself. graceLeft says how long a claim is kept if its holder is gone.
 func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (v PathVerdict) {
 	wanted := r.anew()
 	switch {
@@ -62,7 +62,7 @@ func JudgePaths(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) t
 	}
 	for _, at := range wanted {
 		held := heldBy(facts, r.Ingress, at)
-		if held == nil || r.Beside(held) != claim.Apart || yields(facts, at, held, r.heirs()...) {
+		if held == nil || r.Beside(held) != claim.Apart || yieldsTo(facts, r, at, held) {
 			v.Points = append(v.Points, at)
 			continue
 		}
@@ -134,6 +134,10 @@ func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta
 // holder is gone.
 func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
 	whose, ways := whose(facts, at, held, claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name), graceLeft)
+	if gives(r.Ingress) && yields(facts, at, held, r.heirs()...) {
+		ways = fmt.Sprintf("; or remove the annotation %s: an Ingress that hands over what it has takes nothing over",
+			v1beta1.AnnotationHandOverTo)
+	}
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(pathOfPoint(r.Ingress, at), at.Point(), fmt.Sprintf(
 		"path %s on host %s%s is %s; choose another host or path%s", at.Path(), at.Host(), ofClass(at), whose, ways)))
 }
@@ -174,7 +178,13 @@ func (l PathLoss) String() string {
 }
 
 // Key says whether two losses are the same to who is told of them.
-func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
+func (l PathLoss) Key() string {
+	key := l.At.String() + " " + claim.HolderOf(l.Held).String()
+	if l.Given {
+		key += ", given"
+	}
+	return key
+}
 
 // heirOf is to whom an Ingress, or the Service that it is made for, hands over what it holds; the zero Holder for nobody. isLeft says that
 // it is the Service: what that has handed over is taken off the Ingress.

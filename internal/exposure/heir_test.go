@@ -69,12 +69,20 @@ func TestJudgePathsThatAreHandedOver(t *testing.T) {
 	foreign.Namespace = "blog"
 	made := onPaths("web", host, "/login")
 	exposure.Mark(made, requesting("web", ""))
+	mutual, ring := onPaths("web", host, "/login"), onPaths("web", host, "/login")
+	metav1.SetMetaDataAnnotation(&mutual.ObjectMeta, v1beta1.AnnotationHandOverTo, "blog/web")
+	metav1.SetMetaDataAnnotation(&ring.ObjectMeta, v1beta1.AnnotationHandOverTo, "late/x")
 	const way = "; or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: shop/web"
+	const takesNothing = "; or remove the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: an Ingress that hands over what it has takes nothing over"
 	for name, c := range map[string]struct {
 		facts   fakeFacts
 		ingress *networkingv1.Ingress
 		why     string
 	}{
+		"to who asks, which names it, too":           {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: mutual, why: takesNothing},
+		"to who asks, which names a third":           {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: ring, why: takesNothing},
+		"to nobody, and who asks names it":           {facts: fakeFacts{claim: held}, ingress: mutual, why: "choose another host or path" + way},
+		"it was promised to who asks, and gives now": {facts: fakeFacts{claim: promisedTo(held, self)}, ingress: mutual, why: takesNothing},
 		"it hands nothing over":                      {facts: fakeFacts{claim: held}, why: "choose another host or path" + way},
 		"it serves it, and hands nothing over":       {facts: fakeFacts{foreign: foreign}, why: "choose another host or path" + way},
 		"to who asks":                                {facts: fakeFacts{claim: held, gives: theirs, heir: self}},
@@ -294,7 +302,10 @@ func TestPathsLostToAnHeir(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lost := exposure.PathsLost(c.facts, c.ingress, func(string) bool { return false })
 			if len(lost) > 0 != c.isLost || c.isLost && lost[0].Given != c.given {
-				t.Errorf("it has lost %+v", lost)
+				t.Fatalf("it has lost %+v", lost)
+			}
+			if c.isLost && strings.HasSuffix(lost[0].Key(), ", given") != c.given {
+				t.Errorf("what it is told of is %q", lost[0].Key())
 			}
 		})
 	}
@@ -308,17 +319,22 @@ func TestHandedTo(t *testing.T) {
 	held := claim.New(at, claim.Claimant{Holder: theirs})
 	goes := onPaths("web", host, "/login")
 	goes.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	mutual, ring := onPaths("web", host, "/login"), onPaths("web", host, "/login")
+	metav1.SetMetaDataAnnotation(&mutual.ObjectMeta, v1beta1.AnnotationHandOverTo, "blog/web")
+	metav1.SetMetaDataAnnotation(&ring.ObjectMeta, v1beta1.AnnotationHandOverTo, "late/x")
 	for name, c := range map[string]struct {
 		facts   fakeFacts
 		ingress *networkingv1.Ingress
 		owned   bool
 		want    bool
 	}{
-		"by who names it": {facts: fakeFacts{claim: held, gives: theirs, heir: self}, want: true},
-		"by a brother":    {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: claim.IngressHolder("shop", "old")}), gives: claim.IngressHolder("shop", "old"), heir: self}, want: true},
-		"by nobody":       {facts: fakeFacts{claim: held}},
-		"nobody has it":   {facts: fakeFacts{gives: theirs, heir: self}},
-		"it has it":       {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: self})}},
+		"by who names it":               {facts: fakeFacts{claim: held, gives: theirs, heir: self}, want: true},
+		"by a brother":                  {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: claim.IngressHolder("shop", "old")}), gives: claim.IngressHolder("shop", "old"), heir: self}, want: true},
+		"by who names it, and is named": {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: mutual},
+		"by one of a ring":              {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: ring},
+		"by nobody":                     {facts: fakeFacts{claim: held}},
+		"nobody has it":                 {facts: fakeFacts{gives: theirs, heir: self}},
+		"it has it":                     {facts: fakeFacts{claim: claim.New(at, claim.Claimant{Holder: self})}},
 		"it was promised it, which is waited for": {facts: fakeFacts{claim: promisedTo(held, self), gives: theirs, heir: self}},
 		"another was":                           {facts: fakeFacts{claim: promisedTo(held, claim.IngressHolder("late", "x")), gives: theirs, heir: self}},
 		"it is being deleted":                   {facts: fakeFacts{claim: held, gives: theirs, heir: self}, ingress: goes},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,6 +142,9 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 					are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clocktesting.NewFakePassiveClock(now), looked: now, found: runs,
 				},
 			}}
+			if view.Ingresses.HeirsKnown(t.Context()) == runs {
+				t.Errorf("heirs are known: %v", !runs)
+			}
 			for _, reader := range []Reader{view, LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
 				if got := f.HandsOver(from, to); f.err != nil || got == runs {
@@ -157,6 +161,19 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhoKnowsOfHeirs has Pods of all versions: those of before know of no heirs, or of those of streams alone.
+func TestWhoKnowsOfHeirs(t *testing.T) {
+	for version, knows := range map[string]bool{"": false, "2": false, "3": false, "4": true} {
+		pod := labels.Set{"app.kubernetes.io/name": "portcullis", "app.kubernetes.io/component": "manager"}
+		if version != "" {
+			pod[v1beta1.LabelLedger] = version
+		}
+		if withoutHeirs.Matches(pod) == knows {
+			t.Errorf("version %q: knows of heirs: %v", version, !knows)
+		}
 	}
 }
 

@@ -115,3 +115,6 @@ func (r *Ingresses) KeepsFrom(ctx context.Context, at claim.Coordinate, by types
 
 // OlderReplicas says whether replicas of a version run that claims paths for all classes at once.
 func (r *Ingresses) OlderReplicas(ctx context.Context) bool { return r.replicas.run(ctx) }
+
+// HeirsKnown says whether all replicas that run know of heirs of claims: until then nothing is handed over.
+func (r *Ingresses) HeirsKnown(ctx context.Context) bool { return !r.withoutHeirs.run(ctx) }

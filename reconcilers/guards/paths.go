@@ -3,7 +3,6 @@ package guards
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -36,8 +36,10 @@ func setupPaths(mgr manager.Manager, a access.Access, lost *losses) error {
 	return builder.ControllerManagedBy(mgr).Named("guard-paths").
 		For(&networkingv1.Ingress{}).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
-		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(heirOf)).
+		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.all)).
+		WatchesRawSource(watch.OnHeirsKnown(a.View, r.heirs)).
 		WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
@@ -95,11 +97,12 @@ func (r *pathReconciler) takeOver(ctx context.Context, ing *networkingv1.Ingress
 		return watch.CacheLag, nil
 	}
 	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
+	ledger := r.Ledger.AskingOnce() // mostly one holder has all of them
 	for i, at := range handed {
 		if i == takenAtOnce {
 			return watch.CacheLag, nil
 		}
-		if _, err := r.Ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
+		if _, err := ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
 			return 0, fmt.Errorf("taking over %s: %w", at.Point(), err)
 		}
 	}
@@ -117,32 +120,51 @@ func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: heir}}
 }
 
-// tell tells it by one event.
+// heirs are the Ingresses that others name: they may have asked in vain, while there were replicas that know of no heirs.
+func (r *pathReconciler) heirs(ctx context.Context) (requests []reconcile.Request) {
+	var list networkingv1.IngressList
+	if err := r.View.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "could not list the Ingresses that hand over what they hold")
+	}
+	for i := range list.Items {
+		requests = append(requests, heirOf(ctx, &list.Items[i])...)
+	}
+	return requests
+}
+
+// tell tells it by an event about what it has handed over, and by one about what others have besides.
 func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
 	now := map[types.UID]told{}
-	given := true
 	if len(lost) > 0 {
 		t := told{points: len(lost), kind: guard.Ingress}
 		for _, loss := range lost {
-			t.text += loss.String() + "; "
 			t.key += loss.Key() + "\n"
-			given = given && loss.Given
 		}
 		now[ing.UID] = t
 	}
-	for _, uid := range r.losers.are(client.ObjectKeyFromObject(ing), now) {
-		about := &networkingv1.Ingress{
-			TypeMeta:   ingressType,
-			ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: uid},
-		}
-		kind, reason, ways := corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
-			"the proxy serves one of the two there: choose another host or path"
-		if given {
-			kind, reason, ways = corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
-				"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it"
-		}
-		report.Emit(r.Events, about, nil, kind, reason, "Guard", strings.TrimSuffix(now[uid].text, "; ")+"; "+ways)
+	for range r.losers.are(client.ObjectKeyFromObject(ing), now) {
+		r.tellOf(ing, lost, false, corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
+			"the proxy serves one of the two there: choose another host or path")
+		r.tellOf(ing, lost, true, corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
+			"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it")
 	}
+}
+
+// tellOf tells it of those of its losses that it has handed over, or of the others, if there are any, and what it can do.
+func (r *pathReconciler) tellOf(ing *networkingv1.Ingress, lost []exposure.PathLoss, given bool, kind, reason, ways string) {
+	text := ""
+	for _, loss := range lost {
+		if loss.Given == given {
+			text += loss.String() + "; "
+		}
+	}
+	if text == "" {
+		return
+	}
+	about := &networkingv1.Ingress{
+		TypeMeta: ingressType, ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: ing.UID},
+	}
+	report.Emit(r.Events, about, nil, kind, reason, "Guard", text+ways)
 }
 
 // serving are the Ingresses that serve the path of a claim.

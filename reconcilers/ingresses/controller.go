@@ -38,17 +38,20 @@ type ingressReconciler struct {
 	reported *report.ReportedState
 	// handing is who waits for whom where points are handed over.
 	handing *handing
+	// heirPatience is how long an Ingress keeps what was handed over until that of the heir serves it.
+	heirPatience time.Duration
 }
 
-// Setup adds the reconciler of annotated Services to the manager.
-func Setup(mgr manager.Manager, b access.Access) error {
-	r := &ingressReconciler{Access: b, reported: report.NewReportedState(), handing: newHanding()}
+// Setup adds the reconciler of annotated Services to the manager. heirPatience is how long an Ingress keeps what was handed over until that
+// of the heir serves it.
+func Setup(mgr manager.Manager, b access.Access, heirPatience time.Duration) error {
+	r := &ingressReconciler{Access: b, reported: report.NewReportedState(), handing: newHanding(), heirPatience: heirPatience}
 	registerIngressMetrics(r.reported)
 	return builder.ControllerManagedBy(mgr).Named("ingress").
 		For(&corev1.Service{}, builder.WithPredicates(requestChanged())).
 		Watches(&networkingv1.Ingress{}, handler.EnqueueRequestsFromMapFunc(r.serviceOfName)).
 		Watches(&v1beta1.EdgeClaim{}, r.onHTTPClaim()).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(heirOf), builder.WithPredicates(heirChanged())).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.heirOf), builder.WithPredicates(heirChanged())).
 		WatchesRawSource(watch.OnHostPolicies(b.View, r.allExposed)). // any may have waited for a policy to change
 		WatchesRawSource(watch.OnOlderReplicas(b.View, r.allExposed)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.selected),

@@ -10,6 +10,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
+// heirPatience is how long a giver waits here, less than for a certificate.
+const heirPatience = issuerPatience / 4
+
 func TestHandingWaits(t *testing.T) {
 	h, key := newHanding(), types.NamespacedName{Namespace: "shop", Name: "web"}
 	other := types.NamespacedName{Namespace: "blog", Name: "web"}

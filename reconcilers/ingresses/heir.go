@@ -33,7 +33,6 @@ import (
 // One that gets its certificate by cert-manager is waited for until it has it, for issuerPatience at most: without, the proxy would answer
 // with a certificate of its own.
 const (
-	heirPatience   = 15 * time.Second
 	issuerPatience = time.Minute
 	// heirShown is how often is looked whether the Ingress of an heir is there.
 	heirShown = 2 * watch.CacheLag
@@ -97,7 +96,7 @@ func (r *ingressReconciler) patienceFor(ctx context.Context, at claim.Coordinate
 	}
 	ing, err := r.View.Ingresses.Get(ctx, holder.Key())
 	if err != nil || ing == nil || !exposure.Serves(ing, at) {
-		return heirPatience, err
+		return r.heirPatience, err
 	}
 	cert, err := r.View.Ingresses.Certificate(ctx, holder.Key())
 	if err != nil {
@@ -145,10 +144,11 @@ func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service
 	}
 }
 
-// confirmWithheld is write.ErrStale if a Service has a point that it is not to ask for, as nobody has it: it was just admitted. Those of
-// one request are claimed at a time, so that a few are enough.
+// confirmWithheld is write.ErrStale if a Service has a point that it is not to ask for, as nobody has it: it was just admitted. All of them
+// are read, as nobody looks again at one that is missed, and which of them were just admitted is not known; they are no more than one
+// Service may have.
 func (r *ingressReconciler) confirmWithheld(ctx context.Context, svc *corev1.Service, withheld []claim.Coordinate) error {
-	for _, at := range withheld[:min(len(withheld), mostConfirmed)] {
+	for _, at := range withheld {
 		held := &v1beta1.EdgeClaim{}
 		err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
 		switch {
@@ -231,8 +231,8 @@ func (r *ingressReconciler) given(svc *corev1.Service, lost []claim.Coordinate) 
 	}
 }
 
-// whenRefused is when to try again to write what the API server has refused: soon, and for a while, where another Ingress may be about to
-// leave what the Service asks for.
+// whenRefused is when to try again to write what the API server has refused: soon, and for a while, where the Ingress of another Service
+// may be about to leave what this one has. Two of those serve one point only where it was taken over; other Ingresses do as they like.
 func (r *ingressReconciler) whenRefused(
 	ctx context.Context, svc *corev1.Service, problems refusal.Problems, w wish,
 ) (time.Duration, error) {
@@ -245,7 +245,7 @@ func (r *ingressReconciler) whenRefused(
 	// Once begun it goes on: who refuses, as others had the path, may learn late that they have not.
 	left := map[claim.Coordinate]time.Duration{}
 	for _, at := range r.handing.awaited(r.handing.givers, key) {
-		left[at] = heirPatience
+		left[at] = r.heirPatience
 	}
 	for _, at := range exposure.But(w.Points(), append(w.without(), slices.Collect(maps.Keys(left))...)) {
 		serving, err := r.View.Ingresses.At(ctx, at)
@@ -253,8 +253,8 @@ func (r *ingressReconciler) whenRefused(
 			return 0, err
 		}
 		for i := range serving {
-			if client.ObjectKeyFromObject(&serving[i]) != key {
-				left[at] = heirPatience
+			if exposure.MadeFor(&serving[i]) != "" && client.ObjectKeyFromObject(&serving[i]) != key {
+				left[at] = r.heirPatience
 				break
 			}
 		}

@@ -40,19 +40,29 @@ func concernsIngress(before, after *corev1.Service) bool {
 
 func handsOverTo(obj client.Object) string { return obj.GetAnnotations()[v1beta1.AnnotationHandOverTo] }
 
-// heirChanged leaves only Services that come to hand over what they hold, or come to do so to another.
+// heirChanged leaves only Services with an Ingress that come to hand over what they hold, or come to do so to another.
 func heirChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, // by then nobody has asked in vain
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool { return handsOverTo(e.ObjectOld) != handsOverTo(e.ObjectNew) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return requestsIngress(e.ObjectNew.(*corev1.Service)) && handsOverTo(e.ObjectOld) != handsOverTo(e.ObjectNew)
+		},
 	}
 }
 
-// heirOf finds the Service to which another one hands over what it holds: it may have asked for that in vain.
-func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
+// heirOf finds the Service to which another one hands over what it holds: it may have asked for that in vain. Anybody can name any Service,
+// and a look at one that asks for nothing takes away what it has: only one that asks is looked at, which one that comes is by itself.
+func (r *ingressReconciler) heirOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	heir, named := claim.NamedHeir(obj)
 	if !named {
+		return nil
+	}
+	svc, err := r.View.Service(ctx, heir)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not look for the Service to which another one hands over", "heir", heir)
+	}
+	if svc == nil || !requestsIngress(svc) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: heir}}

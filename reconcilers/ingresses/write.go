@@ -29,12 +29,10 @@ import (
 // realize writes what differs from what the Service asks for. The problems are those that the API server has with it.
 func (r *ingressReconciler) realize(ctx context.Context, svc *corev1.Service, w wish) (refusal.Problems, error) {
 	if w.hasNothing() {
-		if len(w.withheld) > 0 {
-			if problems, err := r.keeps(ctx, svc); err != nil || len(problems) > 0 {
-				return problems, err
-			}
+		if problems, err := r.removeGiven(ctx, svc); err != nil || len(problems) > 0 {
+			return problems, err
 		}
-		return nil, r.remove(ctx, client.ObjectKeyFromObject(svc), svc, "what the annotation says is handed over, and the Ingress is gone")
+		return nil, r.removeCertificate(ctx, client.ObjectKeyFromObject(svc), svc)
 	}
 	err := r.writeIngress(ctx, svc, w)
 	if err == nil {
@@ -139,27 +137,54 @@ func (r *ingressReconciler) readWhole(ctx context.Context, seen, whole client.Ob
 	return nil
 }
 
+// removeGiven deletes the Ingress of a Service that is to have nothing, unless it serves what nobody else has.
+func (r *ingressReconciler) removeGiven(ctx context.Context, svc *corev1.Service) (refusal.Problems, error) {
+	ing, err := r.View.Ingresses.Get(ctx, client.ObjectKeyFromObject(svc)) // before it is judged: one that has changed since stays
+	if err != nil {
+		return nil, err
+	}
+	if problems, err := r.keeps(ctx, svc); err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	err = r.removeIngress(ctx, ing, svc, "what the annotation says is handed over, and the Ingress is gone", write.RemoveUnchanged)
+	if apierrors.IsConflict(err) {
+		return nil, write.ErrStale
+	}
+	return nil, err
+}
+
 // withdraw deletes what was made for a Service that no longer asks for it, or is gone (svc is nil).
 func (r *ingressReconciler) withdraw(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	r.reported.Forget(key)
 	r.handing.forget(key)
-	return r.remove(ctx, key, svc, "the annotation is gone, and so is the Ingress")
-}
-
-// remove deletes what was made for a Service (nil if it is gone), and tells it so.
-func (r *ingressReconciler) remove(ctx context.Context, key types.NamespacedName, svc *corev1.Service, message string) error {
 	ing, err := r.View.Ingresses.Get(ctx, key)
 	if err != nil {
 		return err
 	}
-	if ing != nil && ing.DeletionTimestamp == nil && wasMade(ing, svc) {
-		if err := write.Remove(ctx, r.Writer, ing); err != nil {
-			return fmt.Errorf("deleting the Ingress: %w", err)
-		}
-		if svc != nil && svc.DeletionTimestamp == nil {
-			r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, message)
-		}
+	if err := r.removeIngress(ctx, ing, svc, "the annotation is gone, and so is the Ingress", write.Remove); err != nil {
+		return err
 	}
+	return r.removeCertificate(ctx, key, svc)
+}
+
+// removeIngress deletes the Ingress (nil for none) that was made for a Service (nil if it is gone), and tells it so.
+func (r *ingressReconciler) removeIngress(
+	ctx context.Context, ing *networkingv1.Ingress, svc *corev1.Service, message string,
+	remove func(context.Context, client.Client, client.Object) error,
+) error {
+	if ing == nil || ing.DeletionTimestamp != nil || !wasMade(ing, svc) {
+		return nil
+	}
+	if err := remove(ctx, r.Writer, ing); err != nil {
+		return fmt.Errorf("deleting the Ingress: %w", err)
+	}
+	if svc != nil && svc.DeletionTimestamp == nil {
+		r.announce(svc, corev1.EventTypeNormal, v1beta1.ReasonIngressDeleted, message)
+	}
+	return nil
+}
+
+func (r *ingressReconciler) removeCertificate(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	cert, err := r.View.Ingresses.Certificate(ctx, key)
 	if err != nil {
 		return err

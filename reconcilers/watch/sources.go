@@ -61,11 +61,22 @@ const replicasEvery = 2 * time.Second
 
 // OnOlderReplicas is the source of what is looked at when replicas of an older version come: that is to have what such a replica knows of.
 func OnOlderReplicas[request comparable](view *kube.View, find func(context.Context) []request) source.TypedSource[request] {
+	return onReplicas(view.Ingresses.OlderReplicas, find)
+}
+
+// OnHeirsKnown is the source of what is looked at when the last replica has gone that knows of no heirs: until then nobody hands anything
+// over.
+func OnHeirsKnown[request comparable](view *kube.View, find func(context.Context) []request) source.TypedSource[request] {
+	return onReplicas(view.Ingresses.HeirsKnown, find)
+}
+
+// onReplicas is the source of what is looked at when the replicas that run come to be so, which they may be at the start.
+func onReplicas[request comparable](are func(context.Context) bool, find func(context.Context) []request) source.TypedSource[request] {
 	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
-		older := false
+		now := false
 		go wait.UntilWithContext(ctx, func(ctx context.Context) {
-			was := older
-			if older = view.Ingresses.OlderReplicas(ctx); older && !was {
+			was := now
+			if now = are(ctx); now && !was {
 				for _, r := range find(ctx) {
 					q.Add(r)
 				}

@@ -187,7 +187,7 @@ func TestHandOverPathsUnwritten(t *testing.T) {
 func TestHandOverPathsKilled(t *testing.T) {
 	t.Parallel()
 	const paths = 60
-	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--claim-grace=" + grace.String(), "--leader-elect=false"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--claim-grace=" + grace.String(), "--leader-elect=false", patientGivers}}))
 	w.create(namespace("killed-a"), namespace("killed-b"))
 	host := func(i int) string { return fmt.Sprintf("h%d.killed.test", i) }
 	giver := func(i int) *corev1.Service { return asking(fmt.Sprintf("killed-a/old-%d", i), "host="+host(i)) }
@@ -202,6 +202,7 @@ func TestHandOverPathsKilled(t *testing.T) {
 	}
 	history := servedBy(w, points...)
 
+	unfinished := 0
 	for i := range paths {
 		edit(w, giver(i), handsOverTo[*corev1.Service](fmt.Sprintf("killed-b/new-%d", i)))
 		w.eventually("a Service to be stored", func() error { // an earlier try may have got through
@@ -215,7 +216,14 @@ func TestHandOverPathsKilled(t *testing.T) {
 		}
 		if i%5 == 4 { // at some moment of the last ones
 			time.Sleep(rand.N(20 * time.Millisecond))
-			must(w, restart(w, 0))
+			must(w, w.Replicas[len(w.Replicas)-1].Kill())
+			for j := i - 4; j <= i; j++ {
+				if w.isBeingHandedOver(host(j), giver(j), heir(j)) {
+					unfinished++
+				}
+			}
+			_, err := w.StartReplica(t.Context())
+			must(w, err)
 		}
 	}
 	given := 0
@@ -237,14 +245,27 @@ func TestHandOverPathsKilled(t *testing.T) {
 			given++
 		}
 	}
-	t.Logf("of %d paths %d are with the heirs", paths, given)
+	t.Logf("of %d paths %d are with the heirs, and %d were between the two when the manager was killed", paths, given, unfinished)
+	if unfinished == 0 {
+		t.Error("the manager was never killed while a path was handed over")
+	}
 	history.mustHold(w)
+}
+
+// isBeingHandedOver says whether a path on a host is promised to the heir, or the heir's while the Ingress of the giver has it yet.
+func (w *fixture) isBeingHandedOver(host string, giver, heir *corev1.Service) bool {
+	w.t.Helper()
+	c := &v1beta1.EdgeClaim{}
+	c.Name = claim.HTTP(host, "/").Name()
+	w.get(c)
+	isHeirs := claim.HolderOf(c) == claim.ServiceHolder(heir.Namespace, heir.Name)
+	return c.Spec.Heir != nil || isHeirs && w.ingressOf(giver) != nil
 }
 
 // TestHandOverGuardedPaths has an Ingress that somebody writes hand a path over to one of another namespace, and Services do the same where
 // the Ingresses that are made for them are judged, too.
 func TestHandOverGuardedPaths(t *testing.T) {
-	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), patientGivers}})
 	w.create(namespace("shop"), namespace("blog"), namespace("late"))
 	const host, field = "handed.paths.test", "spec.rules[0].http.paths[0].path"
 	giver, heir := ingressOn("shop/web", "/login", host), ingressOn("blog/web", "/login", host)

@@ -17,6 +17,9 @@ import (
 // end, and much longer than a request takes even on a busy machine.
 const grace = 20 * time.Second
 
+// patientGivers has the Ingress of a Service wait for as long as a busy machine may take, where a test looks for a gap.
+const patientGivers = "--heir-patience=10m"
+
 // sharing is one Portcullis for all tests that disturb nobody: each has an edge and namespaces of its own. There is no
 // default class.
 var sharing struct {
@@ -33,7 +36,7 @@ func shared(t *testing.T) *fixture {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		sharing.h, sharing.err = harness.Start(ctx, onThisMachine(harness.Options{
-			Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()},
+			Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), patientGivers},
 		}))
 	})
 	if sharing.err != nil {

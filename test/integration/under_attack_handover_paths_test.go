@@ -36,7 +36,9 @@ type pathLines struct {
 // soon after it has taken over. At every version somebody of the line has each path, in the ledger and by an Ingress, and nobody else ever has
 // the claim; in the end the last one has it.
 func TestHandOverPathsUnderAttack(t *testing.T) {
-	w := guarded(t, raceOptions())
+	o := raceOptions()
+	o.Flags = append(o.Flags, patientGivers)
+	w := guarded(t, o)
 	l := &pathLines{fixture: w}
 	for i := range 3 {
 		l.namespaces = append(l.namespaces, fmt.Sprintf("paths-%d", i))
