@@ -170,7 +170,8 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 		return err
 	}
 	if err := reconcilers.Setup(mgr, reconcilers.Options{
-		View: view, Ledger: ledger, PodToIP: o.podToIP, AuditInterval: o.auditInterval, HandOverWait: o.handOverWait, HeirPatience: o.heirPatience,
+		View: view, Ledger: ledger, PodToIP: o.podToIP, AuditInterval: o.auditInterval,
+		HandOverWait: o.handOverWait, HeirPatience: o.heirPatience,
 	}); err != nil {
 		return err
 	}

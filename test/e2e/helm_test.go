@@ -18,8 +18,7 @@ const helmNamespace = "e2e-helm"
 // helm is the program, and the cluster as it is told of.
 type helm struct{ program, kubeconfig, chart string }
 
-// newHelm builds helm, as pinned, beside an image of kubectl for helm test. The API server is to wait for a webhook as long as a busy machine
-// takes: the chart is a copy that says so.
+// newHelm builds helm, as pinned. The API server is to wait for a webhook as long as a busy machine takes: the chart is a copy that says so.
 func newHelm(t *testing.T) *helm {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,13 +29,6 @@ func newHelm(t *testing.T) *helm {
 		t.Fatalf("building helm: %v\n%s", err, out)
 	}
 	if err := os.WriteFile(h.kubeconfig, []byte(kubectl(t, "config", "view", "--raw", "--minify", "--flatten")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	assets, err := exec.Command("go", "run", "-C", filepath.Join(root, "tools"), "./assets").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := load(target.script, kubectlImage, filepath.Join(strings.TrimSpace(string(assets)), "kubectl"), "/bin/kubectl"); err != nil {
 		t.Fatal(err)
 	}
 	h.chart = filepath.Join(dir, "portcullis")
@@ -60,8 +52,6 @@ func newHelm(t *testing.T) *helm {
 // waits is how long the API server waits for a webhook, in a template.
 var waits = regexp.MustCompile(`timeoutSeconds: \d+`)
 
-const kubectlImage = "localhost/kubectl:e2e"
-
 // run runs helm on the first node, from where the API server can be reached.
 func (h *helm) run(args ...string) error {
 	args = append([]string{"node", "0", "env", "KUBECONFIG=" + h.kubeconfig, "HOME=" + filepath.Dir(h.kubeconfig), h.program}, args...)
@@ -77,7 +67,7 @@ func (h *helm) release(what string, more ...string) []string {
 	return append([]string{
 		what, "portcullis", h.chart, "--namespace=" + helmNamespace, "--create-namespace",
 		"--set=image.repository=" + repository, "--set=image.tag=" + tag, "--set=certificates=SelfSigned", "--set=guard.enabled=true",
-		"--set=guard.mode=all=Warn", "--set=args={--pod-to-ip=all}", "--set=test.image=" + kubectlImage, "--wait", "--timeout=" + patience.String(),
+		"--set=guard.mode=all=Warn", "--set=args={--pod-to-ip=all}", "--wait", "--timeout=" + patience.String(),
 	}, more...)
 }
 
@@ -105,9 +95,6 @@ func TestHelm(t *testing.T) {
 		}
 		kubectl(t, "delete", "namespace", helmNamespace, "--timeout="+patience.String())
 	})
-	if err := h.run("test", "portcullis", "--namespace="+helmNamespace, "--timeout="+patience.String()); err != nil {
-		t.Error(err)
-	}
 	t.Run("ports", TestTeamsOpenPorts)
 	t.Run("ingresses", TestTeamsAskForIngresses)
 	t.Run("addresses", TestTeamsAskForAddresses)

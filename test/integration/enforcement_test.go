@@ -112,7 +112,7 @@ func TestEnforcementWarn(t *testing.T) {
 		for range 20 {
 			err := w.Client.Create(t.Context(), another.DeepCopy(), client.DryRunAll)
 			if err == nil || !strings.Contains(err.Error(), "held by "+own) {
-				return fmt.Errorf("got %v", err)
+				return fmt.Errorf("it was not refused, but: %w", err)
 			}
 		}
 		return nil
