@@ -153,7 +153,7 @@ func (v hostGuard[T]) request(ctx context.Context, kind guard.Kind, before, obj 
 		return nil, err
 	}
 	user.Only(kind)
-	request := &hostname.Request{User: user, Deleting: obj.GetDeletionTimestamp() != nil}
+	request := &hostname.Request{User: user}
 	if before == nil {
 		return request, nil
 	}

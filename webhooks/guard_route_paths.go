@@ -34,7 +34,7 @@ func (p routePathDesk) decide(
 	if err != nil {
 		return nil, nothing, err
 	}
-	verdict, err := kube.Decide(ctx, p.view, func(f *kube.Facts) hostname.Verdict {
+	verdict, err := kube.Decide(ctx, kube.LiveReader{View: p.view}, func(f *kube.Facts) hostname.Verdict {
 		return hostname.JudgePaths(f, request, p.ledger.GraceLeft)
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (p routePathDesk) request(ctx context.Context, before, route client.Object)
 		return nil, err
 	}
 	user, _ := hostname.Of(route, p.view.Ingresses.Defaults)
-	request := &hostname.PathRequest{User: user, Serves: served[0], Deleting: route.GetDeletionTimestamp() != nil}
+	request := &hostname.PathRequest{User: user, Serves: served[0]}
 	if before != nil {
 		request.Before = served[1]
 	}

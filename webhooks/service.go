@@ -190,7 +190,7 @@ func (v *serviceValidator) promiseHosts(
 ) (refusal.Problems, error) {
 	user, _ := hostname.Of(svc, v.view.Ingresses.Defaults)
 	user.Only(hostname.Exposed)
-	request := &hostname.Request{User: user, Deleting: svc.DeletionTimestamp != nil}
+	request := &hostname.Request{User: user}
 	var stored client.Object
 	if before != nil {
 		was, _ := hostname.Of(before, v.view.Ingresses.Defaults)

@@ -44,8 +44,8 @@ func servicesHand(store Store, cached ...*v1beta1.EdgeClaim) *Ledger {
 		seen[c.Name] = c.DeepCopy()
 	}
 	l.Cached = func(name string) *v1beta1.EdgeClaim { return seen[name] }
-	l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Holder, _ bool) (bool, error) {
-		return HolderOf(found) == lender && to == taker, nil
+	l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Claimant, _ bool) (bool, error) {
+		return HolderOf(found) == lender && to.Holder == taker, nil
 	}
 	return l
 }

@@ -26,6 +26,7 @@ func TestMayBeHandedTo(t *testing.T) {
 	}
 	handed := map[[2]string]bool{
 		{"stream", "port"}: true, {"Ingress", "path"}: true, {"Ingress", "host"}: true,
+		{"Namespace", "name"}: true, {"Namespace", "of routes"}: true,
 		{"Service", "path"}: true, {"Service", "host"}: true, {"Service", "address"}: true, {"Service", "shared"}: true,
 	}
 	for point, at := range points {

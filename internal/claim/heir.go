@@ -14,7 +14,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// A holder hands a point over to another object of its kind, which it names, and which asks for the point. Whoever asks at admission may
+// A holder hands a point over to another object of its kind, which it names, and which asks for the point; a namespace, to that of an object
+// which all of its own that have the point name. Whoever asks at admission may
 // never be stored, by a quota for instance. So the claim stays the giver's with an heir, and is the heir's once that is stored: at
 // no time is there no claim, or one of both, and a rival finds it held in between.
 
@@ -93,11 +94,19 @@ func (l *Ledger) isHandedTo(ctx context.Context, found *v1beta1.EdgeClaim, by Cl
 		return false, nil
 	case isStored && heir == by.Holder && IsPromised(found, by.UID):
 		return true, nil
-	case l.HandsOver == nil:
+	case l.HandsOver == nil || l.mayBeJoined(ctx, found):
 		return false, nil
 	default:
-		return l.HandsOver(ctx, found, by.Holder, heir == by.Holder && (!isStored || found.Spec.Heir.UID == ""))
+		return l.HandsOver(ctx, found, by, heir == by.Holder && (!isStored || found.Spec.Heir.UID == ""))
 	}
+}
+
+// mayBeJoined says whether an admission may be in flight that stores one more object for which a namespace has a claim: that one says of
+// itself whether it hands over, and can't be asked yet.
+func (l *Ledger) mayBeJoined(ctx context.Context, c *v1beta1.EdgeClaim) bool {
+	holder, promised := HolderOf(c), c.Spec.Holder
+	return holder.IsNamespace() && l.GraceLeft(c) > 0 && (promised.UID == "" || l.Seen == nil ||
+		!l.Seen(ctx, Claimant{Holder: holder, UID: promised.UID, Generation: promised.Generation}))
 }
 
 // IsPromised says whether the object of a UID is known to have been promised a claim: whatever its holder says by now, it was told yes.

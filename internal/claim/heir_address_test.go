@@ -39,8 +39,8 @@ func TestServicesHandOverAddresses(t *testing.T) {
 			tc.change(c)
 			m := NewFake(c)
 			l := ledgerAt(m, start)
-			l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Holder, _ bool) (bool, error) {
-				return HolderOf(found) == giver && to == heir, nil
+			l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Claimant, _ bool) (bool, error) {
+				return HolderOf(found) == giver && to.Holder == heir, nil
 			}
 			if err := l.Check(t.Context(), tc.by, nil, tc.at); IsHeld(err) == tc.want || !IsHeld(err) && err != nil {
 				t.Errorf("checked: %v", err)

@@ -29,8 +29,8 @@ func promisedTo(c *v1beta1.EdgeClaim, heir Holder, uid types.UID, generation int
 // handingTo is a ledger over a store at a time, with holders who hand over to somebody, to nobody for the zero Holder.
 func handingTo(store Store, now time.Time, to Holder) *Ledger {
 	l := ledgerAt(store, now)
-	l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, asks Holder, _ bool) (bool, error) {
-		return HolderOf(found) == giver && asks == to, nil
+	l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, asks Claimant, _ bool) (bool, error) {
+		return HolderOf(found) == giver && asks.Holder == to, nil
 	}
 	return l
 }

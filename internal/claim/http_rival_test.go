@@ -47,8 +47,8 @@ func TestClaimsOfNoClass(t *testing.T) {
 				}
 				m := NewFake(stored...)
 				l := ledgerAt(m, start)
-				l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Holder, _ bool) (bool, error) {
-					return HolderOf(found) == tc.gives && to == by.Holder, nil
+				l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, to Claimant, _ bool) (bool, error) {
+					return HolderOf(found) == tc.gives && to.Holder == by.Holder, nil
 				}
 				l.ClassFor = func(context.Context, Holder) (string, bool, error) { return tc.class, tc.known, tc.err }
 				if err := call(l); (err != nil) != tc.refused || tc.refused && tc.err == nil && !IsHeld(err) || tc.err != nil && !errors.Is(err, tc.err) {

@@ -41,7 +41,7 @@ type Ledger struct {
 	Seen func(ctx context.Context, by Claimant) bool
 	// HandsOver says whether the holder of a claim, as it is stored now, hands it over to another object; nil where nobody does. promised
 	// says that it was promised that before, which counts once the holder is gone.
-	HandsOver func(ctx context.Context, found *v1beta1.EdgeClaim, to Holder, promised bool) (bool, error)
+	HandsOver func(ctx context.Context, found *v1beta1.EdgeClaim, to Claimant, promised bool) (bool, error)
 	// HandedOver, if set, is told of a claim that has become another's because its holder has handed it over.
 	HandedOver func(ctx context.Context, from v1beta1.ClaimHolder, to *v1beta1.EdgeClaim)
 	// Overlapping knows of wildcards among host names; nil where no name stands for another.

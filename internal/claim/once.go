@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -15,17 +14,22 @@ func (l *Ledger) askingOnce() *Ledger {
 		return l
 	}
 	type question struct {
-		from, to Holder
-		address  netip.Addr // of which a holder may keep one and give another
+		from, to, asks Holder
+		// apart is the point where a holder may keep one and give another: of an address all that is there.
+		apart    Coordinate
 		promised bool
 	}
 	var mu sync.Mutex
 	asked := map[question]func() (bool, error){}
 	one := *l
-	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Holder, promised bool) (bool, error) {
-		q := question{from: HolderOf(found), to: to, promised: promised}
-		if at, err := Of(found); err == nil && at.IsAddress() {
-			q.address = at.Address()
+	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Claimant, promised bool) (bool, error) {
+		q := question{from: HolderOf(found), to: to.Holder, asks: to.For, promised: promised}
+		switch at, err := Of(found); {
+		case err != nil:
+		case at.IsAddress():
+			q.apart = Address(at.Address())
+		case q.from.IsNamespace():
+			q.apart = at
 		}
 		mu.Lock()
 		answer, known := asked[q]

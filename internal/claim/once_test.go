@@ -41,7 +41,7 @@ func TestHoldersAreAskedOnce(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			var asked atomic.Int64
 			l := ledgerAt(NewFake(stored...), start)
-			l.HandsOver = func(context.Context, *v1beta1.EdgeClaim, Holder, bool) (bool, error) {
+			l.HandsOver = func(context.Context, *v1beta1.EdgeClaim, Claimant, bool) (bool, error) {
 				asked.Add(1)
 				return true, nil
 			}

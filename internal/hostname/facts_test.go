@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -69,6 +70,17 @@ func (f *fakeFacts) UsedIn(namespace, host string) bool {
 	return false
 }
 
+func (f *fakeFacts) Having(namespace string, at claim.Coordinate) (having []User) {
+	for _, u := range f.users {
+		if u.Namespace == namespace && u.Uses(at.Host()) {
+			having = append(having, u)
+		}
+	}
+	return having
+}
+
+func (f *fakeFacts) Names(giver *User, heir types.NamespacedName) bool { return giver.Heir == heir }
+
 func (f *fakeFacts) Using(host string) (using []User) {
 	for _, u := range f.users {
 		if u.Uses(host) {
@@ -113,6 +125,12 @@ func using(namespace string, hour int, hosts ...string) User {
 	for i, host := range hosts {
 		u.Names = append(u.Names, read(host, field.NewPath("spec", "rules").Index(i).Child("host"), guard.Ingress))
 	}
+	return u
+}
+
+// leaving is a user that is being deleted.
+func leaving(u User) User {
+	u.Deleting = true
 	return u
 }
 

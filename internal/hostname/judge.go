@@ -27,6 +27,7 @@ type Facts interface {
 	// Overlapping is a claim of another holder on a wildcard that stands for a name, or on a name for which a wildcard stands, of those of
 	// one policy; nil for none.
 	Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim
+	giving
 	// Using are the objects that use a host name, as far as it is guarded in them.
 	Using(host string) []User
 	// UsedIn says whether anything in a namespace uses a host name that is guarded there, or an Ingress serves it.
@@ -40,8 +41,6 @@ type Request struct {
 	Before []Name
 	// Serving are those that are served for it already: rules for namespaces are not for them.
 	Serving []Name
-	// Deleting says that it is being deleted.
-	Deleting bool
 }
 
 // mostProblems is how many names a refusal is about.
@@ -155,20 +154,22 @@ func judgeOne(
 	case r.Deleting:
 		return refusal.Problems{refusal.BeingDeleted(n.Path)}, at
 	}
-	if held := inTheWay(f, r.Namespace, at); held != nil {
-		return conflict(f, n.Path, n.Text, at, p, held, graceLeft), at
+	if held := inTheWay(f, &r.User, at); held != nil {
+		return conflict(f, r, n.Path, n.Text, at, p, held, graceLeft), at
 	}
 	return nil, at
 }
 
-// inTheWay is the claim of another namespace that has a name, or one that can't be beside it; nil for none.
-func inTheWay(f Facts, namespace string, at claim.Coordinate) *v1beta1.EdgeClaim {
-	by := claim.NamespaceHolder(namespace)
+// inTheWay is the claim of another namespace that has a name, and does not give it to who asks, or one that can't be beside it; nil for none.
+func inTheWay(f Facts, asks *User, at claim.Coordinate) *v1beta1.EdgeClaim {
+	by := claim.NamespaceHolder(asks.Namespace)
 	if held := f.Claim(at.Name()); held != nil {
-		if claim.HolderOf(held) == by {
+		switch {
+		case claim.HolderOf(held) == by:
 			return nil
+		case !yields(f, at, held, asks):
+			return held
 		}
-		return held
 	}
 	return f.Overlapping(at, by)
 }
@@ -177,7 +178,7 @@ func inTheWay(f Facts, namespace string, at claim.Coordinate) *v1beta1.EdgeClaim
 func Conflict(
 	f Facts, r *Request, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
-	return conflict(f, r.pathOf(at), at.Host(), at, f.HostPolicies().For(at.Host()), held, graceLeft)
+	return conflict(f, r, r.pathOf(at), at.Host(), at, f.HostPolicies().For(at.Host()), held, graceLeft)
 }
 
 // pathOf is where a request asks for a name.
@@ -190,7 +191,7 @@ func (r *Request) pathOf(at claim.Coordinate) *field.Path {
 
 // conflict says who has a name, and by which policy that is so. It never shows a way to a name that is another's.
 func conflict(
-	f Facts, path *field.Path, text string, at claim.Coordinate, p *Policy, held *v1beta1.EdgeClaim,
+	f Facts, r *Request, path *field.Path, text string, at claim.Coordinate, p *Policy, held *v1beta1.EdgeClaim,
 	graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
 	what := ""
@@ -201,9 +202,10 @@ func conflict(
 	if p != nil {
 		by = fmt.Sprintf(", and by %s a name is one namespace's", p)
 	}
+	leaving := isLeaving(f, held)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(path, text, fmt.Sprintf(
-		"%s%s%s, whichever kind or proxy serves it; use a name that nobody has",
-		what, refusal.Held(held, isLeaving(f, held), graceLeft(held)), by)))
+		"%s%s%s, whichever kind or proxy serves it; use a name that nobody has%s",
+		what, refusal.Held(seenBy(&r.User, held), leaving, graceLeft(held)), by, handOver(at, held, &r.User, leaving, "use it"))))
 }
 
 // isLeaving says whether nothing in the namespace that holds a name uses it any longer, or yet.

@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 			refused: "NamespaceLimitReached;spec.rules[2].host;has 0", points: "a.few.test b.few.test c.few.test"},
 		"more names than an object may ask for": {request: Request{User: using("shop", 0, many...)},
 			refused: "TooManyPoints;spec.rules[0].host;at most 128 host names at a time", points: strings.Join(many, " ")},
-		"an object that is being deleted": {request: Request{User: using("shop", 0, "a.own.test"), Deleting: true},
+		"an object that is being deleted": {request: Request{User: leaving(using("shop", 0, "a.own.test"))},
 			refused: "BeingDeleted;spec.rules[0].host;the object is being deleted", points: "a.own.test"},
 		"what is no DNS name": {request: Request{User: using("shop", 0, "_sip._tcp.own.test")}, refused: "HostNotAllowed;spec.rules[0].host;can't be the name of a namespace"},
 		"a name of very many labels": {request: Request{User: using("shop", 0, strings.Repeat("a.", 15)+"own.test")},

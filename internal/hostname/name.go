@@ -57,6 +57,12 @@ type User struct {
 	Version string
 	Created time.Time
 	Names   []Name
+	// Heir is to whom the object hands over what it has, the zero name for nobody.
+	Heir types.NamespacedName
+	// IsMade says of an Ingress that it was made for the Service of its name.
+	IsMade bool
+	// Deleting says that the object is being deleted.
+	Deleting bool
 }
 
 // Uses says whether a user uses a host name.
@@ -64,9 +70,10 @@ func (u *User) Uses(host string) bool {
 	return slices.ContainsFunc(u.Names, func(n Name) bool { return n.Host == host })
 }
 
-// Same says whether two versions of an object say the same host names, guarded as the same. Routes may take others over.
+// Same says whether two versions of an object say the same host names, guarded as the same, and hand them over to the same. Routes may take
+// others over.
 func (u *User) Same(other User) bool {
-	return slices.EqualFunc(u.Names, other.Names, func(a, b Name) bool { return a.Host == b.Host && a.Kind == b.Kind })
+	return u.Heir == other.Heir && slices.EqualFunc(u.Names, other.Names, func(a, b Name) bool { return a.Host == b.Host && a.Kind == b.Kind })
 }
 
 // Claimant is the namespace of an object, which claims what the object uses, once this is stored at a version or later.
@@ -83,7 +90,7 @@ func Of(obj metav1.Object, defaults exposure.Defaults) (u User, ok bool) {
 		u.Names = ofExposed(o, defaults)
 	case *networkingv1.Ingress:
 		u.Holder = claim.IngressHolder(o.Namespace, o.Name)
-		u.Names = ofIngress(o)
+		u.Names, u.IsMade = ofIngress(o), exposure.MadeFor(o) != ""
 	case *gatewayv1.HTTPRoute:
 		u.route(guard.HTTPRoute, obj, o.Spec.Hostnames)
 	case *gatewayv1.GRPCRoute:
@@ -98,6 +105,8 @@ func Of(obj metav1.Object, defaults exposure.Defaults) (u User, ok bool) {
 		return u, false
 	}
 	u.UID, u.Version, u.Created = obj.GetUID(), obj.GetResourceVersion(), obj.GetCreationTimestamp().Time
+	u.Heir, _ = claim.NamedHeir(obj)
+	u.Deleting = obj.GetDeletionTimestamp() != nil
 	for _, annotation := range dnsAnnotations {
 		u.Names = append(u.Names, listed(obj, annotation, guard.ExternalDNS)...)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -22,6 +23,7 @@ type PathFacts interface {
 	HostPolicies() *Book
 	// Claim is the claim of a name, nil for none.
 	Claim(name string) *v1beta1.EdgeClaim
+	giving
 	// PathUsers are the routes that serve paths of a host, with these, as far as they are guarded. Any number may.
 	PathUsers(host string) []PathUser
 	// Serving are those that serve any of some points, with these at least.
@@ -41,8 +43,6 @@ type PathRequest struct {
 	User
 	// Serves is what it serves as it is asked for, and Before as it has been stored. What stands keeps what it has.
 	Serves, Before guard.Served
-	// Deleting says that it is being deleted.
-	Deleting bool
 }
 
 // anew are the points that a route comes to serve, but for those on hosts that are one namespace's as such.
@@ -73,7 +73,7 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 		switch held := f.Claim(p.At.Name()); {
 		case held == nil:
 			free = append(free, p)
-		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace):
+		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace) && !yields(f, p.At, held, &r.User):
 			v.Problems = append(v.Problems, PathConflict(f, r, p.At, held, graceLeft(held))...)
 		}
 		if len(v.Problems) == mostProblems {
@@ -143,8 +143,8 @@ func pathConflict(r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, 
 	if where == nil {
 		where = field.NewPath("spec", "rules")
 	}
-	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path",
-		pathText(at), refusal.Held(held, isLeaving, graceLeft))))
+	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path%s",
+		pathText(at), refusal.Held(seenBy(&r.User, held), isLeaving, graceLeft), handOver(at, held, &r.User, isLeaving, "serve it"))))
 }
 
 // pathText is a point in words.
@@ -152,8 +152,8 @@ func pathText(at claim.Coordinate) string {
 	return fmt.Sprintf("path %s on host %s of Gateway %s", at.Path(), at.Host(), at.Gateway())
 }
 
-// served are the points that the routes of namespaces serve.
-type served map[servedIn]bool
+// served are the routes of namespaces by the points that they serve.
+type served map[servedIn][]User
 
 type servedIn struct {
 	namespace string
@@ -164,16 +164,25 @@ func servedBy(users []PathUser) served {
 	points := served{}
 	for _, u := range users {
 		for _, p := range u.Points {
-			points[servedIn{u.Namespace, p.At}] = true
+			in := servedIn{u.Namespace, p.At}
+			points[in] = append(points[in], u.User)
 		}
 	}
 	return points
 }
 
+// Having implements giving: what the routes say that are settled.
+func (s served) Having(namespace string, at claim.Coordinate) []User {
+	return s[servedIn{namespace, at}]
+}
+
+// Names implements giving.
+func (s served) Names(giver *User, heir types.NamespacedName) bool { return giver.Heir == heir }
+
 // isLeaving says whether no route in the namespace that holds a point serves it any longer, or yet.
 func (s served) isLeaving(held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
 	holder := claim.HolderOf(held)
-	return !holder.IsNamespace() || !s[servedIn{holder.Name, at}]
+	return !holder.IsNamespace() || len(s.Having(holder.Name, at)) == 0
 }
 
 // PathLoss is a path that a route serves though it is another namespace's.
@@ -182,6 +191,8 @@ type PathLoss struct {
 	At   claim.Coordinate
 	// Held is the claim of the namespace that has it, or what it will be.
 	Held *v1beta1.EdgeClaim
+	// Given says that the route has handed it over to that namespace.
+	Given bool
 }
 
 // String says who has what the route serves.
@@ -190,10 +201,11 @@ func (l PathLoss) String() string {
 }
 
 // Key says whether two losses are the same to whom they are told.
-func (l PathLoss) Key() string { return l.At.String() + " " + claim.HolderOf(l.Held).String() }
+func (l PathLoss) Key() string { return lossKey(l.At.String(), l.Held, l.Given) }
 
 // SettlePaths says whose the paths of a host are to be of those whose routes serve them, and whose routes serve one though it is another's.
-// A claim stays; without one, a path is that of the oldest route's namespace. Of a host that is one namespace's as such nothing is said.
+// A claim stays, unless its namespace hands it over to one of the routes; without one, a path is that of the oldest route's namespace. Of a
+// host that is one namespace's as such nothing is said.
 func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss) {
 	if f.HostPolicies().Owner(host) != nil {
 		return nil, nil
@@ -202,20 +214,21 @@ func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss
 	known, points := map[claim.Coordinate]*v1beta1.EdgeClaim{}, servedBy(users)
 	for _, u := range users {
 		for _, p := range u.Points {
+			by := u.Claimant(claim.Version(u.Version))
 			held, is := known[p.At]
 			if !is {
-				if held = f.Claim(p.At.Name()); held == nil {
-					by := u.Claimant(claim.Version(u.Version))
-					held = claim.New(p.At, by)
-					enter = append(enter, claim.Entry{By: by, At: p.At})
-				} else if points.isLeaving(held, p.At) { // then it is nobody's loss
-					held = nil
-				}
-				known[p.At] = held
+				held = f.Claim(p.At.Name())
 			}
-			if held != nil && claim.HolderOf(held) != claim.NamespaceHolder(u.Namespace) {
-				lost = append(lost, PathLoss{User: u.User, At: p.At, Held: held})
+			switch {
+			case held == nil && !is, held != nil && claim.HolderOf(held) != by.Holder && yields(points, p.At, held, &u.User):
+				enter = append(enter, claim.Entry{By: by, At: p.At})
+				held = claim.New(p.At, by)
+			case held != nil && points.isLeaving(held, p.At): // then it is nobody's loss
+				held = nil
+			case held != nil && claim.HolderOf(held) != by.Holder:
+				lost = append(lost, PathLoss{User: u.User, At: p.At, Held: held, Given: u.gave(held)})
 			}
+			known[p.At] = held
 		}
 	}
 	return enter, lost

@@ -32,6 +32,13 @@ func (f *pathFacts) IsPathServed(namespace string, at claim.Coordinate) bool {
 	})
 }
 
+func (f *pathFacts) Having(namespace string, at claim.Coordinate) []User {
+	if !at.IsRoutePath() {
+		return f.fakeFacts.Having(namespace, at)
+	}
+	return servedBy(f.routes).Having(namespace, at)
+}
+
 func (f *pathFacts) Serving(points []claim.Coordinate) (users []PathUser) {
 	f.asked++
 	return slices.DeleteFunc(slices.Clone(f.routes), func(u PathUser) bool {
@@ -111,6 +118,8 @@ func TestJudgePaths(t *testing.T) {
 	const tooMany = "spec.rules: Too many: 1025: a route may have at most 1024 hosts and paths on all Gateways together, and host names of " +
 		"listeners count: spread them over several"
 	const at, rest = "spec.rules[0].matches[0][]: Duplicate value: ", "; choose another host or path"
+	const way = "; or have it handed over: all objects of namespace blog that serve it need the annotation " +
+		"nginx-stream.jeffthecoder.xyz/hand-over-to: shop/web for that"
 	for name, tc := range map[string]struct {
 		claims heldPaths
 		routes []PathUser
@@ -122,16 +131,16 @@ func TestJudgePaths(t *testing.T) {
 		"a free path":       {asks: serves("shop", 2, "a.test/login", "a.test/"), points: 2},
 		"its namespace's":   {claims: heldPaths{heldPath("a.test/login", "shop")}, routes: []PathUser{serves("shop", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1},
 		"another path":      {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login/help", "b.test/login/help"), points: 2},
-		"another's":         {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/", "a.test/login"), points: 2, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
+		"another's":         {claims: heldPaths{heldPath("a.test/login", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/", "a.test/login"), points: 2, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest + way},
 		"another's promise": {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login"), points: 1, want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held for Namespace blog, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then` + rest},
 		"another's without a claim": {routes: []PathUser{serves("blog", 1, "a.test/login")}, asks: serves("shop", 2, "a.test/login"), points: 1,
-			want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T13:00:00Z` + rest},
+			want: at + `"a.test/login": path /login on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T13:00:00Z` + rest + way},
 		"its namespace's without a claim, which is older": {routes: []PathUser{serves("blog", 3, "a.test/login"), serves("shop", 1, "a.test/login")}, asks: serves("shop", 4, "a.test/login"), points: 1},
 		"what stands":                             {claims: heldPaths{heldPath("a.test/login", "blog")}, asks: serves("shop", 2, "a.test/login", "a.test/more"), before: []string{"a.test/login"}, points: 1},
 		"a host of one namespace":                 {claims: heldPaths{heldPath("x.own.test/login", "blog")}, asks: serves("shop", 2, "x.own.test/login")},
 		"so many, of which the first are claimed": {asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256},
 		"the last of so many": {claims: heldPaths{heldPath("a.test/1023", "blog")}, routes: []PathUser{serves("blog", 1, "a.test/1023")}, asks: serves("shop", 2, many[:exposure.MostEntries]...), points: 256,
-			want: at + `"a.test/1023": path /1023 on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest},
+			want: at + `"a.test/1023": path /1023 on host a.test of Gateway infra/edge is held by Namespace blog since 2026-11-01T12:00:00Z` + rest + way},
 		"too many":                  {asks: serves("shop", 2, many...), want: tooMany},
 		"too many with what it has": {asks: serves("shop", 2, many...), before: many[:exposure.MostEntries], want: tooMany},
 		"too many, which it has":    {asks: serves("shop", 2, many...), before: many},

@@ -16,6 +16,8 @@ type Loss struct {
 	Name Name
 	// Held is the claim, or what it will be, of the namespace that has the name, or one that overlaps.
 	Held *v1beta1.EdgeClaim
+	// Given says that the object has handed the name over to that namespace.
+	Given bool
 }
 
 // String says who has what the object uses.
@@ -25,12 +27,20 @@ func (l Loss) String() string {
 
 // Key says whether two losses are the same to whom they are told.
 func (l Loss) Key() string {
-	return l.Name.Host + " " + l.Held.Spec.Point + " " + claim.HolderOf(l.Held).String()
+	return lossKey(l.Name.Host+" "+l.Held.Spec.Point, l.Held, l.Given)
+}
+
+func lossKey(at string, held *v1beta1.EdgeClaim, given bool) string {
+	key := at + " " + claim.HolderOf(held).String()
+	if given {
+		key += ", given"
+	}
+	return key
 }
 
 // Settled is whose a host name is to be.
 type Settled struct {
-	// Enter is the claim that is to be made, nil for none.
+	// Enter is the claim that is to be made, or taken over, nil for none.
 	Enter *claim.Entry
 	// Lost are the objects that use the name though it is another's.
 	Lost []Loss
@@ -38,8 +48,9 @@ type Settled struct {
 	Waits bool
 }
 
-// Settle says whose a host name is to be of those whose objects use it, and whose objects use it though it is another's. A claim stays;
-// without one, the name is that of the oldest object's namespace, of those that the policy gives it to, and that may have one more.
+// Settle says whose a host name is to be of those whose objects use it, and whose objects use it though it is another's. A claim stays,
+// unless its namespace hands it over to one of them; without one, the name is that of the oldest object's namespace, of those that the policy
+// gives it to, and that may have one more.
 func Settle(f Facts, host string) (s Settled) {
 	at := claim.Hostname(host)
 	if f.HostPolicies().Owner(host) == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
@@ -55,6 +66,8 @@ func Settle(f Facts, host string) (s Settled) {
 	held := f.Claim(at.Name())
 	if held == nil {
 		held, s.Enter = settleAnew(f, users, at)
+	} else if s.Enter = handedOver(f, users, at, held); s.Enter != nil {
+		held = claim.New(at, s.Enter.By)
 	}
 	if held == nil || isLeaving(f, held) { // then it is nobody's loss
 		s.Waits = held != nil
@@ -65,9 +78,24 @@ func Settle(f Facts, host string) (s Settled) {
 			continue
 		}
 		i := slices.IndexFunc(u.Names, func(n Name) bool { return n.Host == host })
-		s.Lost = append(s.Lost, Loss{User: u, Name: u.Names[max(i, 0)], Held: held})
+		s.Lost = append(s.Lost, Loss{User: u, Name: u.Names[max(i, 0)], Held: held, Given: u.gave(held)})
 	}
 	return s
+}
+
+// handedOver is the claim of the namespace of that one of some users to whom the holder of a claim hands it over, if that one may have it; nil
+// for none.
+func handedOver(f Facts, users []User, at claim.Coordinate, held *v1beta1.EdgeClaim) *claim.Entry {
+	policy := f.HostPolicies().Owner(at.Host())
+	for i := range users {
+		u := &users[i]
+		by := claim.NamespaceHolder(u.Namespace)
+		if claim.HolderOf(held) != by && policy.Allows(f.NamespaceLabels(u.Namespace)) && yields(f, at, held, u) &&
+			f.Overlapping(at, by) == nil && len(Limit(f, &Request{User: *u}, []claim.Coordinate{at})) == 0 {
+			return &claim.Entry{By: u.Claimant(claim.Version(u.Version)), At: at}
+		}
+	}
+	return nil
 }
 
 // settleAnew says whose a name is to be that nobody has: what is in the way of the one who is to have it, or the claim that it will be.

@@ -11,29 +11,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
 
-// handed are the kinds that hand over what they hold.
+// handed are the kinds that hand over what they hold, or what their namespace does for them.
 var handed = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: v1beta1.GroupName, Kind: "StreamIngress"}: v1beta1.GroupVersion.WithKind("StreamIngress"),
 	{Kind: "Service"}: corev1.SchemeGroupVersion.WithKind("Service"),
 	{Group: networkingv1.GroupName, Kind: "Ingress"}: networkingv1.SchemeGroupVersion.WithKind("Ingress"),
+	{Kind: "Namespace"}: corev1.SchemeGroupVersion.WithKind("Namespace"),
+}
+
+func init() {
+	for _, k := range hostRoutes {
+		gvk := gatewayv1.SchemeGroupVersion.WithKind(string(k.kind))
+		handed[gvk.GroupKind()] = gvk
+	}
 }
 
 // HandsOver says whether the holder of a claim hands it over to another object of its kind, by the annotation as it is stored now: that is
 // written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
 // heirs nobody does: these would release what was promised to one.
-func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Holder, promised bool) (bool, error) {
+func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Claimant, promised bool) (bool, error) {
 	from := claim.HolderOf(found)
 	if from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
 		return false, nil
 	}
-	if at, err := claim.Of(found); err == nil && at.IsAddress() && from.IsService() {
-		return v.handsOverAddress(ctx, from, to, at.Address(), promised)
+	at, err := claim.Of(found)
+	switch {
+	case err != nil:
+		return false, nil //nolint:nilerr // not as Portcullis writes claims
+	case from.IsNamespace():
+		return v.namespaceHandsOver(ctx, from.Name, at, to.For, promised)
+	case at.IsAddress() && from.IsService():
+		return v.handsOverAddress(ctx, from, to.Holder, at.Address(), promised)
 	}
 	heir, isThere, err := v.heirNow(ctx, from)
 	return isThere && heir == to.Key() || !isThere && err == nil && promised, err
@@ -122,15 +137,20 @@ func (f *Facts) HandsOver(from, to claim.Holder) bool {
 	if from.Group != to.Group || from.Kind != to.Kind {
 		return false
 	}
-	if f.heirs.of(f, from, f.from.Heir) == to.Key() {
-		return true
-	}
-	isKnown := slices.ContainsFunc(f.heirsNow, func(r reply[claim.Holder, types.NamespacedName]) bool { return r.question == from })
-	return (isKnown || len(f.heirsNow) < mostAnswers) && f.heirsNow.of(f, from, f.from.HeirNow) == to.Key()
+	return f.heirs.of(f, from, f.from.Heir) == to.Key() || f.namesNow(from, to.Key())
 }
 
-// ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over.
+func (f *Facts) namesNow(from claim.Holder, heir types.NamespacedName) bool {
+	isKnown := slices.ContainsFunc(f.heirsNow, func(r reply[claim.Holder, types.NamespacedName]) bool { return r.question == from })
+	return (isKnown || len(f.heirsNow) < mostAnswers) && f.heirsNow.of(f, from, f.from.HeirNow) == heir
+}
+
+// ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over. Of a namespace it is one within it: there
+// those look who are to know.
 func ReferenceTo(h v1beta1.ClaimHolder) *corev1.ObjectReference {
+	if holder := claim.HolderOf(&v1beta1.EdgeClaim{Spec: v1beta1.EdgeClaimSpec{Holder: h}}); holder.IsNamespace() {
+		h.Namespace, h.UID = h.Name, ""
+	}
 	kind := handed[schema.GroupKind{Group: h.Group, Kind: h.Kind}]
 	return &corev1.ObjectReference{
 		APIVersion: kind.GroupVersion().String(), Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, UID: h.UID,

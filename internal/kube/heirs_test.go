@@ -62,10 +62,10 @@ func TestHandsOver(t *testing.T) {
 			}
 			given := claim.New(claim.Address(netip.MustParseAddr("192.0.2.7")), claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
 			to := claim.ServiceHolder("data", "new")
-			if got, err := view.HandsOver(t.Context(), given, to, false); err != nil || got != tc.live {
+			if got, err := view.HandsOver(t.Context(), given, claim.Claimant{Holder: to}, false); err != nil || got != tc.live {
 				t.Errorf("live: %v, %v", got, err)
 			}
-			if got, _ := view.HandsOver(t.Context(), given, claim.StreamHolder("data", "new"), false); got {
+			if got, _ := view.HandsOver(t.Context(), given, claim.Claimant{Holder: claim.StreamHolder("data", "new")}, false); got {
 				t.Error("it hands over to another kind")
 			}
 		})
@@ -102,7 +102,7 @@ func TestKeepsWhatItNamesByNow(t *testing.T) {
 			view := &View{objects: &objects{Reader: clientOf(t, givingTo("old", "data/new")).Build(), live: live, tenants: live}, Ingresses: &Ingresses{}}
 			for _, at := range []claim.Coordinate{claim.Address(ip), claim.AddressPort(ip, "TCP", 80)} {
 				given := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
-				if got, err := view.HandsOver(t.Context(), given, claim.ServiceHolder("data", "new"), tc.promised); err != nil || got != tc.want {
+				if got, err := view.HandsOver(t.Context(), given, claim.Claimant{Holder: claim.ServiceHolder("data", "new")}, tc.promised); err != nil || got != tc.want {
 					t.Errorf("%s: %v, %v", at, got, err)
 				}
 			}
@@ -152,11 +152,11 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 				}
 			}
 			for _, promised := range []bool{false, true} {
-				if got, err := view.HandsOver(t.Context(), pathOf(from), to, promised); err != nil || got == runs {
+				if got, err := view.HandsOver(t.Context(), pathOf(from), claim.Claimant{Holder: to}, promised); err != nil || got == runs {
 					t.Errorf("live: %v, %v", got, err)
 				}
 				gone := claim.ServiceHolder("shop", "gone")
-				if got, err := view.HandsOver(t.Context(), pathOf(gone), to, promised); err != nil || got != (promised && !runs) {
+				if got, err := view.HandsOver(t.Context(), pathOf(gone), claim.Claimant{Holder: to}, promised); err != nil || got != (promised && !runs) {
 					t.Errorf("who is gone, and promised: %v, %v, %v", promised, got, err)
 				}
 			}
@@ -166,7 +166,7 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 
 // TestWhoKnowsOfHeirs has Pods of all versions: those of before know of no heirs, or of those of streams alone.
 func TestWhoKnowsOfHeirs(t *testing.T) {
-	for version, knows := range map[string]bool{"": false, "2": false, "3": false, "4": true} {
+	for version, knows := range map[string]bool{"": false, "2": false, "3": false, "4": false, "5": true} {
 		pod := labels.Set{"app.kubernetes.io/name": "portcullis", "app.kubernetes.io/component": "manager"}
 		if version != "" {
 			pod[v1beta1.LabelLedger] = version

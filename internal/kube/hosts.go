@@ -145,6 +145,7 @@ type hostReader interface {
 	Policies() *hostname.Book
 	Using(ctx context.Context, host string) ([]hostname.User, error)
 	UsedIn(ctx context.Context, namespace, host string) (bool, error)
+	having(ctx context.Context, namespace string, at claim.Coordinate) ([]hostname.User, error)
 	pathLook() *pathLook
 	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
 }

@@ -132,7 +132,7 @@ func (l *pathLook) users(ctx context.Context, of asked) (users []hostname.PathUs
 		points, err := l.points(ctx, obj, of)
 		if err == nil && len(points) > 0 {
 			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
-			users = append(users, hostname.PathUser{User: user, Points: points})
+			users = append(users, hostname.PathUser{User: l.hosts.stated(ctx, user), Points: points})
 		}
 		return err
 	})
@@ -144,15 +144,19 @@ func (l *pathLook) isServed(ctx context.Context, namespace string, at claim.Coor
 	if namespace == "" { // which stands for all
 		return false, nil
 	}
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host()}, func(obj client.Object) error {
-		if served {
-			return nil
+	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host()}, func(obj client.Object) (err error) {
+		if !served {
+			served, err = l.serves(ctx, obj, at)
 		}
-		points, err := l.points(ctx, obj, asked{sets.New(at.Host()), sets.New(at.Path())})
-		served = slices.ContainsFunc(points, func(p guard.PathPoint) bool { return p.At == at })
 		return err
 	})
 	return served, err
+}
+
+// serves says whether a route serves a point.
+func (l *pathLook) serves(ctx context.Context, obj client.Object, at claim.Coordinate) (bool, error) {
+	points, err := l.points(ctx, obj, asked{sets.New(at.Host()), sets.New(at.Path())})
+	return slices.ContainsFunc(points, func(p guard.PathPoint) bool { return p.At == at }), err
 }
 
 // points are those of a route that are asked for.

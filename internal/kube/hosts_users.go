@@ -219,7 +219,7 @@ func (h *Hosts) using(ctx context.Context, host, namespace string) (users []host
 	err = h.each(ctx, h.users(), namespace, []string{host}, func(obj client.Object) error {
 		user, err := h.Names(ctx, obj, h.gateways.Parent)
 		if err == nil && user.Uses(host) {
-			users = append(users, user)
+			users = append(users, h.stated(ctx, user))
 		}
 		return err
 	})

@@ -18,10 +18,10 @@ import (
 
 // Pods of Portcullis bear the label of the ledger that they keep, since version 2. classless selects those that claim paths for all
 // IngressClasses at once, and withoutHeirs those that know of no heirs of claims, or not of all of them: those of version 3 know of heirs
-// of streams, and would release an address or a path that was promised to one.
+// of streams alone, those of version 4 of none of namespaces, and would forget what was promised to one, or release it.
 var (
 	classless    = selectReplicas("!" + v1beta1.LabelLedger)
-	withoutHeirs = selectReplicas(v1beta1.LabelLedger + " notin (4)")
+	withoutHeirs = selectReplicas(v1beta1.LabelLedger + " notin (5)")
 )
 
 func selectReplicas(requirement string) labels.Selector {

@@ -51,6 +51,28 @@ func (s *holderReading) routePathWants(c *v1beta1.EdgeClaim, at claim.Coordinate
 	return claim.HolderState{}
 }
 
+// namespaceAsks says whether the object for which a namespace was promised a host name, or a path, is stored as it was admitted then, and
+// the namespace uses it.
+func (s *holderReading) namespaceAsks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
+	at, promised := coordinateOf(c), c.Spec.Holder
+	seen := claim.HolderState{UID: promised.UID, Generation: promised.Generation}
+	if s.isLive {
+		version, there := s.stored.Versions[promised.UID]
+		seen.Exists = there && claim.Version(version) >= promised.Generation
+		seen.Wants = seen.Exists && (s.stored.Hosts[at.Host()] && at.IsHostname() || s.stored.Paths[at])
+		return seen, nil
+	}
+	seen.Exists = s.view.Claims.Stored(ctx, claim.Claimant{Holder: s.holder, UID: promised.UID, Generation: promised.Generation})
+	if !seen.Exists {
+		return seen, nil
+	}
+	var err error
+	if seen.Wants = s.stored.Paths[at]; at.IsHostname() {
+		seen.Wants, err = s.view.Hosts.UsedIn(ctx, s.holder.Name, at.Host())
+	}
+	return seen, err
+}
+
 // readNamespace reads, past the cache, which host names and paths a namespace uses; of the cache each name is asked for by itself.
 func (s *holderReading) readNamespace(ctx context.Context) (err error) {
 	paths, names := slices.ContainsFunc(s.held, claim.Coordinate.IsRoutePath), slices.ContainsFunc(s.held, claim.Coordinate.IsHostname)
@@ -67,7 +89,8 @@ func (s *holderReading) readNamespace(ctx context.Context) (err error) {
 // come, with it, and each look reads the whole namespace.
 const mergeRoutes = 250 * time.Millisecond
 
-// onHostUser looks at the host names of the namespace of an object that uses some no longer, and at the paths of routes. Of these one look
+// onHostUser looks at the host names of the namespace of an object that uses some no longer, or comes to use some that are handed over to the
+// namespace, and at the paths of routes. Of these one look
 // is for all that go at a time: which have gone kube.Claims.Departed knows.
 func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(q claimQueue, obj client.Object, gone types.UID) {
@@ -79,6 +102,12 @@ func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, 
 		q.Add(claimRequest{Holder: holder, Gone: gone})
 	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) {
+			holder := claim.NamespaceHolder(e.Object.GetNamespace())
+			if promised, err := r.View.Claims.ToInherit(ctx, holder); err != nil || len(promised) > 0 {
+				look(q, e.Object, "")
+			}
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q claimQueue) {
 			if !sameHosts(r.View, e.ObjectOld, e.ObjectNew) {
 				look(q, e.ObjectNew, goneBy(e))

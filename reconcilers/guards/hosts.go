@@ -6,9 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,7 +24,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -40,6 +36,7 @@ func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 		Watches(&networkingv1.Ingress{}, r.onUser()).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.everyHost)).
+		WatchesRawSource(watch.OnHeirsKnown(a.View, r.everyHost)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.hostsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if len(a.View.Hosts.GuardedRoutes()) > 0 {
@@ -140,23 +137,6 @@ func (r *hostReconciler) claimWithin(ctx context.Context, e claim.Entry) error {
 		}
 		return nil, err
 	})
-}
-
-// tell tells those who use a host name that is another's, or serve a path of it that is, by an event about their object.
-func (r *hostReconciler) tell(host types.NamespacedName, lost []hostname.Loss, paths []hostname.PathLoss) {
-	now, who := toldOfPaths(paths)
-	for _, loss := range lost {
-		now[loss.User.UID], who[loss.User.UID] = told{
-			text: loss.String() + "; what serves the name serves both, or one of the two: use a name that nobody has",
-			key:  loss.Key(), points: 1, kind: loss.Name.Kind,
-		}, loss.User
-	}
-	for _, uid := range r.losers.are(host, now) {
-		user := who[uid]
-		about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: user.Namespace, Name: user.Name, UID: uid}}
-		about.SetGroupVersionKind(schema.GroupVersionKind{Group: user.Group, Version: "v1", Kind: user.Kind})
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonHostConflict, "Guard", now[uid].text)
-	}
 }
 
 // onUser looks at the host names that an object uses, or has used. A route that says none has those of what it attaches to.
