@@ -3,11 +3,13 @@ package hostname
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
 // A namespace hands over a host name, or a path of routes, to an object of another one, which all of its own that use the name, or serve
@@ -58,8 +60,11 @@ func yields(f giving, at claim.Coordinate, held *v1beta1.EdgeClaim, to *User) bo
 }
 
 // handOver is how the namespace that has a claim on a point could let an object of another one have it, as the end of a refusal; empty where
-// it can't: nothing there has the point any longer, or it is promised to another namespace.
-func handOver(at claim.Coordinate, held *v1beta1.EdgeClaim, to *User, isLeaving bool, what string) string {
+// it can't: nothing there has the point any longer, or it is promised to another namespace. If it does so already, an object that was admitted
+// there a moment ago may have the point, too, and is waited for.
+func handOver(
+	f giving, at claim.Coordinate, held *v1beta1.EdgeClaim, to *User, isLeaving bool, graceLeft time.Duration, what string,
+) string {
 	from, heir := claim.HolderOf(held), claim.HeirOf(held)
 	ours := claim.NamespaceHolder(to.Namespace)
 	if isLeaving || held.Name != at.Name() || !from.IsNamespace() || from == ours || heir != (claim.Holder{}) && heir != ours {
@@ -71,6 +76,9 @@ func handOver(at claim.Coordinate, held *v1beta1.EdgeClaim, to *User, isLeaving 
 	case to.HandsOver():
 		return fmt.Sprintf("; or have it handed over: this object can't take anything over while it has the annotation %s itself",
 			v1beta1.AnnotationHandOverTo)
+	case yields(f, at, held, to):
+		return fmt.Sprintf("; it is being handed over, but objects of namespace %s that %s may have been admitted and not be stored yet: try again, %s",
+			from.Name, what, refusal.Soon(graceLeft))
 	default:
 	}
 	return fmt.Sprintf("; or have it handed over: all objects of namespace %s that %s need the annotation %s: %s for that",

@@ -205,7 +205,8 @@ func conflict(
 	leaving := isLeaving(f, held)
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(path, text, fmt.Sprintf(
 		"%s%s%s, whichever kind or proxy serves it; use a name that nobody has%s",
-		what, refusal.Held(seenBy(&r.User, held), leaving, graceLeft(held)), by, handOver(at, held, &r.User, leaving, "use it"))))
+		what, refusal.Held(seenBy(&r.User, held), leaving, graceLeft(held)), by,
+		handOver(f, at, held, &r.User, leaving, graceLeft(held), "use it"))))
 }
 
 // isLeaving says whether nothing in the namespace that holds a name uses it any longer, or yet.

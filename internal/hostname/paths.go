@@ -106,7 +106,7 @@ func standing(
 		}
 		held := claim.New(p.At, first.Claimant(claim.Version(first.Version)))
 		held.CreationTimestamp = metav1.NewTime(first.Created)
-		problems = append(problems, pathConflict(r, p.At, held, false, graceLeft(held))...)
+		problems = append(problems, pathConflict(f, r, p.At, held, false, graceLeft(held))...)
 		if len(problems) == mostProblems {
 			break
 		}
@@ -135,16 +135,18 @@ func comparePathUsers(a, b PathUser) int {
 // PathConflict tells a route that a path is held: by whom and since when. Whether its holder serves it still is looked for among that one's
 // routes alone.
 func PathConflict(f PathFacts, r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
-	return pathConflict(r, at, held, !f.IsPathServed(claim.HolderOf(held).Tenant(), at), graceLeft)
+	return pathConflict(f, r, at, held, !f.IsPathServed(claim.HolderOf(held).Tenant(), at), graceLeft)
 }
 
-func pathConflict(r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, isLeaving bool, graceLeft time.Duration) refusal.Problems {
+func pathConflict(
+	f PathFacts, r *PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, isLeaving bool, graceLeft time.Duration,
+) refusal.Problems {
 	where := r.Serves.FieldOf(at)
 	if where == nil {
 		where = field.NewPath("spec", "rules")
 	}
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path%s",
-		pathText(at), refusal.Held(seenBy(&r.User, held), isLeaving, graceLeft), handOver(at, held, &r.User, isLeaving, "serve it"))))
+		pathText(at), refusal.Held(seenBy(&r.User, held), isLeaving, graceLeft), handOver(f, at, held, &r.User, isLeaving, graceLeft, "serve it"))))
 }
 
 // pathText is a point in words.

@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
+)
+
+// hearsOf waits until an event of a namespace says some texts.
+func (w *fixture) hearsOf(namespace, kind, reason string, texts ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("an event %s in %s with %q", reason, namespace, texts), func() error {
+		var list eventsv1.EventList
+		must(w, w.Client.List(w.t.Context(), &list, client.InNamespace(namespace)))
+		var notes []string
+		for i := range list.Items {
+			e := &list.Items[i]
+			notes = append(notes, e.Type+" "+e.Regarding.Kind+" "+e.Regarding.Name+" "+e.Reason+": "+e.Note)
+			if e.Type == kind && e.Reason == reason && saysAll(e.Regarding.Kind+" "+e.Regarding.Name+": "+e.Note, texts...) == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is %q", notes)
+	})
+}
+
+// TestHandOverNames has namespaces hand over host names that are theirs, and paths of routes: to who is named by all objects that have them.
+func TestHandOverNames(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})
+	w.create(namespace("infra"), namespace("name-a"), namespace("name-b"), namespace("name-c"))
+	edge := w.openGateway("infra/edge", routable("open", gatewayv1.HTTPProtocolType, 8080, gatewayv1.NamespacesFromAll))
+	on, key := onListener(edge, "open"), client.ObjectKeyFromObject(edge)
+	w.create(hostPolicy("own", []string{"*.own.test"}, ownsNames))
+	w.policiesCount("the policy", unreadable("name-c/early"))
+	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
+
+	t.Log("a name, from an Ingress to a route: a refusal tells how, nobody else gets it, and both are told")
+	const www = "www.own.test"
+	giver, heir := ingressOn("name-a/web", "/", www), httpRoute("name-b/web", on, www)
+	w.create(giver)
+	w.nameHeldBy(www, "Namespace name-a")
+	w.refusedFor(w.toCreate(heir), "spec.hostnames[0]", "held by Namespace name-a", "or have it handed over: all objects of namespace name-a that "+
+		"use it need the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: name-b/web")
+	edit(w, giver, handsOverTo[*networkingv1.Ingress]("name-b/web"))
+	w.refusedFor(w.toCreate(httpRoute("name-b/other", on, www)), "spec.hostnames[0]", "held by Namespace name-a")
+	w.refusedFor(w.toCreate(ingressOn("name-c/web", "/", www)), "spec.rules[0].host", "held by Namespace name-a")
+	must(w, w.Client.Create(t.Context(), heir.DeepCopy(), client.DryRunAll))
+	w.nameHeldBy(www, "Namespace name-a")
+	w.create(heir)
+	w.nameHeldBy(www, "Namespace name-b")
+	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "Namespace name-a", www+" of hostname is handed over to Namespace name-b")
+	w.hearsOf("name-b", normal, v1beta1.ReasonTookOver, "Namespace name-b", www+" of hostname is taken over from Namespace name-a")
+	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "Ingress web: ", www, "it was handed over", "delete this object")
+	w.refusedFor(w.toCreate(ingressOn("name-a/again", "/", www)), "spec.rules[0].host", "held by Namespace name-b")
+	w.create(httpRoute("name-b/other", on, www))
+
+	t.Log("a name that several objects use, and the Service of an Ingress: all of them have to say so")
+	const api = "api.own.test"
+	svc, dns, next := asking("name-a/api", "host="+api), inDNS(service("name-a/dns", port("", 80)), api), asking("name-c/api", "host="+api)
+	w.create(svc, dns)
+	w.serves(svc, "Prefix api.own.test/ -> api:80")
+	edit(w, svc, handsOverTo[*corev1.Service]("name-c/api"))
+	w.refusedFor(w.toCreate(next), "metadata.annotations[ingress/http]", "held by Namespace name-a", "all objects of namespace name-a that use it")
+	edit(w, dns, handsOverTo[*corev1.Service]("name-c/api"))
+	w.eventually("the name to be handed over", func() error { return w.try(next) }) // once nothing else that was admitted can come to use it
+	w.nameHeldBy(api, "Namespace name-c")
+	w.serves(next, "Prefix api.own.test/ -> api:80")
+	w.serves(svc, "")
+	w.pathHeldBy(api, "/", "Service name-c/api")
+
+	t.Log("paths of routes, some of those that one has; a rival gets none")
+	const host = "shared.test"
+	pathHeldBy := func(path, want string) {
+		t.Helper()
+		w.pointHeldBy(claim.HTTP(host, path).OnGateway(key).Name(), want)
+	}
+	field := "spec.rules[0].matches[0].path"
+	old, canary := routePaths(httpRoute("name-a/old", on, host), "/shop", "/stays"), routePaths(httpRoute("name-a/canary", on, host), "/shop")
+	taker := routePaths(httpRoute("name-b/new", on, host), "/shop")
+	w.create(old, canary)
+	pathHeldBy("/stays", "Namespace name-a")
+	w.refusedFor(w.toCreate(taker), field, "path /shop on host shared.test of Gateway infra/edge is held by Namespace name-a",
+		"all objects of namespace name-a that serve it need the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: name-b/new")
+	edit(w, old, handsOverTo[*gatewayv1.HTTPRoute]("name-b/new"))
+	w.refusedFor(w.toCreate(taker), field, "held by Namespace name-a") // the canary does not say so
+	edit(w, canary, handsOverTo[*gatewayv1.HTTPRoute]("name-b/new"))
+	w.refusedFor(w.toCreate(routePaths(httpRoute("name-c/new", on, host), "/shop")), field, "held by Namespace name-a")
+	both := annotatedFor(taker.DeepCopy(), "name-c/x")
+	w.refusedFor(w.toCreate(both), field, "this object can't take anything over while it has the annotation")
+	w.create(taker)
+	pathHeldBy("/shop", "Namespace name-b")
+	pathHeldBy("/stays", "Namespace name-a")
+	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "HTTPRoute canary: ", "path /shop on host shared.test", "it was handed over")
+	w.delete(canary)
+	edit(w, old, func(r *gatewayv1.HTTPRoute) { routePaths(r, "/stays") })
+	w.refusedFor(toEdit(w, old, func(r *gatewayv1.HTTPRoute) { routePaths(r, "/stays", "/shop") }), "spec.rules[1].matches[0].path", "held by Namespace name-b")
+
+	t.Log("by a change, and back again")
+	back := routePaths(httpRoute("name-a/back", on, host), "/back")
+	w.create(back)
+	edit(w, taker, handsOverTo[*gatewayv1.HTTPRoute]("name-a/back"))
+	edit(w, back, func(r *gatewayv1.HTTPRoute) { routePaths(r, "/back", "/shop") })
+	pathHeldBy("/shop", "Namespace name-a")
+	w.delete(taker)
+	pathHeldBy("/shop", "Namespace name-a")
+
+	t.Log("who came past admission takes over once it is named, whichever comes first; who is not named is told")
+	late, rival := routePaths(httpRoute("name-b/late", on, host), "/shop"), routePaths(httpRoute("name-c/late", on, host), "/shop")
+	named := httpRoute("name-a/late", on, www) // which name-b has
+	restore := w.withoutConfiguration("portcullis-guard", routePaths(httpRoute("name-c/probe", on, host), "/shop"), "held by Namespace name-a")
+	w.create(late, rival, named)
+	restore()
+	w.hearsOf("name-c", warning, v1beta1.ReasonHostConflict, "HTTPRoute late: ", "held by Namespace name-a", "choose another host or path")
+	edit(w, back, handsOverTo[*gatewayv1.HTTPRoute]("name-b/late"))
+	pathHeldBy("/shop", "Namespace name-b")
+	edit(w, heir, handsOverTo[*gatewayv1.HTTPRoute]("name-a/late"))
+	w.nameHeldBy(www, "Namespace name-b") // of two objects there one says so
+	edit(w, httpRoute("name-b/other", on, www), handsOverTo[*gatewayv1.HTTPRoute]("name-a/late"))
+	w.nameHeldBy(www, "Namespace name-a")
+	w.agreesAtLast()
+}
+
+// annotatedFor is an object that says to whom it hands over what it has.
+func annotatedFor[T client.Object](obj T, heir string) T {
+	handsOverTo[T](heir)(obj)
+	return obj
+}
