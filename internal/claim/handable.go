@@ -3,8 +3,8 @@ package claim
 import "jeffthecoder.xyz/portcullis/api/v1beta1"
 
 // mayBeHandedTo says whether a claim is one that its holder can hand over to the claimant, which is of its kind: the port of a class that a
-// stream has, a host or path that a Service or an Ingress has, a host name as such, or a path of routes, that a namespace has, and what a
-// Service was given as a load balancer. What a Service names in
+// stream has, a host or path that a Service or an Ingress has, a host name as such, or a path of routes, that a namespace has, what a route
+// has of a listener, and what a Service was given as a load balancer. What a Service names in
 // spec.externalIPs it has for as long as it does, and what it has in front of a proxy is that of streams.
 func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
 	at, err := Of(found)
@@ -19,6 +19,8 @@ func mayBeHandedTo(found *v1beta1.EdgeClaim, by Claimant) bool {
 		return from.IsService() || from.IsIngress()
 	case at.IsHostname(), at.IsRoutePath():
 		return from.IsNamespace()
+	case at.IsRoute():
+		return from.IsRoute()
 	default:
 		return IsHandable(found) && !by.ExternalIP && by.ClassName == ""
 	}

@@ -18,15 +18,18 @@ func TestMayBeHandedTo(t *testing.T) {
 		"shared":    AddressPort(netip.MustParseAddr("192.0.2.7"), "TCP", 80),
 		"node port": NodePort("TCP", 80),
 		"name":      Hostname("shop.example.com"),
+		"listener":  Route(Section{Kind: "Gateway", Namespace: "infra", Name: "edge", Listener: "tcp"}, "TCP"),
+		"TLS host":  HostRoute(Section{Kind: "Gateway", Namespace: "infra", Name: "edge", Listener: "tls"}, "shop.example.com"),
 		"of routes": HTTP("shop.example.com", "/").OnGateway(types.NamespacedName{Namespace: "infra", Name: "edge"}),
 	}
 	holders := map[string]func(namespace, name string) Holder{
 		"stream": StreamHolder, "Service": ServiceHolder, "Ingress": IngressHolder, "ConfigMap": ConfigMapHolder,
-		"Gateway": GatewayHolder, "Namespace": func(namespace, _ string) Holder { return NamespaceHolder(namespace) },
+		"Gateway": GatewayHolder, "route": func(namespace, name string) Holder { return RouteHolder("TLSRoute", namespace, name) },
+		"Namespace": func(namespace, _ string) Holder { return NamespaceHolder(namespace) },
 	}
 	handed := map[[2]string]bool{
 		{"stream", "port"}: true, {"Ingress", "path"}: true, {"Ingress", "host"}: true,
-		{"Namespace", "name"}: true, {"Namespace", "of routes"}: true,
+		{"route", "listener"}: true, {"route", "TLS host"}: true, {"Namespace", "name"}: true, {"Namespace", "of routes"}: true,
 		{"Service", "path"}: true, {"Service", "host"}: true, {"Service", "address"}: true, {"Service", "shared"}: true,
 	}
 	for point, at := range points {

@@ -70,6 +70,11 @@ func RouteHolder(kind, namespace, name string) Holder {
 	return Holder{Group: "gateway.networking.k8s.io", Kind: kind, Namespace: namespace, Name: name}
 }
 
+// IsRoute says whether the holder is a route that has something of a listener.
+func (h Holder) IsRoute() bool {
+	return h.Group == "gateway.networking.k8s.io" && (h.Kind == "TCPRoute" || h.Kind == "UDPRoute" || h.Kind == "TLSRoute")
+}
+
 // NamespaceHolder is a namespace as holder of the host names that its objects use.
 func NamespaceHolder(name string) Holder { return Holder{Kind: "Namespace", Name: name} }
 

@@ -24,6 +24,9 @@ func (unclaimed) Claim(string) *v1beta1.EdgeClaim { return nil }
 // RoutesAt are none: who is about to leave is asked of claims alone.
 func (unclaimed) RoutesAt(claim.Coordinate) []guard.Route { return nil }
 
+// HandsOver is nobody: there is nothing to hand over.
+func (unclaimed) HandsOver(_, _ claim.Holder) bool { return false }
+
 // routes are those that never serve: a listener serves another one, or none lets them attach.
 func routes(s *snapshot.Snapshot) (found []Finding) {
 	if !s.Knows("Gateway", "") {

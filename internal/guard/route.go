@@ -33,6 +33,8 @@ type Route struct {
 	Parents []gatewayv1.ParentReference
 	// Hosts are the names that a TLSRoute, an HTTPRoute or a GRPCRoute is for, none for all.
 	Hosts []gatewayv1.Hostname
+	// Heir is to whom the route hands over what it has, the zero name for nobody.
+	Heir types.NamespacedName
 }
 
 // OfRoute is a route of one of the kinds Routes, or an HTTPRoute or a GRPCRoute, of which a listener serves any number; ok is false for
@@ -56,6 +58,7 @@ func OfRoute(obj metav1.Object) (r Route, ok bool) {
 	r.Claimant = claim.Claimant{
 		Holder: claim.RouteHolder(string(r.Kind), obj.GetNamespace(), obj.GetName()), UID: obj.GetUID(), Generation: obj.GetGeneration(),
 	}
+	r.Heir, _ = claim.NamedHeir(obj)
 	return r, true
 }
 

@@ -18,6 +18,8 @@ type RouteFacts interface {
 	Claim(name string) *v1beta1.EdgeClaim
 	// RoutesAt are the routes that are stored on a listener, or for a host name there.
 	RoutesAt(at claim.Coordinate) []Route
+	// HandsOver says whether the holder of a point hands over what it holds to another object of its kind.
+	HandsOver(from, to claim.Holder) bool
 }
 
 // RouteRequest is what a route asks for.
@@ -62,7 +64,7 @@ func JudgeRoute(f RouteFacts, r *RouteRequest, graceLeft func(*v1beta1.EdgeClaim
 			return refusal.Problems{refusal.BeingDeleted(place.Path)}
 		}
 		if taken, held := routeInTheWay(f, r.Route, place); taken && len(problems) < mostProblems {
-			problems = append(problems, routeConflict(f, place, held, graceLeft))
+			problems = append(problems, routeConflict(f, r.Route, place, held, graceLeft))
 		}
 	}
 	return problems
@@ -73,7 +75,7 @@ func RouteConflict(
 	f RouteFacts, r *RouteRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problems {
 	i := max(slices.IndexFunc(r.Places, func(p Place) bool { return p.At == at }), 0)
-	return refusal.Problems{routeConflict(f, r.Places[i], held, graceLeft)}
+	return refusal.Problems{routeConflict(f, r.Route, r.Places[i], held, graceLeft)}
 }
 
 // routeInTheWay says whether a route can't have a place, and who has it, nil where that is not known: of a listener that Portcullis has
@@ -83,7 +85,7 @@ func routeInTheWay(f RouteFacts, r Route, place Place) (taken bool, held *v1beta
 		return r.Name != v1beta1.StreamServiceName(on.Class(), on.Protocol(), on.Port()), f.Claim(on.Name())
 	}
 	if held := f.Claim(place.At.Name()); held != nil {
-		return claim.HolderOf(held) != r.Holder, held
+		return claim.HolderOf(held) != r.Holder && !yields(f, place.At, held, r), held
 	}
 	for _, other := range f.RoutesAt(place.At) {
 		if other.Holder != r.Holder {
@@ -95,7 +97,7 @@ func routeInTheWay(f RouteFacts, r Route, place Place) (taken bool, held *v1beta
 
 // routeConflict says who has what a route asks for.
 func routeConflict(
-	f RouteFacts, place Place, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
+	f RouteFacts, r Route, place Place, held *v1beta1.EdgeClaim, graceLeft func(*v1beta1.EdgeClaim) time.Duration,
 ) refusal.Problem {
 	if on := place.Stream; !on.IsZero() {
 		text := "the listener is of a stream, which has a route of its own"
@@ -109,9 +111,11 @@ func routeConflict(
 	if host := place.At.RouteHost(); host != "" && host != claim.AllHosts {
 		what = fmt.Sprintf("it serves one route for %s", host)
 	}
+	leaving := isRouteLeaving(f, held)
 	return refusal.Problem{Reason: v1beta1.ReasonRouteConflict, Err: refusal.Duplicate(place.Path, place.At.Point(),
-		fmt.Sprintf("%s, on listener %s of %s %s/%s; %s: choose another listener, or have all backends in that one",
-			refusal.Held(held, isRouteLeaving(f, held), graceLeft(held)), section.Listener, section.Kind, section.Namespace, section.Name, what))}
+		fmt.Sprintf("%s, on listener %s of %s %s/%s; %s: choose another listener, or have all backends in that one%s",
+			refusal.Held(held, leaving, graceLeft(held)), section.Listener, section.Kind, section.Namespace, section.Name, what,
+			handOver(place.At, held, r, leaving)))}
 }
 
 // isRouteLeaving says whether the holder of a claim is not stored on the listener, or not any longer.

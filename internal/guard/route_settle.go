@@ -17,6 +17,8 @@ type RouteLoss struct {
 	Place Place
 	// Held is the claim, or what it will be, of who has it, nil where that is a stream that is gone.
 	Held *v1beta1.EdgeClaim
+	// Given says that the route has handed it over to that one.
+	Given bool
 }
 
 // String says who has what a route asks for.
@@ -37,12 +39,16 @@ func (l RouteLoss) Key() string {
 	if l.Held != nil {
 		key += " " + claim.HolderOf(l.Held).String()
 	}
+	if l.Given {
+		key += ", given"
+	}
 	return key
 }
 
 // SettleRoutes says what is to be entered of the routes of a parent, and which of them stand where somebody else is. What is claimed stays
 // claimed; a listener without a claim goes to whom an implementation of the Gateway API serves: routes are in that order, as CompareRoutes
-// has it. A claim whose holder is on the listener no longer is about to be released, and nobody's loss.
+// has it. A claim whose holder is on the listener no longer is about to be released, and nobody's loss; one that its holder hands over is to
+// be entered for who is named.
 func SettleRoutes(
 	f RouteFacts, p *Parent, routes []Route, labelsOf func(namespace string) labels.Set,
 ) (enter []claim.Entry, lost []RouteLoss) {
@@ -56,10 +62,11 @@ func SettleRoutes(
 				continue
 			}
 			switch held := cmp.Or(planned[place.At], f.Claim(place.At.Name())); {
-			case held == nil:
+			case held == nil, claim.HolderOf(held) != r.Holder && yields(f, place.At, held, r):
 				enter, planned[place.At] = append(enter, claim.Entry{By: r.Claimant, At: place.At}), claim.New(place.At, r.Claimant)
 			case claim.HolderOf(held) != r.Holder && (planned[place.At] != nil || !isRouteLeaving(f, held)):
-				lost = append(lost, RouteLoss{Route: r, Place: place, Held: held})
+				given := r.handsOver() && claim.HolderOf(held).Key() == r.Heir
+				lost = append(lost, RouteLoss{Route: r, Place: place, Held: held, Given: given})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -108,6 +109,17 @@ type routeFacts struct {
 }
 
 func (f *routeFacts) Claim(name string) *v1beta1.EdgeClaim { return f.claims[name] }
+func (f *routeFacts) HandsOver(from, to claim.Holder) bool {
+	for _, routes := range f.routes {
+		for _, r := range routes {
+			if r.Holder == from && r.Heir == to.Key() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (f *routeFacts) RoutesAt(at claim.Coordinate) []Route { return f.routes[at] }
 func (f *routeFacts) add(at claim.Coordinate, by claim.Claimant) {
 	f.claims[at.Name()] = heldSince(at, by)
@@ -124,6 +136,12 @@ func TestJudgeRoute(t *testing.T) {
 	on := claim.Route(claim.Section{Kind: "Gateway", Namespace: "edge", Name: "public", Listener: "all"}, v1beta1.TCP)
 	door := claim.Stream("edge", v1beta1.TCP, 5000)
 	other, mine := route(TCPRoute, "rival", "web"), route(TCPRoute, "shop", "web", refTo("all"))
+	naming := func(r Route, namespace, name string) Route {
+		r.Heir = types.NamespacedName{Namespace: namespace, Name: name}
+		return r
+	}
+	const way = "; or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: shop/web"
+	const held = `spec.parentRefs[0]: Duplicate value: "TCP": held by TCPRoute rival/web since 2026-07-01T12:00:00Z, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one` + way
 	place := mine.Places(ParentOfGateway(doorway()), nil)
 	ofStream := []Place{{Stream: door, Path: place[0].Path}}
 	grace := func(*v1beta1.EdgeClaim) time.Duration { return time.Minute }
@@ -133,10 +151,16 @@ func TestJudgeRoute(t *testing.T) {
 	}{
 		"free":             {func(*routeFacts, *RouteRequest) {}, ""},
 		"one's own claim":  {func(f *routeFacts, r *RouteRequest) { f.add(on, r.Claimant) }, ""},
-		"somebody's claim": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{other} }, `spec.parentRefs[0]: Duplicate value: "TCP": held by TCPRoute rival/web since 2026-07-01T12:00:00Z, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one`},
+		"somebody's claim": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{other} }, held},
+		"one that is handed over":     {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{naming(other, "shop", "web")} }, ""},
+		"one that is to be another's": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{naming(other, "data", "web")} }, held},
+		"one that hands over itself": {func(f *routeFacts, r *RouteRequest) {
+			f.add(on, other.Claimant)
+			f.routes[on], r.Route = []Route{naming(other, "shop", "web")}, naming(mine, "data", "web")
+		}, held},
 		"one that leaves":  {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant) }, `spec.parentRefs[0]: Duplicate value: "TCP": held for TCPRoute rival/web, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one`},
 		"one without a claim": {func(f *routeFacts, _ *RouteRequest) { f.routes[on] = []Route{mine, other} },
-			`spec.parentRefs[0]: Duplicate value: "TCP": held by TCPRoute rival/web, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one`},
+			`spec.parentRefs[0]: Duplicate value: "TCP": held by TCPRoute rival/web, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one` + way},
 		"what stands":   {func(f *routeFacts, r *RouteRequest) { f.add(on, other.Claimant); r.Before = place }, ""},
 		"being deleted": {func(_ *routeFacts, r *RouteRequest) { r.Deleting = true }, "spec.parentRefs[0]: Forbidden: the object is being deleted: until it is gone it keeps what it has, and it is given nothing more; create another one"},
 		"a stream's": {func(f *routeFacts, r *RouteRequest) {
@@ -175,6 +199,10 @@ func TestSettleRoutes(t *testing.T) {
 		"nothing is claimed":   {func(*routeFacts) {}, []claim.Entry{{By: older.Claimant, At: on}}, []string{"rival/younger spec.parentRefs[0]: the listener is held by TCPRoute shop/older"}},
 		"the younger has it":   {func(f *routeFacts) { f.add(on, younger.Claimant) }, nil, []string{"shop/older spec.parentRefs[0]: the listener is held by TCPRoute rival/younger since 2026-07-01T12:00:00Z"}},
 		"one has it who left":  {func(f *routeFacts) { f.add(on, route(TCPRoute, "shop", "gone").Claimant) }, nil, nil},
+		"the older hands it over": {func(f *routeFacts) {
+			f.add(on, older.Claimant)
+			f.routes[on][0].Heir = younger.Key()
+		}, []claim.Entry{{By: younger.Claimant, At: on}}, nil},
 		"the older one has it": {func(f *routeFacts) { f.add(on, older.Claimant) }, nil, []string{"rival/younger spec.parentRefs[0]: the listener is held by TCPRoute shop/older since 2026-07-01T12:00:00Z"}},
 	} {
 		f := &routeFacts{map[string]*v1beta1.EdgeClaim{}, map[claim.Coordinate][]Route{on: {older, younger}}}

@@ -45,8 +45,14 @@ func (g *Gateways) All(ctx context.Context) ([]gatewayv1.Gateway, error) {
 
 // isStored says whether an object of a guarded kind is in the cache at the claimant's generation, or a later one.
 func (g *Gateways) isStored(ctx context.Context, by claim.Claimant) bool {
+	obj, err := g.holder(ctx, by.Holder)
+	return err == nil && obj != nil && obj.GetUID() == by.UID && obj.GetGeneration() >= by.Generation
+}
+
+// holder reads an object of the Gateway API that may hold claims from the cache, nil where there is none.
+func (g *Gateways) holder(ctx context.Context, of claim.Holder) (client.Object, error) {
 	var obj client.Object = &gatewayv1.ListenerSet{}
-	switch guard.Kind(by.Kind) {
+	switch guard.Kind(of.Kind) {
 	case guard.Gateway:
 		obj = &gatewayv1.Gateway{}
 	case guard.TCPRoute:
@@ -56,8 +62,11 @@ func (g *Gateways) isStored(ctx context.Context, by claim.Claimant) bool {
 	case guard.TLSRoute:
 		obj = &gatewayv1.TLSRoute{}
 	}
-	found, err := g.get(ctx, by.Key(), obj)
-	return err == nil && found && obj.GetUID() == by.UID && obj.GetGeneration() >= by.Generation
+	found, err := g.get(ctx, of.Key(), obj)
+	if err != nil || !found {
+		return nil, err
+	}
+	return obj, nil
 }
 
 // Request is what an object asks for that has listeners on a Gateway.

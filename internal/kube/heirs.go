@@ -104,6 +104,12 @@ func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedNam
 			return types.NamespacedName{}, err
 		}
 		obj = ing
+	case from.IsRoute():
+		route, err := v.Gateways.holder(ctx, from)
+		if err != nil || route == nil {
+			return types.NamespacedName{}, err
+		}
+		obj = route
 	default:
 		return types.NamespacedName{}, nil
 	}

@@ -39,6 +39,9 @@ func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.H
 	if at := coordinateOf(c); at.IsHTTP() {
 		return s.httpAsks(ctx, at)
 	}
+	if at := coordinateOf(c); at.IsRoute() && s.holder.IsRoute() {
+		return s.routeWants(ctx, at)
+	}
 	if s.holder.IsNamespace() {
 		return s.namespaceAsks(ctx, c)
 	}

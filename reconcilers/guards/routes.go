@@ -34,6 +34,7 @@ func setupRoutes(mgr manager.Manager, a access.Access, lost *losses) error {
 	b := builder.ControllerManagedBy(mgr).Named("guard-routes").
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(guard.Gateway), watch.Nobody)).
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(guard.ListenerSet), r.everyParent)).
+		WatchesRawSource(watch.OnHeirsKnown(a.View, r.everyParent)).
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.parentsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
@@ -97,13 +98,15 @@ func (r *routeReconciler) settle(ctx context.Context, key guard.ParentKey) (ente
 // tell tells those who have lost at a parent, by an event about their route.
 func (r *routeReconciler) tell(parent types.NamespacedName, lost []guard.RouteLoss) {
 	now, who := map[types.UID]told{}, map[types.UID]guard.Route{}
+	given := map[types.UID]string{}
 	for _, loss := range lost {
-		t, known := now[loss.Route.UID]
-		if known {
-			t.text += "; "
-		}
+		t := now[loss.Route.UID]
 		t.kind = loss.Route.Kind
-		t.text += loss.String()
+		if loss.Given {
+			given[loss.Route.UID] += loss.String() + "; "
+		} else {
+			t.text += loss.String() + "; "
+		}
 		t.key += loss.Key() + "\n"
 		t.points++
 		now[loss.Route.UID], who[loss.Route.UID] = t, loss.Route
@@ -114,8 +117,14 @@ func (r *routeReconciler) tell(parent types.NamespacedName, lost []guard.RouteLo
 			TypeMeta:   metav1.TypeMeta{APIVersion: gatewayv1.GroupVersion.String(), Kind: string(route.Kind)},
 			ObjectMeta: metav1.ObjectMeta{Namespace: route.Namespace, Name: route.Name, UID: uid},
 		}
-		text := now[uid].text + "; one of the two is served, by age and not by who had it: attach to another listener"
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonRouteConflict, "Guard", text)
+		if text := now[uid].text; text != "" {
+			report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonRouteConflict, "Guard",
+				text+"one of the two is served, by age and not by who had it: attach to another listener")
+		}
+		if text := given[uid]; text != "" {
+			report.Emit(r.Events, about, nil, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, "Guard",
+				text+"it was handed over, and the older of the two is served: delete this route, or take that out of it")
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ func (r *routeReconciler) onRoute() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { look(q, e.Object) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+			was, _ := claim.NamedHeir(e.ObjectOld)
+			is, _ := claim.NamedHeir(e.ObjectNew)
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || was != is {
 				look(q, e.ObjectOld, e.ObjectNew)
 			}
 		},

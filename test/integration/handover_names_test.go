@@ -134,3 +134,52 @@ func annotatedFor[T client.Object](obj T, heir string) T {
 	handsOverTo[T](heir)(obj)
 	return obj
 }
+
+// TestHandOverListeners has routes hand over what they have of listeners: all of one, or a host name there.
+func TestHandOverListeners(t *testing.T) {
+	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), "--audit-interval=1s"}})
+	w.create(namespace("infra"), namespace("door-a"), namespace("door-b"), namespace("door-c"))
+	edge := w.openGateway("infra/edge", routable("tcp", gatewayv1.TCPProtocolType, 7000, gatewayv1.NamespacesFromAll),
+		routable("tls", gatewayv1.TLSProtocolType, 7443, gatewayv1.NamespacesFromAll))
+	of := func(listener string) claim.Section {
+		return claim.Section{Kind: "Gateway", Namespace: "infra", Name: "edge", Listener: listener}
+	}
+	listener, host := claim.Route(of("tcp"), TCP).Name(), claim.HostRoute(of("tls"), "db.example.com").Name()
+	const normal = corev1.EventTypeNormal
+
+	t.Log("a listener, by a create; nobody else gets it")
+	giver, heir := tcpRoute("door-a/db", onListener(edge, "tcp")), tcpRoute("door-b/db", onListener(edge, "tcp"))
+	w.create(giver)
+	w.pointHeldBy(listener, "TCPRoute door-a/db")
+	w.refusedFor(w.toCreate(heir), "spec.parentRefs[0]", "held by TCPRoute door-a/db",
+		"or have its holder hand it over, by the annotation nginx-stream.jeffthecoder.xyz/hand-over-to: door-b/db")
+	edit(w, giver, handsOverTo[*gatewayv1.TCPRoute]("door-b/db"))
+	w.refusedFor(w.toCreate(tcpRoute("door-c/db", onListener(edge, "tcp"))), "spec.parentRefs[0]", "held by TCPRoute door-a/db")
+	w.refusedFor(w.toCreate(annotatedFor(heir.DeepCopy(), "door-c/db")), "spec.parentRefs[0]", "held by TCPRoute door-a/db")
+	w.create(heir)
+	w.pointHeldBy(listener, "TCPRoute door-b/db")
+	w.hearsOf("door-a", normal, v1beta1.ReasonHandedOver, "TCPRoute db", "is handed over to TCPRoute door-b/db")
+	w.hearsOf("door-b", normal, v1beta1.ReasonTookOver, "TCPRoute db", "is taken over from TCPRoute door-a/db")
+	w.hearsOf("door-a", normal, v1beta1.ReasonHandedOver, "TCPRoute db", "the listener is held by TCPRoute door-b/db", "delete this route")
+	w.delete(giver)
+	w.pointHeldBy(listener, "TCPRoute door-b/db")
+
+	t.Log("a host name, by a change; one that came past admission has it once it is named")
+	tls := tlsRoute("door-a/tls", onListener(edge, "tls"), "db.example.com", "more.example.com")
+	next := tlsRoute("door-b/tls", onListener(edge, "tls"), "other.example.com")
+	w.create(tls, next)
+	w.pointHeldBy(host, "TLSRoute door-a/tls")
+	edit(w, tls, handsOverTo[*gatewayv1.TLSRoute]("door-b/tls"))
+	edit(w, next, func(r *gatewayv1.TLSRoute) { r.Spec.Hostnames[0] = "db.example.com" })
+	w.pointHeldBy(host, "TLSRoute door-b/tls")
+	w.pointHeldBy(claim.HostRoute(of("tls"), "more.example.com").Name(), "TLSRoute door-a/tls")
+	w.delete(tls)
+	late := tlsRoute("door-c/tls", onListener(edge, "tls"), "db.example.com")
+	restore := w.withoutConfiguration("portcullis-guard", tcpRoute("door-c/probe", onListener(edge, "tcp")), "held by TCPRoute door-b/db")
+	w.create(late)
+	restore()
+	w.hearsOf("door-c", corev1.EventTypeWarning, v1beta1.ReasonRouteConflict, "TLSRoute tls", "held by TLSRoute door-b/tls")
+	edit(w, next, handsOverTo[*gatewayv1.TLSRoute]("door-c/tls"))
+	w.pointHeldBy(host, "TLSRoute door-c/tls")
+	w.agreesAtLast()
+}
