@@ -1,7 +1,7 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
-# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/kubernetes/go.mod (etcd,
-# kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds and
-# caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
+# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/hugo/go.mod (hugo),
+# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds
+# and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -111,6 +111,12 @@ bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, 
 .PHONY: recordings
 recordings: ## Draw docs/pictures: what a terminal shows of real commands, on control planes of their own.
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/recording
+
+# Where the files of the repository are shown, a URL before their path. Left out, the site has no links to them.
+SOURCE ?=
+.PHONY: site
+site: ## Build the docs into a site, bin/site, that has no dead link (SOURCE=https://forge.example/portcullis/blob/main).
+	@go run -C tools ./site -out=$(CURDIR)/bin/site -source='$(SOURCE)'
 
 # Prometheus and promtool, without the clients of every cloud.
 PROMETHEUS := bin/prometheus
