@@ -120,13 +120,23 @@ site: ## Build the docs into a site, bin/site, that has no dead link (SOURCE=htt
 
 # Prometheus and promtool, without the clients of every cloud.
 PROMETHEUS := bin/prometheus
-.PHONY: monitoring
-monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+# A real Prometheus that scrapes replicas which run: test/monitoring, with further arguments.
+define monitored
 	@echo "Building Prometheus and promtool (a few minutes the first time) ..."
 	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd -o $(PROMETHEUS)/ \
 		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" PROMETHEUS_ASSETS=$(CURDIR)/$(PROMETHEUS) \
-		go test -tags monitoring -timeout 15m $(TEST_ARGS) ./test/monitoring
+		go test -tags monitoring -timeout 30m $(TEST_ARGS) ./test/monitoring
+endef
+
+.PHONY: monitoring
+monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+	$(monitored)
+
+DASHBOARD_FOR ?= 4m
+.PHONY: dashboard
+dashboard: ## Draw docs/pictures/dashboard.svg: the dashboard, of what a real Prometheus has scraped for four minutes.
+	$(monitored) -count=1 -run=TestPrometheusSeesEverything -picture=$(CURDIR)/docs/pictures/dashboard.svg -for=$(DASHBOARD_FOR)
 
 .PHONY: e2e
 e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (OVERLAY=... IMG=... PAUSE=... E2E_ARGS=-v).
