@@ -1,7 +1,7 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
-# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/kubernetes/go.mod (etcd,
-# kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds and
-# caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
+# Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/hugo/go.mod (hugo),
+# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds
+# and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -112,15 +112,31 @@ bench: ## Measure speed and scale, and write docs/benchmarks.md (QUICK=1: less, 
 recordings: ## Draw docs/pictures: what a terminal shows of real commands, on control planes of their own.
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go run ./test/recording
 
+# Where the files of the repository are shown, a URL before their path. Left out, the site has no links to them.
+SOURCE ?=
+.PHONY: site
+site: ## Build the docs into a site, bin/site, that has no dead link (SOURCE=https://forge.example/portcullis/blob/main).
+	@go run -C tools ./site -out=$(CURDIR)/bin/site -source='$(SOURCE)'
+
 # Prometheus and promtool, without the clients of every cloud.
 PROMETHEUS := bin/prometheus
-.PHONY: monitoring
-monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+# A real Prometheus that scrapes replicas which run: test/monitoring, with further arguments.
+define monitored
 	@echo "Building Prometheus and promtool (a few minutes the first time) ..."
 	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd -o $(PROMETHEUS)/ \
 		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" PROMETHEUS_ASSETS=$(CURDIR)/$(PROMETHEUS) \
-		go test -tags monitoring -timeout 15m $(TEST_ARGS) ./test/monitoring
+		go test -tags monitoring -timeout 30m $(TEST_ARGS) ./test/monitoring
+endef
+
+.PHONY: monitoring
+monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+	$(monitored)
+
+DASHBOARD_FOR ?= 4m
+.PHONY: dashboard
+dashboard: ## Draw docs/pictures/dashboard.svg: the dashboard, of what a real Prometheus has scraped for four minutes.
+	$(monitored) -count=1 -run=TestPrometheusSeesEverything -picture=$(CURDIR)/docs/pictures/dashboard.svg -for=$(DASHBOARD_FOR)
 
 .PHONY: e2e
 e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (OVERLAY=... IMG=... PAUSE=... E2E_ARGS=-v).

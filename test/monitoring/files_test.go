@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"jeffthecoder.xyz/portcullis/test/controlplane"
+	"jeffthecoder.xyz/portcullis/test/monitoring/board"
 )
 
 // rule is one alert.
@@ -76,24 +77,22 @@ type query struct {
 	expr  string
 }
 
+// panels are those of the dashboard.
+func panels(t *testing.T) []board.Panel {
+	t.Helper()
+	panels, err := board.Read(read(t, "config", "grafana", "portcullis.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return panels
+}
+
 // dashboard are the queries of the dashboard.
 func dashboard(t *testing.T) []query {
 	t.Helper()
-	var board struct {
-		Panels []struct {
-			Title   string `json:"title"`
-			Type    string `json:"type"`
-			Targets []struct {
-				Expr string `json:"expr"`
-			} `json:"targets"`
-		} `json:"panels"`
-	}
-	if err := json.Unmarshal(read(t, "config", "grafana", "portcullis.json"), &board); err != nil {
-		t.Fatal(err)
-	}
 	row := ""
 	var queries []query
-	for _, p := range board.Panels {
+	for _, p := range panels(t) {
 		if p.Type == "row" {
 			row = p.Title
 		}

@@ -3,6 +3,7 @@
 package monitoring
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -37,9 +38,13 @@ scrape_configs:
 // evaluated from metrics that exist, and every metric is in docs/metrics.md.
 func TestPrometheusSeesEverything(t *testing.T) {
 	program(t, "prometheus")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+*playFor)
 	defer cancel()
-	h := start(ctx, t, harness.Options{Replicas: 2, Guard: true, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}})
+	options := harness.Options{Replicas: 2, Guard: true, Flags: []string{"--metrics-secure=true", "--audit-interval=5s"}}
+	if *picture != "" {
+		options.WebhookTimeout = 3 // of which there will be some
+	}
+	h := start(ctx, t, options)
 	secret := &corev1.Secret{}
 	if err := h.Client.Get(ctx, client.ObjectKey{Namespace: "portcullis-system", Name: "portcullis-webhook-cert"}, secret); err != nil {
 		t.Fatal(err)
@@ -48,6 +53,7 @@ func TestPrometheusSeesEverything(t *testing.T) {
 	w.isLetInAlone()
 	w.findsReplicas()
 	p := startPrometheus(t, w.dir, w.configuration())
+	begun := time.Now()
 	s := stage(t, h)
 
 	var later, now []query
@@ -66,6 +72,12 @@ func TestPrometheusSeesEverything(t *testing.T) {
 		return err
 	})
 	hold(t, p)
+	if *picture != "" {
+		begun = time.Now()
+		s.play(ctx, *playFor)
+	}
+	panels := panels(t)
+	eventually(t, "values for every panel", func() error { return cmp.Or(p.draw(panels, begun), s.goOn()) })
 
 	for _, r := range h.Replicas {
 		if err := r.Terminate(); err != nil {
@@ -85,7 +97,7 @@ func TestPrometheusSeesEverything(t *testing.T) {
 // start starts Portcullis for one test. Its machine may stand still for longer than a cluster would put up with.
 func start(ctx context.Context, t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
-	o.WebhookTimeout = 30
+	o.WebhookTimeout = cmp.Or(o.WebhookTimeout, 30)
 	o.Flags = append(o.Flags, "--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s")
 	h, err := harness.Start(ctx, o)
 	if err != nil {
