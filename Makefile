@@ -139,12 +139,14 @@ image: ## Build the container image IMG, as bin/portcullis-image.tar or into its
 	@GOOS= GOARCH= go build -C tools -o ../bin/image ./image && bin/image --image='$(IMG)' --version='$(VERSION)' \
 		--platforms='$(PLATFORMS)' --push='$(or $(PUSH),false)'
 
-# Where krew finds the files of a release.
+# Where krew finds the files of a release, what the plugin is compiled for, and where the files go.
 URL ?= https://jeffthecoder.xyz/portcullis/releases/$(VERSION)
+PLUGINS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+DIST ?= dist
 .PHONY: dist
-dist: ## Make all files of a release in dist, of the same bytes each time (VERSION=v1.2.3 IMG=registry.example.com/portcullis URL=...).
-	@go build -C tools -o ../bin/dist ./dist && bin/dist --version='$(VERSION)' --url='$(URL)' \
-		--image='$(or $(IMG),jeffthecoder.xyz/portcullis)'
+dist: ## Make the files of a release, in dist, with the same bytes each time (VERSION=v1.2.3 IMG=registry.example.com/portcullis URL=...).
+	@GOOS= GOARCH= go build -C tools -o ../bin/dist ./dist && bin/dist --dir='$(DIST)' --version='$(VERSION)' --url='$(URL)' \
+		--image='$(or $(IMG),jeffthecoder.xyz/portcullis)' --image-platforms='$(PLATFORMS)' --plugin-platforms='$(PLUGINS)'
 
 # rendered prints the manifests of OVERLAY, with IMG in the place of the image that config/ names.
 define rendered

@@ -22,7 +22,7 @@ func (r *release) makeImage(ctx context.Context) (digest string, err error) {
 		list = append(list, p.os+"/"+p.arch)
 	}
 	said, err := output(ctx, nil, "."+string(filepath.Separator)+builder, "--image="+r.image+":"+r.version, "--version="+r.version,
-		"--platforms="+strings.Join(list, ","), "--archive="+r.file("portcullis-"+r.version+"-image.tar"))
+		"--platforms="+strings.Join(list, ","), "--by-digest", "--archive="+r.file("portcullis-"+r.version+"-image.tar"))
 	if err != nil {
 		return "", err
 	}
