@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 )
@@ -17,10 +18,19 @@ const (
 
 // makeBills writes what each program is made of, on each platform, in the format of CycloneDX.
 func (r *release) makeBills(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "portcullis-dist-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	cyclonedx, err := compiled(ctx, dir, "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod")
+	if err != nil {
+		return err
+	}
 	for program, on := range map[string][]platform{controller: r.images, plugin: r.plugins} {
 		for _, p := range on {
-			text, err := tool(ctx, p.environment(), "release", "cyclonedx-gomod", "app", "-json", "-std", "-licenses",
-				"-noserial", "-notimestamp", "-main="+program, ".")
+			text, err := output(ctx, p.environment(), cyclonedx, "app", "-json", "-std", "-licenses", "-noserial", "-notimestamp",
+				"-main="+program, ".")
 			if err != nil {
 				return err
 			}

@@ -21,14 +21,18 @@ func (r *release) makeLicenses(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	goLicenses, err := compiled(ctx, dir, "github.com/google/go-licenses/v2")
+	if err != nil {
+		return err
+	}
 	files := map[string][]byte{}
 	for _, p := range r.systems() {
 		saved := filepath.Join(dir, p.os)
-		args := []string{"go-licenses", "save", "--save_path=" + saved, "--ignore=" + module, "./" + plugin}
+		args := []string{"save", "--save_path=" + saved, "--ignore=" + module, "./" + plugin}
 		if p.os == r.images[0].os {
 			args = append(args, "./"+controller)
 		}
-		if _, err := tool(ctx, p.environment(), "release", args...); err != nil {
+		if _, err := output(ctx, p.environment(), goLicenses, args...); err != nil {
 			return err
 		}
 		if err := collect(files, saved); err != nil {

@@ -158,3 +158,11 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 func tool(ctx context.Context, env []string, module string, args ...string) (string, error) {
 	return output(ctx, env, "go", append([]string{"tool", "-modfile=" + filepath.Join("tools", module, "go.mod")}, args...)...)
 }
+
+// compiled compiles a program that tools/release pins, for this machine. What is run with the environment of another platform has to be: go
+// tool would compile it for that one.
+func compiled(ctx context.Context, dir, pkg string) (program string, err error) {
+	program = filepath.Join(dir, "tool.exe") // only Windows cares about the name
+	_, err = output(ctx, nil, "go", "build", "-modfile="+filepath.Join("tools", "release", "go.mod"), "-o", program, pkg)
+	return program, err
+}
