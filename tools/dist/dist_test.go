@@ -142,7 +142,7 @@ func billsAreComplete(t *testing.T, dir string) {
 			t.Errorf("%s has %d modules and std %s, want %d and %s", name, len(bill), bill["std"], len(info.Deps)+1, info.GoVersion)
 		}
 	}
-	for _, name := range []string{"jeffthecoder.xyz/portcullis", "go", "golang.org/x/crypto/x509roots/fallback"} {
+	for _, name := range []string{"jeffthecoder.xyz/portcullis", "std", "golang.org/x/crypto/x509roots/fallback"} {
 		if !slices.Contains(licenses, "licenses/"+name+"/LICENSE") {
 			t.Errorf("there is no license of %s", name)
 		}
@@ -259,6 +259,27 @@ func componentsIn(t *testing.T, dir, name string) map[string]string {
 		versions[c.Name] = c.Version
 	}
 	return versions
+}
+
+// TestWithoutALicense holds that a release ends where something in a bill has no license.
+func TestWithoutALicense(t *testing.T) {
+	t.Parallel()
+	r := &release{dir: t.TempDir()}
+	files := map[string][]byte{"example.com/a/LICENSE": nil}
+	if err := r.licensed(files); err == nil {
+		t.Error("no bill is enough")
+	}
+	for bill, says := range map[string]string{
+		`{"components": [{"name": "example.com/a"}]}`:                             "",
+		`{"components": [{"name": "example.com/a"}, {"name": "example.com/ab"}]}`: "no license of example.com/ab, which is in x.cdx.json",
+	} {
+		if err := r.write("x.cdx.json", bill); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.licensed(files); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
 }
 
 // TestNotes holds that the notes have what the changelog says of the version, and else what it says of the next one.

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -25,6 +28,10 @@ func (r *release) makeLicenses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	goroot, err := output(ctx, nil, "go", "env", "GOROOT")
+	if err != nil {
+		return err
+	}
 	files := map[string][]byte{}
 	for _, p := range r.systems() {
 		saved := filepath.Join(dir, p.os)
@@ -32,14 +39,18 @@ func (r *release) makeLicenses(ctx context.Context) error {
 		if p.os == r.images[0].os {
 			args = append(args, "./"+controller)
 		}
-		if _, err := output(ctx, p.environment(), goLicenses, args...); err != nil {
+		// By GOROOT it knows what is of the standard library.
+		if _, err := output(ctx, append(p.environment(), "GOROOT="+goroot), goLicenses, args...); err != nil {
 			return err
 		}
 		if err := collect(files, saved); err != nil {
 			return err
 		}
 	}
-	if err := addOthers(ctx, files); err != nil {
+	if err := addOthers(ctx, goroot, files); err != nil {
+		return err
+	}
+	if err := r.licensed(files); err != nil {
 		return err
 	}
 	var entries []entry
@@ -79,19 +90,43 @@ func collect(files map[string][]byte, dir string) error {
 }
 
 // addOthers adds the licenses of Portcullis itself, of Go, whose standard library is in each program, and of the certificates in the image.
-func addOthers(ctx context.Context, files map[string][]byte) error {
+func addOthers(ctx context.Context, goroot string, files map[string][]byte) error {
 	const roots = "golang.org/x/crypto/x509roots/fallback"
-	goroot, err := output(ctx, nil, "go", "env", "GOROOT")
-	if err != nil {
-		return err
-	}
 	bundle, err := output(ctx, nil, "go", "-C", "tools", "list", "-m", "-f={{.Dir}}", roots)
 	if err != nil {
 		return err
 	}
-	for name, dir := range map[string]string{module: ".", "go": goroot, roots: strings.TrimSpace(bundle)} {
+	for name, dir := range map[string]string{module: ".", "std": goroot, roots: strings.TrimSpace(bundle)} {
 		if files[name+"/LICENSE"], err = os.ReadFile(filepath.Join(dir, "LICENSE")); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// licensed is an error where a bill has something without a license among the files.
+func (r *release) licensed(files map[string][]byte) error {
+	bills, err := filepath.Glob(r.file("*.cdx.json"))
+	if err != nil {
+		return err
+	}
+	if len(bills) == 0 {
+		return errors.New("there is no bill to compare them with")
+	}
+	names := slices.Collect(maps.Keys(files))
+	for _, path := range bills {
+		text, err := os.ReadFile(path) //nolint:gosec // just made
+		if err != nil {
+			return err
+		}
+		var bill struct{ Components []struct{ Name string } }
+		if err := json.Unmarshal(text, &bill); err != nil {
+			return err
+		}
+		for _, c := range bill.Components {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, c.Name+"/") }) {
+				return fmt.Errorf("there is no license of %s, which is in %s", c.Name, filepath.Base(path))
+			}
 		}
 	}
 	return nil
