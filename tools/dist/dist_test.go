@@ -29,9 +29,10 @@ func TestReleaseIsReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := filepath.Join(t.TempDir(), "at", "another", "place")
+	here, elsewhere := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "at", "another", "place")
+	copyOf(t, root, here)
 	copyOf(t, root, elsewhere)
-	first, second := releaseOf(t, root), releaseOf(t, elsewhere)
+	first, second := releaseOf(t, here), releaseOf(t, elsewhere)
 	if a, b := text(t, first, "checksums.txt"), text(t, second, "checksums.txt"); a != b {
 		t.Errorf("two releases differ:\n%s\n%s", a, b)
 	}
@@ -62,7 +63,13 @@ func copyOf(t *testing.T, root, to string) {
 			t.Fatal("the mode of ", name, err)
 		}
 	}
-	if err := os.CopyFS(filepath.Join(to, ".git"), os.DirFS(filepath.Join(root, ".git"))); err != nil {
+	content, err := os.ReadFile(filepath.Join(root, ".git"))
+	if err == nil { // a worktree: the file says where the rest is
+		err = os.WriteFile(filepath.Join(to, ".git"), content, 0o600)
+	} else {
+		err = os.CopyFS(filepath.Join(to, ".git"), os.DirFS(filepath.Join(root, ".git")))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
