@@ -1,7 +1,8 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
 # Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/hugo/go.mod (hugo),
-# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager) and tools/prometheus/go.mod (prometheus, promtool). Go builds
-# and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests read the manifests.
+# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager), tools/release/go.mod (bills of materials, licenses, krew) and
+# tools/prometheus/go.mod (prometheus, promtool). Go builds and caches them on first use. tools/conformance/go.mod pins the conformance tests of
+# the Gateway API, of which tests read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -145,7 +146,7 @@ e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (
 
 .PHONY: clean
 clean: ## Remove built binaries and the data of `make run`.
-	@rm -rf bin .run .deploy
+	@rm -rf bin dist .run .deploy .dist-*
 
 ##@ Deploy
 
@@ -153,6 +154,15 @@ clean: ## Remove built binaries and the data of `make run`.
 image: ## Build the container image IMG, as bin/portcullis-image.tar or into its registry (PUSH=1 PLATFORMS=...).
 	@GOOS= GOARCH= go build -C tools -o ../bin/image ./image && bin/image --image='$(IMG)' --version='$(VERSION)' \
 		--platforms='$(PLATFORMS)' --push='$(or $(PUSH),false)'
+
+# Where krew finds the files of a release, what the plugin is compiled for, and where the files go.
+URL ?= https://jeffthecoder.xyz/portcullis/releases/$(VERSION)
+PLUGINS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+DIST ?= dist
+.PHONY: dist
+dist: ## Make the files of a release, in dist, with the same bytes each time (VERSION=v1.2.3 IMG=registry.example.com/portcullis URL=...).
+	@GOOS= GOARCH= go build -C tools -o ../bin/dist ./dist && bin/dist --dir='$(DIST)' --version='$(VERSION)' --url='$(URL)' \
+		--image='$(or $(IMG),jeffthecoder.xyz/portcullis)' --image-platforms='$(PLATFORMS)' --plugin-platforms='$(PLUGINS)'
 
 # rendered prints the manifests of OVERLAY, with IMG in the place of the image that config/ names.
 define rendered

@@ -18,8 +18,9 @@ const helmNamespace = "e2e-helm"
 // helm is the program, and the cluster as it is told of.
 type helm struct{ program, kubeconfig, chart string }
 
-// newHelm builds helm, as pinned. The API server is to wait for a webhook as long as a busy machine takes: the chart is a copy that says so.
-func newHelm(t *testing.T) *helm {
+// newHelm builds helm, as pinned, and unpacks the chart of a release. The API server is to wait for a webhook as long as a busy machine takes:
+// the chart is changed to say so.
+func newHelm(t *testing.T, archive string) *helm {
 	t.Helper()
 	dir := t.TempDir()
 	h := &helm{program: filepath.Join(dir, "helm"), kubeconfig: filepath.Join(dir, "kubeconfig")}
@@ -32,8 +33,8 @@ func newHelm(t *testing.T) *helm {
 		t.Fatal(err)
 	}
 	h.chart = filepath.Join(dir, "portcullis")
-	if err := os.CopyFS(h.chart, os.DirFS(filepath.Join(root, "charts", "portcullis"))); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpacking %s: %v\n%s", archive, err, out)
 	}
 	for _, name := range []string{"portcullis.yaml", "guard.yaml"} {
 		path := filepath.Join(h.chart, "templates", name)
@@ -63,19 +64,19 @@ func (h *helm) run(args ...string) error {
 
 // release are the arguments of an install or an upgrade, with other values than the default ones.
 func (h *helm) release(what string, more ...string) []string {
-	repository, tag, _ := strings.Cut(target.image, ":")
 	return append([]string{
 		what, "portcullis", h.chart, "--namespace=" + helmNamespace, "--create-namespace",
-		"--set=image.repository=" + repository, "--set=image.tag=" + tag, "--set=certificates=SelfSigned", "--set=guard.enabled=true",
-		"--set=guard.mode=all=Warn", "--set=args={--pod-to-ip=all}", "--wait", "--timeout=" + patience.String(),
+		"--set=certificates=SelfSigned", "--set=guard.enabled=true", "--set=guard.mode=all=Warn", "--set=args={--pod-to-ip=all}",
+		"--wait", "--timeout=" + patience.String(),
 	}, more...)
 }
 
-// TestHelm installs the chart in the place of the manifests, has teams use it, upgrades it while users create StreamIngresses, and takes it
-// away again: no door closes, and what is in the ledger stays.
+// TestHelm installs a release: its manifests, and then in their place its chart. It has teams use both, upgrades the chart while users create
+// StreamIngresses, and takes it away again: no door closes, and what is in the ledger stays.
 func TestHelm(t *testing.T) {
 	needs(t, target.script != "", "what is deployed is taken away for it")
-	h := newHelm(t)
+	dir, version := publish(t)
+	h := newHelm(t, filepath.Join(dir, "portcullis-"+version+".tgz"))
 	t.Cleanup(func() {
 		if err := deploy(target.overlay); err != nil {
 			t.Error(err)
@@ -84,6 +85,7 @@ func TestHelm(t *testing.T) {
 	if err := undeploy(target.overlay); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("manifests", func(t *testing.T) { installsByKubectl(t, dir) })
 	began := time.Now()
 	if err := errors.Join(h.run(h.release("install")...), awaitAdmission()); err != nil {
 		t.Fatal(err)
@@ -98,6 +100,8 @@ func TestHelm(t *testing.T) {
 	t.Run("ports", TestTeamsOpenPorts)
 	t.Run("ingresses", TestTeamsAskForIngresses)
 	t.Run("addresses", TestTeamsAskForAddresses)
+
+	h.tests(t)
 
 	u := busy(t, "helm")
 	if err := h.run(h.release("upgrade", "--set=replicas=3")...); err != nil {
@@ -123,4 +127,27 @@ func TestHelm(t *testing.T) {
 		t.Error("the claims are gone with the chart")
 	}
 	kubectl(t, "wait", "--for=delete", "pods", "-n", helmNamespace, "-l", "app.kubernetes.io/name=portcullis", "--timeout="+patience.String())
+}
+
+// tests runs the chart's own test, with Portcullis and without, and lets Portcullis come back.
+func (h *helm) tests(t *testing.T) {
+	t.Helper()
+	test := []string{"test", "portcullis", "--namespace=" + helmNamespace, "--timeout=" + patience.String()}
+	if err := h.run(test...); err != nil {
+		t.Error(err)
+	}
+	scale := func(replicas string) {
+		t.Helper()
+		kubectl(t, "scale", "deployment", "portcullis", "-n", helmNamespace, "--replicas="+replicas)
+	}
+	scale("0")
+	kubectl(t, "wait", "--for=delete", "pods", "-n", helmNamespace, "-l", "app.kubernetes.io/name=portcullis", "--timeout="+patience.String())
+	if err := h.run(test...); err == nil || !strings.Contains(err.Error(), "hostpolicy.nginx-stream.jeffthecoder.xyz") {
+		t.Errorf("helm test passes without Portcullis: %v", err)
+	}
+	scale("2")
+	kubectl(t, "rollout", "status", "deployment/portcullis", "-n", helmNamespace, "--timeout="+patience.String())
+	if err := awaitAdmission(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -137,6 +137,48 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestHook holds that helm test makes an object that the API server stores only with Portcullis' consent, and takes it away again.
+func TestHook(t *testing.T) {
+	t.Parallel()
+	text, err := helm(t, "template", "release", chartIn(t), "--show-only=templates/tests/admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hook struct {
+		Kind     string
+		Metadata struct{ Annotations map[string]string }
+	}
+	if err := yaml.Unmarshal(text, &hook); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"helm.sh/hook": "test", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"}
+	if diff := cmp.Diff(want, hook.Metadata.Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	webhooks, err := os.ReadFile(filepath.Join(config, "webhook", "manifests.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var configuration struct {
+		Webhooks []struct {
+			FailurePolicy string `yaml:"failurePolicy"`
+			Rules         []struct{ Operations, Resources []string }
+		}
+	}
+	if err := yaml.Unmarshal(webhooks, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range configuration.Webhooks {
+		if w.FailurePolicy == "Fail" && slices.Contains(w.Rules[0].Resources, "hostpolicies") && slices.Contains(w.Rules[0].Operations, "CREATE") {
+			if hook.Kind != "HostPolicy" {
+				t.Errorf("the hook is a %s", hook.Kind)
+			}
+			return
+		}
+	}
+	t.Error("a HostPolicy is stored without Portcullis' consent")
+}
+
 // TestWrongValues holds that what no value can be is refused, with the field.
 func TestWrongValues(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,10 @@ import (
 // writeArchive writes the image as an OCI archive, from which containerd, Podman and newer Dockers take it under its tag.
 // A manifest.json beside the OCI layout says to the Docker without containerd's image store, which knows one platform at
 // a time, where this machine's is. The file appears only when it is complete.
-func writeArchive(path string, tag name.Tag, index v1.ImageIndex) (err error) {
+//
+// byDigest names the image by its digest, too. A node into which the archive is imported then runs what manifests name so, without a
+// registry.
+func writeArchive(path string, tag name.Tag, byDigest bool, index v1.ImageIndex) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -42,6 +45,16 @@ func writeArchive(path string, tag name.Tag, index v1.ImageIndex) (err error) {
 	if err := store.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return err
 	}
+	if byDigest {
+		digest, err := index.Digest()
+		if err != nil {
+			return err
+		}
+		names := map[string]string{"io.containerd.image.name": repository(tag) + "@" + digest.String()}
+		if err := store.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
+			return err
+		}
+	}
 	manifest, err := dockerManifest(tag, index)
 	if err != nil {
 		return err
@@ -56,14 +69,16 @@ func writeArchive(path string, tag name.Tag, index v1.ImageIndex) (err error) {
 	return os.Rename(packed, path)
 }
 
-// canonical returns the name that container engines know the tag by. They say "docker.io" where the library says
-// "index.docker.io".
-func canonical(tag name.Tag) string {
+// canonical returns the name that container engines know the tag by.
+func canonical(tag name.Tag) string { return repository(tag) + ":" + tag.TagStr() }
+
+// repository returns the name of the tag's repository. Container engines say "docker.io" where the library says "index.docker.io".
+func repository(tag name.Tag) string {
 	registry := tag.RegistryStr()
 	if registry == name.DefaultRegistry {
 		registry = "docker.io"
 	}
-	return registry + "/" + tag.RepositoryStr() + ":" + tag.TagStr()
+	return registry + "/" + tag.RepositoryStr()
 }
 
 // dockerManifest returns the manifest.json for the platform of this machine, or for the first that the index has.

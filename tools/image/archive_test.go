@@ -51,7 +51,7 @@ func unpack(t *testing.T, path string) string {
 func TestArchiveIsAnOCILayout(t *testing.T) {
 	o := asked(t, "registry.example.com/team/portcullis:v1")
 	index, programs := newSample(t, sample)
-	if err := writeArchive(o.archive, o.tag, index); err != nil {
+	if err := writeArchive(o.archive, o.tag, false, index); err != nil {
 		t.Fatal(err)
 	}
 	root, err := layout.ImageIndexFromPath(unpack(t, o.archive))
@@ -76,10 +76,31 @@ func TestArchiveIsAnOCILayout(t *testing.T) {
 	checkIndex(t, found, sample, programs)
 }
 
+// TestArchiveNamesTheImageByDigest holds that an archive can have both names of one image, without having it twice.
+func TestArchiveNamesTheImageByDigest(t *testing.T) {
+	o := asked(t, "portcullis:v1")
+	index, _ := newSample(t, sample)
+	if err := writeArchive(o.archive, o.tag, true, index); err != nil {
+		t.Fatal(err)
+	}
+	root, err := layout.ImageIndexFromPath(unpack(t, o.archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := root.IndexManifest()
+	if err != nil || len(list.Manifests) != 2 || list.Manifests[0].Digest != list.Manifests[1].Digest {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	want := "docker.io/library/portcullis@" + list.Manifests[0].Digest.String()
+	if got := list.Manifests[1].Annotations["io.containerd.image.name"]; got != want {
+		t.Errorf("the image is named %q, want %q", got, want)
+	}
+}
+
 func TestArchiveIsADockerArchive(t *testing.T) {
 	o := asked(t, "portcullis:v1")
 	index, programs := newSample(t, sample)
-	if err := writeArchive(o.archive, o.tag, index); err != nil {
+	if err := writeArchive(o.archive, o.tag, false, index); err != nil {
 		t.Fatal(err)
 	}
 	image, err := tarball.ImageFromPath(o.archive, &o.tag)
@@ -106,7 +127,7 @@ func TestAFailedArchiveLeavesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(o.archive, "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeArchive(o.archive, o.tag, index); err == nil {
+	if err := writeArchive(o.archive, o.tag, false, index); err == nil {
 		t.Error("writeArchive() wrote to a directory")
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(o.archive), "*"))

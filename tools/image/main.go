@@ -53,7 +53,9 @@ type options struct {
 	version   string
 	// archive is the file to write, unless push is set.
 	archive string
-	push    bool
+	// byDigest names the image in the archive by its digest, too.
+	byDigest bool
+	push     bool
 }
 
 // parseOptions reads the arguments. Its errors are about one argument each.
@@ -66,6 +68,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.version, "version", "unknown", "version of Portcullis")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms, separated by commas")
 	flags.StringVar(&o.archive, "archive", filepath.Join("bin", "portcullis-image.tar"), "file to write")
+	flags.BoolVar(&o.byDigest, "by-digest", false, "name the image in the file by its digest, too")
 	flags.BoolVar(&o.push, "push", false, "push to the registry instead of writing a file")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
@@ -138,7 +141,7 @@ func run(ctx context.Context, o options, compile compiler, out io.Writer) error 
 		_, err = fmt.Fprintf(out, "%s@%s\n", o.given, digest)
 		return err
 	}
-	if err := writeArchive(o.archive, o.tag, index); err != nil {
+	if err := writeArchive(o.archive, o.tag, o.byDigest, index); err != nil {
 		return fmt.Errorf("write %s: %w", o.archive, err)
 	}
 	_, err = fmt.Fprintf(out, "%s holds %s for %s, %s\n", o.archive, o.given, join(o.platforms), digest)
