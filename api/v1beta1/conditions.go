@@ -141,7 +141,8 @@ const (
 	LabelClass = GroupName + "/class"
 
 	// LabelLedger marks the Pods of Portcullis with the version of the ledger that they keep. Since version 2, which is the first that has
-	// one, a host and path is claimed for its IngressClass; since version 3 a claim of a stream can have an heir, since version 4 one on
-	// an address or a path of an Ingress, and since version 5 one of a namespace. Who looks for earlier ones names those that are not: see internal/kube/replicas.go.
+	// one, a host and path is claimed for its IngressClass; since version 3 a claim of a stream can have an heir, since version 4 one on an
+	// address or a path of an Ingress, and since version 5 one of a namespace. Who looks for earlier ones names those that are not: see
+	// internal/kube/replicas.go.
 	LabelLedger = GroupName + "/ledger"
 )

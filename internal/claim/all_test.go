@@ -105,8 +105,8 @@ func TestClaimAll(t *testing.T) {
 	}
 }
 
-// TestWhatIsFreeIsClaimedFirst has the cache show what another has first and last, and change while points are claimed: each is claimed once,
-// and what is handed over last.
+// TestWhatIsFreeIsClaimedFirst has the cache show what another has first and last, and change while points are claimed: each is claimed
+// once, and what is handed over last.
 func TestWhatIsFreeIsClaimedFirst(t *testing.T) {
 	by := Claimant{Holder: taker, UID: "n", Generation: 7}
 	l := servicesHand(NewFake(held(port(80), lender, "g", 1, time.Time{})), held(port(80), lender, "g", 1, time.Time{}))

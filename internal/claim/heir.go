@@ -14,10 +14,10 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// A holder hands a point over to another object of its kind, which it names, and which asks for the point; a namespace, to that of an object
-// which all of its own that have the point name. Whoever asks at admission may
-// never be stored, by a quota for instance. So the claim stays the giver's with an heir, and is the heir's once that is stored: at
-// no time is there no claim, or one of both, and a rival finds it held in between.
+// A holder hands a point over to another object of its kind, which it names, and which asks for the point; a namespace, to that of an
+// object which all of its own that have the point name. Whoever asks at admission may never be stored, by a quota for instance. So the
+// claim stays the giver's with an heir, and is the heir's once that is stored: at no time is there no claim, or one of both, and a rival
+// finds it held in between.
 
 // MaxHeir is how long the annotation that names an heir can be to mean something, in bytes: a namespace, a slash and a name.
 const MaxHeir = 63 + 1 + 253

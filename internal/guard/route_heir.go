@@ -8,12 +8,12 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/refusal"
 )
 
-// handsOver says whether a route says to whom it hands over what it has of listeners. Such a one takes nothing over: two that name each other
-// would take it from each other for ever.
+// handsOver says whether a route says to whom it hands over what it has of listeners. Such a one takes nothing over: two that name each
+// other would take it from each other for ever.
 func (r Route) handsOver() bool { return r.Heir != types.NamespacedName{} }
 
-// yields says whether the route that has a claim gives it to another one of its kind, as far as is known: it was promised to that one, or the
-// holder names it, and nobody was promised it. The ledger has the last word.
+// yields says whether the route that has a claim gives it to another one of its kind, as far as is known: it was promised to that one, or
+// the holder names it, and nobody was promised it. The ledger has the last word.
 func yields(f RouteFacts, at claim.Coordinate, held *v1beta1.EdgeClaim, to Route) bool {
 	from, heir := claim.HolderOf(held), claim.HeirOf(held)
 	switch {

@@ -45,10 +45,10 @@ func (l RouteLoss) Key() string {
 	return key
 }
 
-// SettleRoutes says what is to be entered of the routes of a parent, and which of them stand where somebody else is. What is claimed stays
-// claimed; a listener without a claim goes to whom an implementation of the Gateway API serves: routes are in that order, as CompareRoutes
-// has it. A claim whose holder is on the listener no longer is about to be released, and nobody's loss; one that its holder hands over is to
-// be entered for who is named.
+// SettleRoutes says what is to be entered of the routes of a parent, and which of them stand where somebody else is. What is claimed
+// stays claimed; a listener without a claim goes to whom an implementation of the Gateway API serves: routes are in that order, as
+// CompareRoutes has it. A claim whose holder is on the listener no longer is about to be released, and nobody's loss; one that its holder
+// hands over is to be entered for who is named.
 func SettleRoutes(
 	f RouteFacts, p *Parent, routes []Route, labelsOf func(namespace string) labels.Set,
 ) (enter []claim.Entry, lost []RouteLoss) {

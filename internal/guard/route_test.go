@@ -152,13 +152,19 @@ func TestJudgeRoute(t *testing.T) {
 		"free":             {func(*routeFacts, *RouteRequest) {}, ""},
 		"one's own claim":  {func(f *routeFacts, r *RouteRequest) { f.add(on, r.Claimant) }, ""},
 		"somebody's claim": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{other} }, held},
-		"one that is handed over":     {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{naming(other, "shop", "web")} }, ""},
-		"one that is to be another's": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant); f.routes[on] = []Route{naming(other, "data", "web")} }, held},
+		"one that is handed over": {func(f *routeFacts, _ *RouteRequest) {
+			f.add(on, other.Claimant)
+			f.routes[on] = []Route{naming(other, "shop", "web")}
+		}, ""},
+		"one that is to be another's": {func(f *routeFacts, _ *RouteRequest) {
+			f.add(on, other.Claimant)
+			f.routes[on] = []Route{naming(other, "data", "web")}
+		}, held},
 		"one that hands over itself": {func(f *routeFacts, r *RouteRequest) {
 			f.add(on, other.Claimant)
 			f.routes[on], r.Route = []Route{naming(other, "shop", "web")}, naming(mine, "data", "web")
 		}, held},
-		"one that leaves":  {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant) }, `spec.parentRefs[0]: Duplicate value: "TCP": held for TCPRoute rival/web, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one`},
+		"one that leaves": {func(f *routeFacts, _ *RouteRequest) { f.add(on, other.Claimant) }, `spec.parentRefs[0]: Duplicate value: "TCP": held for TCPRoute rival/web, which is not stored or no longer asks for it; it is free again in at most 1m0s, try again then, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one`},
 		"one without a claim": {func(f *routeFacts, _ *RouteRequest) { f.routes[on] = []Route{mine, other} },
 			`spec.parentRefs[0]: Duplicate value: "TCP": held by TCPRoute rival/web, on listener all of Gateway edge/public; it serves one route: choose another listener, or have all backends in that one` + way},
 		"what stands":   {func(f *routeFacts, r *RouteRequest) { f.add(on, other.Claimant); r.Before = place }, ""},
@@ -196,9 +202,9 @@ func TestSettleRoutes(t *testing.T) {
 		enter   []claim.Entry
 		lost    []string
 	}{
-		"nothing is claimed":   {func(*routeFacts) {}, []claim.Entry{{By: older.Claimant, At: on}}, []string{"rival/younger spec.parentRefs[0]: the listener is held by TCPRoute shop/older"}},
-		"the younger has it":   {func(f *routeFacts) { f.add(on, younger.Claimant) }, nil, []string{"shop/older spec.parentRefs[0]: the listener is held by TCPRoute rival/younger since 2026-07-01T12:00:00Z"}},
-		"one has it who left":  {func(f *routeFacts) { f.add(on, route(TCPRoute, "shop", "gone").Claimant) }, nil, nil},
+		"nothing is claimed":  {func(*routeFacts) {}, []claim.Entry{{By: older.Claimant, At: on}}, []string{"rival/younger spec.parentRefs[0]: the listener is held by TCPRoute shop/older"}},
+		"the younger has it":  {func(f *routeFacts) { f.add(on, younger.Claimant) }, nil, []string{"shop/older spec.parentRefs[0]: the listener is held by TCPRoute rival/younger since 2026-07-01T12:00:00Z"}},
+		"one has it who left": {func(f *routeFacts) { f.add(on, route(TCPRoute, "shop", "gone").Claimant) }, nil, nil},
 		"the older hands it over": {func(f *routeFacts) {
 			f.add(on, older.Claimant)
 			f.routes[on][0].Heir = younger.Key()

@@ -25,8 +25,8 @@ type giving interface {
 	Names(giver *User, heir types.NamespacedName) bool
 }
 
-// AllName says whether all of the objects of a namespace that have a point name another one, by what names says of each. An Ingress that was
-// made for one of them, a Service, goes with that. Of none there is nobody to say so.
+// AllName says whether all of the objects of a namespace that have a point name another one, by what names says of each. An Ingress that
+// was made for one of them, a Service, goes with that. Of none there is nobody to say so.
 func AllName(having []User, heir types.NamespacedName, names func(giver *User, heir types.NamespacedName) bool) bool {
 	some := false
 	for i := range having {
@@ -59,9 +59,9 @@ func yields(f giving, at claim.Coordinate, held *v1beta1.EdgeClaim, to *User) bo
 	return len(having) == 0 && heir != (claim.Holder{}) || AllName(having, to.Key(), f.Names)
 }
 
-// handOver is how the namespace that has a claim on a point could let an object of another one have it, as the end of a refusal; empty where
-// it can't: nothing there has the point any longer, or it is promised to another namespace. If it does so already, an object that was admitted
-// there a moment ago may have the point, too, and is waited for.
+// handOver is how the namespace that has a claim on a point could let an object of another one have it, as the end of a refusal; empty
+// where it can't: nothing there has the point any longer, or it is promised to another namespace. If it does so already, an object that
+// was admitted there a moment ago may have the point, too, and is waited for.
 func handOver(
 	f giving, at claim.Coordinate, held *v1beta1.EdgeClaim, to *User, isLeaving bool, graceLeft time.Duration, what string,
 ) string {
@@ -77,8 +77,8 @@ func handOver(
 		return fmt.Sprintf("; or have it handed over: this object can't take anything over while it has the annotation %s itself",
 			v1beta1.AnnotationHandOverTo)
 	case yields(f, at, held, to):
-		return fmt.Sprintf("; it is being handed over, but objects of namespace %s that %s may have been admitted and not be stored yet: try again, %s",
-			from.Name, what, refusal.Soon(graceLeft))
+		return fmt.Sprintf("; it is being handed over, but objects of namespace %s that %s "+
+			"may have been admitted and not be stored yet: try again, %s", from.Name, what, refusal.Soon(graceLeft))
 	default:
 	}
 	return fmt.Sprintf("; or have it handed over: all objects of namespace %s that %s need the annotation %s: %s for that",
@@ -93,8 +93,8 @@ func (u *User) gave(held *v1beta1.EdgeClaim) bool {
 	return u.HandsOver() && claim.HolderOf(held) == claim.NamespaceHolder(u.Heir.Namespace)
 }
 
-// seenBy is a claim as who asks for its point is told of it: that its own namespace was promised it, which is so no longer if the request is
-// refused, is nothing to tell.
+// seenBy is a claim as who asks for its point is told of it: that its own namespace was promised it, which is so no longer if the request
+// is refused, is nothing to tell.
 func seenBy(asks *User, held *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {
 	if claim.HeirOf(held) != claim.NamespaceHolder(asks.Namespace) {
 		return held

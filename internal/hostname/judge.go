@@ -160,7 +160,8 @@ func judgeOne(
 	return nil, at
 }
 
-// inTheWay is the claim of another namespace that has a name, and does not give it to who asks, or one that can't be beside it; nil for none.
+// inTheWay is the claim of another namespace that has a name, and does not give it to who asks, or one that can't be beside it; nil for
+// none.
 func inTheWay(f Facts, asks *User, at claim.Coordinate) *v1beta1.EdgeClaim {
 	by := claim.NamespaceHolder(asks.Namespace)
 	if held := f.Claim(at.Name()); held != nil {

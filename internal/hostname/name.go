@@ -73,7 +73,8 @@ func (u *User) Uses(host string) bool {
 // Same says whether two versions of an object say the same host names, guarded as the same, and hand them over to the same. Routes may take
 // others over.
 func (u *User) Same(other User) bool {
-	return u.Heir == other.Heir && slices.EqualFunc(u.Names, other.Names, func(a, b Name) bool { return a.Host == b.Host && a.Kind == b.Kind })
+	return u.Heir == other.Heir &&
+		slices.EqualFunc(u.Names, other.Names, func(a, b Name) bool { return a.Host == b.Host && a.Kind == b.Kind })
 }
 
 // Claimant is the namespace of an object, which claims what the object uses, once this is stored at a version or later.

@@ -146,7 +146,8 @@ func pathConflict(
 		where = field.NewPath("spec", "rules")
 	}
 	return refusal.One(v1beta1.ReasonHostConflict, refusal.Duplicate(where, at.Point(), fmt.Sprintf("%s is %s; choose another host or path%s",
-		pathText(at), refusal.Held(seenBy(&r.User, held), isLeaving, graceLeft), handOver(f, at, held, &r.User, isLeaving, graceLeft, "serve it"))))
+		pathText(at), refusal.Held(seenBy(&r.User, held), isLeaving, graceLeft),
+		handOver(f, at, held, &r.User, isLeaving, graceLeft, "serve it"))))
 }
 
 // pathText is a point in words.

@@ -49,8 +49,8 @@ type Settled struct {
 }
 
 // Settle says whose a host name is to be of those whose objects use it, and whose objects use it though it is another's. A claim stays,
-// unless its namespace hands it over to one of them; without one, the name is that of the oldest object's namespace, of those that the policy
-// gives it to, and that may have one more.
+// unless its namespace hands it over to one of them; without one, the name is that of the oldest object's namespace, of those that the
+// policy gives it to, and that may have one more.
 func Settle(f Facts, host string) (s Settled) {
 	at := claim.Hostname(host)
 	if f.HostPolicies().Owner(host) == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
@@ -83,8 +83,8 @@ func Settle(f Facts, host string) (s Settled) {
 	return s
 }
 
-// handedOver is the claim of the namespace of that one of some users to whom the holder of a claim hands it over, if that one may have it; nil
-// for none.
+// handedOver is the claim of the namespace of that one of some users to whom the holder of a claim hands it over, if that one may have
+// it; nil for none.
 func handedOver(f Facts, users []User, at claim.Coordinate, held *v1beta1.EdgeClaim) *claim.Entry {
 	policy := f.HostPolicies().Owner(at.Host())
 	for i := range users {

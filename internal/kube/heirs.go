@@ -28,7 +28,7 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 
 func init() {
 	for _, k := range hostRoutes {
-		gvk := gatewayv1.SchemeGroupVersion.WithKind(string(k.kind))
+		gvk := gatewayv1.GroupVersion.WithKind(string(k.kind))
 		handed[gvk.GroupKind()] = gvk
 	}
 }
@@ -151,8 +151,8 @@ func (f *Facts) namesNow(from claim.Holder, heir types.NamespacedName) bool {
 	return (isKnown || len(f.heirsNow) < mostAnswers) && f.heirsNow.of(f, from, f.from.HeirNow) == heir
 }
 
-// ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over. Of a namespace it is one within it: there
-// those look who are to know.
+// ReferenceTo refers to the holder of a claim that hands over what it holds, or has it handed over. Of a namespace it is one within it:
+// there those look who are to know.
 func ReferenceTo(h v1beta1.ClaimHolder) *corev1.ObjectReference {
 	if holder := claim.HolderOf(&v1beta1.EdgeClaim{Spec: v1beta1.EdgeClaimSpec{Holder: h}}); holder.IsNamespace() {
 		h.Namespace, h.UID = h.Name, ""

@@ -37,7 +37,8 @@ func (v *View) namespaceHandsOver(
 	return err == nil && names, err
 }
 
-// having are the objects of a namespace that have a point: that use a host name, as far as it is judged in them, or routes that serve a path.
+// having are the objects of a namespace that have a point: that use a host name, as far as it is judged in them, or routes that serve a
+// path.
 func (h *Hosts) having(ctx context.Context, namespace string, at claim.Coordinate) ([]hostname.User, error) {
 	switch {
 	case namespace == "": // which stands for all
@@ -75,8 +76,8 @@ func (f *Facts) Having(namespace string, at claim.Coordinate) []hostname.User {
 	return once(f, func(ctx context.Context) ([]hostname.User, error) { return f.ask.hosts.having(ctx, namespace, at) })
 }
 
-// Names says whether an object says that it hands over what it has to another one. Of one that does not, as far as the cache knows, admission
-// asks past that, as HandsOver does.
+// Names says whether an object says that it hands over what it has to another one. Of one that does not, as far as the cache knows,
+// admission asks past that, as HandsOver does.
 func (f *Facts) Names(giver *hostname.User, heir types.NamespacedName) bool {
 	return giver.Heir == heir || f.namesNow(giver.Holder, heir)
 }

@@ -28,8 +28,8 @@ func givingTo(name, heir string) *corev1.Service {
 	return svc
 }
 
-// TestHandsOver asks whether a Service hands over what it has, by a cache that lags behind. For admission, a no is looked at past it; whether
-// the ledger gives the point goes by what is stored alone.
+// TestHandsOver asks whether a Service hands over what it has, by a cache that lags behind. For admission, a no is looked at past it;
+// whether the ledger gives the point goes by what is stored alone.
 func TestHandsOver(t *testing.T) {
 	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
 	for name, tc := range map[string]struct {
@@ -72,8 +72,8 @@ func TestHandsOver(t *testing.T) {
 	}
 }
 
-// TestKeepsWhatItNamesByNow has a Service, which hands over an address, come to name that in spec.externalIPs, or be named by a class, before
-// any cache shows it.
+// TestKeepsWhatItNamesByNow has a Service, which hands over an address, come to name that in spec.externalIPs, or be named by a class,
+// before any cache shows it.
 func TestKeepsWhatItNamesByNow(t *testing.T) {
 	ip := netip.MustParseAddr("192.0.2.7")
 	external := givingTo("old", "data/new")

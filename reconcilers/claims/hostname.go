@@ -89,9 +89,8 @@ func (s *holderReading) readNamespace(ctx context.Context) (err error) {
 // come, with it, and each look reads the whole namespace.
 const mergeRoutes = 250 * time.Millisecond
 
-// onHostUser looks at the host names of the namespace of an object that uses some no longer, or comes to use some that are handed over to the
-// namespace, and at the paths of routes. Of these one look
-// is for all that go at a time: which have gone kube.Claims.Departed knows.
+// onHostUser looks at the host names of the namespace of an object that uses some no longer, or comes to use some that are handed over to
+// the namespace, and at the paths of routes. Of these one look is for all that go at a time: which have gone kube.Claims.Departed knows.
 func (r *claimReconciler) onHostUser() handler.TypedEventHandler[client.Object, claimRequest] {
 	look := func(q claimQueue, obj client.Object, gone types.UID) {
 		holder := claim.NamespaceHolder(obj.GetNamespace())

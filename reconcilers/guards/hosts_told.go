@@ -17,6 +17,9 @@ import (
 // mostPathsTold is how many paths an event is about.
 const mostPathsTold = 4
 
+// handedOn is what an object can do that goes on to use what it has handed over.
+const handedOn = "it was handed over, and what serves both goes on to serve the older of the two: delete this object, or take that out of it"
+
 // lossOfHost is what an object has lost on a host: the name, or paths of it.
 type lossOfHost struct {
 	user hostname.User
@@ -70,8 +73,8 @@ func (r *hostReconciler) tell(host types.NamespacedName, names []hostname.Loss, 
 				strings.Join(append(l.taken, wayOut), "; "))
 		}
 		if len(l.given) > 0 {
-			report.Emit(r.Events, about, nil, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, "Guard", strings.Join(append(l.given,
-				"it was handed over, and what serves both goes on to serve the older of the two: delete this object, or take that out of it"), "; "))
+			report.Emit(r.Events, about, nil, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, "Guard",
+				strings.Join(append(l.given, handedOn), "; "))
 		}
 	}
 }

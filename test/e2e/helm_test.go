@@ -18,8 +18,8 @@ const helmNamespace = "e2e-helm"
 // helm is the program, and the cluster as it is told of.
 type helm struct{ program, kubeconfig, chart string }
 
-// newHelm builds helm, as pinned, and unpacks the chart of a release. The API server is to wait for a webhook as long as a busy machine takes:
-// the chart is changed to say so.
+// newHelm builds helm, as pinned, and unpacks the chart of a release. The API server is to wait for a webhook as long as a busy machine
+// takes: the chart is changed to say so.
 func newHelm(t *testing.T, archive string) *helm {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,8 +71,8 @@ func (h *helm) release(what string, more ...string) []string {
 	}, more...)
 }
 
-// TestHelm installs a release: its manifests, and then in their place its chart. It has teams use both, upgrades the chart while users create
-// StreamIngresses, and takes it away again: no door closes, and what is in the ledger stays.
+// TestHelm installs a release: its manifests, and then in their place its chart. It has teams use both, upgrades the chart while users
+// create StreamIngresses, and takes it away again: no door closes, and what is in the ledger stays.
 func TestHelm(t *testing.T) {
 	needs(t, target.script != "", "what is deployed is taken away for it")
 	dir, version := publish(t)

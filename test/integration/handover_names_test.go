@@ -33,7 +33,8 @@ func (w *fixture) hearsOf(namespace, kind, reason string, texts ...string) {
 	})
 }
 
-// TestHandOverNames has namespaces hand over host names that are theirs, and paths of routes: to who is named by all objects that have them.
+// TestHandOverNames has namespaces hand over host names that are theirs, and paths of routes: to who is named by all objects that have
+// them.
 func TestHandOverNames(t *testing.T) {
 	w := guarded(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String(), "--audit-interval=1s"}})
 	w.create(namespace("infra"), namespace("name-a"), namespace("name-b"), namespace("name-c"))

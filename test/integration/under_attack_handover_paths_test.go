@@ -26,8 +26,8 @@ import (
 // handedPaths is how many paths are handed over at a time, of each kind of line in turn.
 const handedPaths = 8
 
-// lineKind is what goes from object to object: the paths of annotated Services, of guarded Ingresses, of routes on a Gateway, and names that
-// belong to namespaces.
+// lineKind is what goes from object to object: the paths of annotated Services, of guarded Ingresses, of routes on a Gateway, and names
+// that belong to namespaces.
 type lineKind int
 
 const (
@@ -48,9 +48,9 @@ type pathLines struct {
 	told, kills atomic.Int64
 }
 
-// TestHandOverPathsUnderAttack hands paths and names over, again and again, by creates and by edits, while rivals ask for them and the leader is killed
-// soon after it has taken over. At every version somebody of the line has each path, in the ledger and by an Ingress, and nobody else ever has
-// the claim; in the end the last one has it.
+// TestHandOverPathsUnderAttack hands paths and names over, again and again, by creates and by edits, while rivals ask for them and the
+// leader is killed soon after it has taken over. At every version somebody of the line has each path, in the ledger and by an Ingress,
+// and nobody else ever has the claim; in the end the last one has it.
 func TestHandOverPathsUnderAttack(t *testing.T) {
 	o := raceOptions()
 	o.Flags = append(o.Flags, patientGivers)

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// TestReleaseIsReproducible makes a release twice, for this machine's platform alone and in clones at different places, and expects the same
-// bytes, and in them what belongs there.
+// TestReleaseIsReproducible makes a release twice, for this machine's platform alone and in clones at different places, and expects the
+// same bytes, and in them what belongs there.
 func TestReleaseIsReproducible(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -124,7 +124,8 @@ func namesTheImage(t *testing.T, dir string) {
 	}
 }
 
-// billsAreComplete holds that each module that the programs say they have is in their bills, with its version, and that its license is there.
+// billsAreComplete holds that each module that the programs say they have is in their bills, with its version, and that its license is
+// there.
 func billsAreComplete(t *testing.T, dir string) {
 	t.Helper()
 	licenses := slices.Collect(maps.Keys(unpacked(t, dir, "licenses-v1.2.3.tar.gz")))
