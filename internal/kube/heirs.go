@@ -28,8 +28,8 @@ var handed = map[schema.GroupKind]schema.GroupVersionKind{
 
 func init() {
 	for _, k := range hostRoutes {
-		gvk := gatewayv1.GroupVersion.WithKind(string(k.kind))
-		handed[gvk.GroupKind()] = gvk
+		kind := schema.GroupKind{Group: gatewayv1.GroupName, Kind: string(k.kind)}
+		handed[kind] = kind.WithVersion(gatewayv1.GroupVersion.Version)
 	}
 }
 
