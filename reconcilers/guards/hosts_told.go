@@ -18,7 +18,8 @@ import (
 const mostPathsTold = 4
 
 // handedOn is what an object can do that goes on to use what it has handed over.
-const handedOn = "it was handed over, and what serves both goes on to serve the older of the two: delete this object, or take that out of it"
+const handedOn = "it was handed over, and what serves both goes on to serve the older of the two: " +
+	"delete this object, or take that out of it"
 
 // lossOfHost is what an object has lost on a host: the name, or paths of it.
 type lossOfHost struct {
