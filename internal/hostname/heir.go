@@ -25,10 +25,16 @@ type giving interface {
 	Names(giver *User, heir types.NamespacedName) bool
 }
 
+// MostGivers is how many objects of a namespace may have a point that it hands over: the ledger asks each of them as it is stored then.
+const MostGivers = 64
+
 // AllName says whether all of the objects of a namespace that have a point name another one, by what names says of each. An Ingress that
-// was made for one of them, a Service, goes with that. Of none there is nobody to say so.
+// was made for one of them, a Service, goes with that. Of none there is nobody to say so, and of more than MostGivers nobody is asked.
 func AllName(having []User, heir types.NamespacedName, names func(giver *User, heir types.NamespacedName) bool) bool {
 	some := false
+	if len(having) > MostGivers {
+		return false
+	}
 	for i := range having {
 		u := &having[i]
 		if u.IsMade && slices.ContainsFunc(having, func(o User) bool { return o.Holder == claim.ServiceHolder(u.Namespace, u.Name) }) {

@@ -1,6 +1,7 @@
 package hostname
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,7 @@ func TestHandOver(t *testing.T) {
 	made := naming(User{Holder: claim.IngressHolder("blog", "svc"), IsMade: true, UID: "made"}, "")
 	svc := User{Holder: claim.ServiceHolder("blog", "svc"), UID: "svc"}
 	one, two := User{Holder: claim.IngressHolder("blog", "one"), UID: "one"}, User{Holder: claim.IngressHolder("blog", "two"), UID: "two"}
+	many := slices.Repeat([]User{naming(one, "shop/web")}, MostGivers+1)
 	for name, tc := range map[string]struct {
 		users  []User
 		heir   string    // the namespace that was promised it, empty for none
@@ -45,6 +47,7 @@ func TestHandOver(t *testing.T) {
 		"nobody says so":                     {users: []User{one}, says: way},
 		"its one object says so":             {users: []User{naming(one, "shop/web")}, handed: true},
 		"all of them":                        {users: []User{naming(one, "shop/web"), naming(two, "shop/web")}, handed: true},
+		"too many to be asked":               {users: many, says: way},
 		"not all of them":                    {users: []User{naming(one, "shop/web"), two}, says: way},
 		"to different ones":                  {users: []User{naming(one, "shop/web"), naming(two, "shop/other")}, says: way},
 		"to another one":                     {users: []User{naming(one, "shop/other")}, says: way},

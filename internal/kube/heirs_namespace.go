@@ -10,9 +10,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 )
 
-// mostGivers is how many objects of a namespace are asked whether they hand a point over: each is read as it is stored now.
-const mostGivers = 64
-
 // namespaceHandsOver says whether a namespace hands over a host name, or a path of routes, to an object of another one: all of its objects
 // that have the point say so now. Which those are the cache knows: one that it does not show yet is in flight, and then nothing is handed
 // over; see claim.Ledger.
@@ -23,7 +20,7 @@ func (v *View) namespaceHandsOver(
 	if err != nil || len(having) == 0 {
 		return err == nil && promised, err
 	}
-	if len(having) > mostGivers || to == (claim.Holder{}) {
+	if to == (claim.Holder{}) {
 		return false, nil
 	}
 	names := hostname.AllName(having, to.Key(), func(giver *hostname.User, heir types.NamespacedName) bool {
