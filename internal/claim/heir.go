@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -75,10 +76,14 @@ func (l *Ledger) takeOver(
 		return nil, &HeldError{At: at, Claim: rival}
 	case isPromise:
 		return l.promise(ctx, found, at, by)
+	case at.IsHostname() && HeirOf(found) != by.Holder: // of others that overlap, one of the two has to see the other: see promise
+		if found, err = l.promise(ctx, found, at, by); err != nil {
+			return nil, err
+		}
 	default:
-		next := l.handedTo(ctx, found, by)
-		return next, l.handOver(ctx, found, next)
 	}
+	next := l.handedTo(ctx, found, by)
+	return next, l.handOver(ctx, found, next)
 }
 
 // isHandedTo says whether the claimant may have a claim in place of its holder: one that is about to be stored if the holder says so now,
@@ -124,7 +129,22 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 	if HeirOf(next) != by.Holder {
 		return nil, &HeldError{At: at, Claim: next}
 	}
-	return next, nil
+	if !at.IsHostname() {
+		return next, nil
+	}
+	// Once more, by a cache that shows this promise: the holder may have come to have a name that overlaps a moment before. Who claims one
+	// later finds this claim promised.
+	rival, err := l.rival(ctx, at, by.Holder, next.ResourceVersion)
+	if err != nil || rival == nil {
+		return next, err
+	}
+	back := next.DeepCopy()
+	back.Spec.Heir = found.Spec.Heir
+	err = l.Store.Update(ctx, back)
+	if isOutdated(err) {
+		err = nil
+	}
+	return nil, errors.Join(&HeldError{At: at, Claim: rival}, err)
 }
 
 // IsHandable says whether a claim is one that a Service can hand over as a load balancer: on an address, or a port of one, of its own.

@@ -62,7 +62,7 @@ func (l *Ledger) hostnameRival(ctx context.Context, at Coordinate, holder Holder
 	}
 	for _, name := range names {
 		found, err := l.live(ctx, name)
-		if err != nil || found != nil && HolderOf(found) != holder {
+		if err != nil || found != nil && (HolderOf(found) != holder || isAnothersSoon(found, holder)) {
 			return found, err
 		}
 	}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
 var (
@@ -125,6 +128,55 @@ func TestATenantIsANamespace(t *testing.T) {
 	} {
 		if got := holder.Tenant(); got != want {
 			t.Errorf("%s: %q, want %q", holder, got, want)
+		}
+	}
+}
+
+// TestNamesThatOverlapAreNotHandedOver has a namespace come to have a wildcard at the moment at which it hands over a name below: the cache
+// shows the wildcard only once it shows the promise, and the promise is taken back.
+func TestNamesThatOverlapAreNotHandedOver(t *testing.T) {
+	name, wildcard := Hostname("a.example.com"), Hostname("*.example.com")
+	for verb, call := range map[string]func(*Ledger, Claimant) error{
+		"Reserve": func(l *Ledger, by Claimant) error { return l.Reserve(t.Context(), by, nil, name) },
+		"Claim":   func(l *Ledger, by Claimant) error { _, err := l.Claim(t.Context(), by, nil, name); return err },
+	} {
+		for _, overlaps := range []bool{true, false} {
+			store := NewFake(held(name, shopNames, "o1", 1, start), held(wildcard, shopNames, "o2", 1, start))
+			l := ledgerAt(store, start.Add(time.Hour))
+			l.HandsOver = func(_ context.Context, _ *v1beta1.EdgeClaim, to Claimant, _ bool) (bool, error) {
+				return to.Holder == blogNames, nil
+			}
+			l.Overlapping = func(_ context.Context, _ Coordinate, _ Holder, version string) ([]string, error) {
+				if version == "" || !overlaps {
+					return nil, nil
+				}
+				return []string{wildcard.Name()}, nil
+			}
+			err := call(l, Claimant{Holder: blogNames, UID: "i1"})
+			if IsHeld(err) != overlaps || err != nil && !overlaps {
+				t.Errorf("%s, beside a wildcard: %v: %v", verb, overlaps, err)
+			}
+			c, err := store.Get(t.Context(), name.Name())
+			if err != nil || overlaps && (HolderOf(c) != shopNames || c.Spec.Heir != nil) ||
+				!overlaps && HolderOf(c) != blogNames && HeirOf(c) != blogNames {
+				t.Errorf("%s, beside a wildcard: %v: it is held by %s, for %v, %v", verb, overlaps, c.Spec.HeldBy, c.Spec.Heir, err)
+			}
+		}
+	}
+}
+
+// TestWhatIsPromisedOverlaps has a namespace ask for a wildcard while a name below is promised to another one.
+func TestWhatIsPromisedOverlaps(t *testing.T) {
+	name, wildcard := Hostname("a.example.com"), Hostname("*.example.com")
+	for _, promised := range []bool{true, false} {
+		c := held(name, shopNames, "o1", 1, start)
+		if promised {
+			c.Spec.Heir = &v1beta1.ClaimHeir{ClaimHolder: blogNames.Spec("i1")}
+		}
+		l := ledgerAt(NewFake(c), start)
+		l.Overlapping = func(context.Context, Coordinate, Holder, string) ([]string, error) { return []string{name.Name()}, nil }
+		if err := l.Reserve(t.Context(), Claimant{Holder: shopNames, UID: "i2"}, nil, wildcard); IsHeld(err) != promised {
+			t.Errorf("promised: %v: %v", promised, err)
 		}
 	}
 }

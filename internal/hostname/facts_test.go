@@ -45,6 +45,15 @@ func (f *fakeFacts) Held(by claim.Holder) (held []claim.Coordinate) {
 	return held
 }
 
+func (f *fakeFacts) Promised(to claim.Holder) (promised []claim.Coordinate) {
+	for _, c := range f.claims {
+		if at, err := claim.Of(c); err == nil && claim.HeirOf(c) == to {
+			promised = append(promised, at)
+		}
+	}
+	return promised
+}
+
 func (f *fakeFacts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim {
 	for _, above := range f.book.Above(at.Host()) {
 		if c := f.Claim(above.Name()); c != nil && claim.HolderOf(c) != by {

@@ -26,7 +26,7 @@ type giving interface {
 }
 
 // MostGivers is how many objects of a namespace may have a point that it hands over: the ledger asks each of them as it is stored then.
-const MostGivers = 64
+const MostGivers = 16
 
 // AllName says whether all of the objects of a namespace that have a point name another one, by what names says of each. An Ingress that
 // was made for one of them, a Service, goes with that. Of none there is nobody to say so, and of more than MostGivers nobody is asked.
@@ -55,6 +55,8 @@ func yields(f giving, at claim.Coordinate, held *v1beta1.EdgeClaim, to *User) bo
 	heir := claim.HeirOf(held)
 	switch {
 	case held.Name != at.Name(), !claim.HolderOf(held).IsNamespace(), to.HandsOver(), to.Deleting:
+		return false
+	case to.IsMade: // its Service asks, and says whether it hands over itself
 		return false
 	case heir != (claim.Holder{}) && heir != claim.NamespaceHolder(to.Namespace):
 		return false

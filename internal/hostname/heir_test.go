@@ -41,6 +41,7 @@ func TestHandOver(t *testing.T) {
 		to     types.UID // the object for which that was
 		gives  string    // whom the one who asks names itself
 		leaves bool      // who asks is being deleted
+		made   bool      // who asks is an Ingress that was made for a Service
 		handed bool
 		says   string
 	}{
@@ -60,6 +61,7 @@ func TestHandOver(t *testing.T) {
 		"promised, and still said":           {users: []User{naming(one, "shop/web")}, heir: "shop", to: "earlier", handed: true},
 		"promised, and withdrawn":            {users: []User{one}, heir: "shop", to: "earlier", says: way},
 		"promised this very object":          {users: []User{one}, heir: "shop", to: "asks", handed: true},
+		"what was made of a Service":         {users: []User{naming(one, "shop/web")}, made: true, says: "held by Namespace blog"},
 		"promised, and gone":                 {heir: "shop", to: "earlier", handed: true},
 		"gone":                               {says: "it is free again in at most 1m0s, try again then"},
 		"promised another":                   {users: []User{naming(one, "shop/web")}, heir: "data", to: "asks", says: "which is handing it over to Namespace data"},
@@ -70,9 +72,9 @@ func TestHandOver(t *testing.T) {
 			if tc.heir != "" {
 				c, p = promisedTo(c, tc.heir, tc.to), promisedTo(p, tc.heir, tc.to)
 			}
-			asks.UID, asks.Deleting = "asks", tc.leaves
+			asks.UID, asks.Deleting, asks.IsMade = "asks", tc.leaves, tc.made
 			routes[0].User = naming(routes[0].User, tc.gives)
-			routes[0].UID, routes[0].Deleting = "asks", tc.leaves
+			routes[0].UID, routes[0].Deleting, routes[0].IsMade = "asks", tc.leaves, tc.made
 			f := &pathFacts{fakeFacts: fakeFacts{
 				book: NewBook([]*v1beta1.HostPolicy{policy("own", 1, []string{"*.own.test"}, owns)}), claims: []*v1beta1.EdgeClaim{c, p},
 			}}

@@ -24,6 +24,8 @@ type Facts interface {
 	Claim(name string) *v1beta1.EdgeClaim
 	// Held are the points that a holder has claims on.
 	Held(by claim.Holder) []claim.Coordinate
+	// Promised are the points that others hand over to a holder, which is yet to be seen stored.
+	Promised(to claim.Holder) []claim.Coordinate
 	// Overlapping is a claim of another holder on a wildcard that stands for a name, or on a name for which a wildcard stands, of those of
 	// one policy; nil for none.
 	Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeClaim
@@ -229,7 +231,8 @@ func Limit(f Facts, r *Request, fresh []claim.Coordinate) refusal.Problems {
 	if len(has) == 0 {
 		return nil
 	}
-	for _, at := range f.Held(claim.NamespaceHolder(r.Namespace)) {
+	by := claim.NamespaceHolder(r.Namespace)
+	for _, at := range slices.Concat(f.Held(by), f.Promised(by)) {
 		if !at.IsHostname() || gets.Has(at) {
 			continue
 		}

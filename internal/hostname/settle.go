@@ -53,7 +53,8 @@ type Settled struct {
 // policy gives it to, and that may have one more.
 func Settle(f Facts, host string) (s Settled) {
 	at := claim.Hostname(host)
-	if f.HostPolicies().Owner(host) == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
+	policy := f.HostPolicies().Owner(host)
+	if policy == nil || at.IsZero() || len(claim.Suffixes(host)) >= MostLabels {
 		return s
 	}
 	users := f.Using(host)
@@ -65,8 +66,8 @@ func Settle(f Facts, host string) (s Settled) {
 	})
 	held := f.Claim(at.Name())
 	if held == nil {
-		held, s.Enter = settleAnew(f, users, at)
-	} else if s.Enter = handedOver(f, users, at, held); s.Enter != nil {
+		held, s.Enter = settleAnew(f, policy, users, at)
+	} else if s.Enter = handedOver(f, policy, users, at, held); s.Enter != nil {
 		held = claim.New(at, s.Enter.By)
 	}
 	if held == nil || isLeaving(f, held) { // then it is nobody's loss
@@ -85,8 +86,7 @@ func Settle(f Facts, host string) (s Settled) {
 
 // handedOver is the claim of the namespace of that one of some users to whom the holder of a claim hands it over, if that one may have
 // it; nil for none.
-func handedOver(f Facts, users []User, at claim.Coordinate, held *v1beta1.EdgeClaim) *claim.Entry {
-	policy := f.HostPolicies().Owner(at.Host())
+func handedOver(f Facts, policy *Policy, users []User, at claim.Coordinate, held *v1beta1.EdgeClaim) *claim.Entry {
 	for i := range users {
 		u := &users[i]
 		by := claim.NamespaceHolder(u.Namespace)
@@ -99,8 +99,7 @@ func handedOver(f Facts, users []User, at claim.Coordinate, held *v1beta1.EdgeCl
 }
 
 // settleAnew says whose a name is to be that nobody has: what is in the way of the one who is to have it, or the claim that it will be.
-func settleAnew(f Facts, users []User, at claim.Coordinate) (held *v1beta1.EdgeClaim, enter *claim.Entry) {
-	policy := f.HostPolicies().Owner(at.Host())
+func settleAnew(f Facts, policy *Policy, users []User, at claim.Coordinate) (held *v1beta1.EdgeClaim, enter *claim.Entry) {
 	for i := range users {
 		u := &users[i]
 		if !policy.Allows(f.NamespaceLabels(u.Namespace)) {

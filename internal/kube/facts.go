@@ -92,6 +92,7 @@ func (v *View) features() features {
 // claimReader answers what is asked of several claims.
 type claimReader interface {
 	Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error)
+	ToInherit(ctx context.Context, heir claim.Holder) ([]*v1beta1.EdgeClaim, error)
 	OfNamespace(ctx context.Context, namespace, family string) ([]*v1beta1.EdgeClaim, error)
 	OnPorts(ctx context.Context, ip netip.Addr) ([]*v1beta1.EdgeClaim, error)
 	OnNodePorts(ctx context.Context) ([]*v1beta1.EdgeClaim, error)
@@ -166,6 +167,14 @@ func (f *Facts) NamespaceLabels(name string) labels.Set {
 
 // Held are the points that a holder has claims on, in ascending order.
 func (f *Facts) Held(by claim.Holder) []claim.Coordinate { return f.held.of(f, by, f.ask.claims.Held) }
+
+// Promised are the points that others hand over to a holder.
+func (f *Facts) Promised(to claim.Holder) []claim.Coordinate {
+	return once(f, func(ctx context.Context) ([]claim.Coordinate, error) {
+		promised, err := f.ask.claims.ToInherit(ctx, to)
+		return coordinates(promised), err
+	})
+}
 
 // ClaimsOfNamespace are the claims in a family of scopes that the objects of a namespace have; see claim.ScopeFamily. HTTP is
 // none of these families.

@@ -111,7 +111,7 @@ func (h *Hosts) overlapping(ctx context.Context, at claim.Coordinate, by claim.H
 		if err != nil {
 			return nil, err
 		}
-		if c != nil && claim.HolderOf(c) != by {
+		if c != nil && isOrWillBeAnothers(c, by) {
 			claims = append(claims, c)
 		}
 	}
@@ -121,11 +121,17 @@ func (h *Hosts) overlapping(ctx context.Context, at claim.Coordinate, by claim.H
 	}
 	below, err := h.claims.by(ctx, IndexBelow, suffix)
 	for _, c := range below {
-		if claim.HolderOf(c) != by && c.Name != at.Name() && book.Owner(c.Spec.Point) == book.Owner(at.Host()) {
+		if isOrWillBeAnothers(c, by) && c.Name != at.Name() && book.Owner(c.Spec.Point) == book.Owner(at.Host()) {
 			claims = append(claims, c)
 		}
 	}
 	return claims, err
+}
+
+// isOrWillBeAnothers says whether another holder has a claim, or has been promised it.
+func isOrWillBeAnothers(c *v1beta1.EdgeClaim, by claim.Holder) bool {
+	heir := claim.HeirOf(c)
+	return claim.HolderOf(c) != by || heir != (claim.Holder{}) && heir != by
 }
 
 // IndexBelow finds the EdgeClaims on host names by what is behind their dots.
