@@ -134,3 +134,15 @@ func TestHandedOverIsTold(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestPromisesCountAsNames has a namespace that may have one name ask for another, while one is handed over to it.
+func TestPromisesCountAsNames(t *testing.T) {
+	book := NewBook([]*v1beta1.HostPolicy{policy("own", 1, []string{"*.own.test"}, owns, atMost(1))})
+	for _, heir := range []string{"shop", "data"} {
+		f := &fakeFacts{book: book, claims: []*v1beta1.EdgeClaim{promisedTo(held("a.own.test", "blog"), heir, "earlier")}}
+		v := Judge(f, &Request{User: using("shop", 2, "b.own.test")}, noGrace)
+		if refused := len(v.Problems) > 0 && v.Problems[0].Reason == v1beta1.ReasonNamespaceLimitReached; refused != (heir == "shop") {
+			t.Errorf("promised to %s: %v", heir, v.Problems)
+		}
+	}
+}

@@ -42,6 +42,8 @@ func lossKey(at string, held *v1beta1.EdgeClaim, given bool) string {
 type Settled struct {
 	// Enter is the claim that is to be made, or taken over, nil for none.
 	Enter *claim.Entry
+	// Handed says that it is another's, and handed over.
+	Handed bool
 	// Lost are the objects that use the name though it is another's.
 	Lost []Loss
 	// Waits says that a claim is in the way which is about to be released.
@@ -68,6 +70,7 @@ func Settle(f Facts, host string) (s Settled) {
 	if held == nil {
 		held, s.Enter = settleAnew(f, policy, users, at)
 	} else if s.Enter = handedOver(f, policy, users, at, held); s.Enter != nil {
+		s.Handed = true
 		held = claim.New(at, s.Enter.By)
 	}
 	if held == nil || isLeaving(f, held) { // then it is nobody's loss

@@ -67,21 +67,23 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	switch {
 	case err != nil:
 		return unread(err)
+	case again && settled.Handed: // not yet, after all: see enterAll
+		return reconcile.Result{RequeueAfter: confirmEvery}, nil
 	case again:
 		return reconcile.Result{RequeueAfter: gather}, nil
 	}
-	lost, again, err := r.reconcilePaths(ctx, req.Name)
+	lost, next, err := r.reconcilePaths(ctx, req.Name)
 	if err != nil {
 		return unread(err)
 	}
-	if again { // until it is known who has what, nobody is told that it is not theirs
+	if next == gather { // until it is known who has what, nobody is told that it is not theirs
 		return reconcile.Result{RequeueAfter: gather}, nil
 	}
 	r.tell(req.NamespacedName, settled.Lost, lost)
 	if settled.Waits {
-		return reconcile.Result{RequeueAfter: confirmEvery}, nil
+		next = confirmEvery
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: next}, nil
 }
 
 // unread has a look come again a moment later if a kind is yet to be read.

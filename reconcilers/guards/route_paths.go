@@ -2,6 +2,7 @@ package guards
 
 import (
 	"context"
+	"time"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
@@ -9,10 +10,10 @@ import (
 )
 
 // reconcilePaths enters the paths of a host that routes serve on Gateways and nobody has, and finds who serves one that is another
-// namespace's. again says that there is more to be entered, or that somebody else was faster.
-func (r *hostReconciler) reconcilePaths(ctx context.Context, host string) (lost []hostname.PathLoss, again bool, err error) {
+// namespace's. again is when to look again, as enterAll has it.
+func (r *hostReconciler) reconcilePaths(ctx context.Context, host string) (lost []hostname.PathLoss, again time.Duration, err error) {
 	if !r.View.Hosts.GuardsPaths() {
-		return nil, false, nil
+		return nil, 0, nil
 	}
 	var entries []claim.Entry
 	_, err = kube.Decide(ctx, r.View, func(f *kube.Facts) struct{} {
@@ -20,12 +21,8 @@ func (r *hostReconciler) reconcilePaths(ctx context.Context, host string) (lost 
 		return struct{}{}
 	})
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	again = len(entries) > entriesAtOnce
-	held, err := enter(entries[:min(len(entries), entriesAtOnce)], func(e claim.Entry) error {
-		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
-		return err
-	})
-	return lost, again || held, err
+	again, err = enterAll(ctx, r.Access, entries)
+	return lost, again, err
 }

@@ -61,15 +61,8 @@ func (r *routeReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.tell(req.NamespacedName, lost)
-	again := len(entries) > entriesAtOnce
-	held, err := enter(entries[:min(len(entries), entriesAtOnce)], func(e claim.Entry) error {
-		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
-		return err
-	})
-	if again || held {
-		return reconcile.Result{RequeueAfter: gather}, err
-	}
-	return reconcile.Result{}, err
+	again, err := enterAll(ctx, r.Access, entries)
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 // settle has the rules look at the routes of a parent; there are none where nothing is to attach to.
