@@ -20,8 +20,8 @@ const (
 )
 
 // enterAll has points claimed for those who have them, and then those that others hand over to them. It returns when to look again, 0 for
-// never: soon for what somebody else was faster at and for what is left, and later for what is not handed over yet, after all: an object may
-// be on its way that has the point, too.
+// never: soon for what somebody else was faster at and for what is left, and later for what is not handed over yet, after all: an object
+// may be on its way that has the point, too.
 func enterAll(ctx context.Context, a access.Access, entries []claim.Entry) (again time.Duration, err error) {
 	var free, handed []claim.Entry
 	for _, e := range entries {
