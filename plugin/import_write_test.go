@@ -27,7 +27,7 @@ func FuzzWriteDocuments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, entry, address, value, name string) {
 		for _, text := range []string{key, entry, address, value, name} {
 			if !utf8.ValidString(text) {
-				t.Skip("the API has no such text")
+				return // the API has no such text
 			}
 		}
 		docs := documentsOf(key, entry, address, value, name)

@@ -82,7 +82,7 @@ func (v routeGuard[T]) request(ctx context.Context, before, route client.Object)
 		return nil, err
 	}
 	r, _ := guard.OfRoute(route)
-	request := &guard.RouteRequest{Route: r, Deleting: route.GetDeletionTimestamp() != nil}
+	request := &guard.RouteRequest{Route: r}
 	if request.Places, err = v.view.Gateways.PlacesNow(ctx, r, has); err != nil || before == nil {
 		return request, err
 	}

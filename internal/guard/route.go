@@ -35,6 +35,8 @@ type Route struct {
 	Hosts []gatewayv1.Hostname
 	// Heir is to whom the route hands over what it has, the zero name for nobody.
 	Heir types.NamespacedName
+	// Deleting says that the route is being deleted.
+	Deleting bool
 }
 
 // OfRoute is a route of one of the kinds Routes, or an HTTPRoute or a GRPCRoute, of which a listener serves any number; ok is false for
@@ -59,6 +61,7 @@ func OfRoute(obj metav1.Object) (r Route, ok bool) {
 		Holder: claim.RouteHolder(string(r.Kind), obj.GetNamespace(), obj.GetName()), UID: obj.GetUID(), Generation: obj.GetGeneration(),
 	}
 	r.Heir, _ = claim.NamedHeir(obj)
+	r.Deleting = obj.GetDeletionTimestamp() != nil
 	return r, true
 }
 

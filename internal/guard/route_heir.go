@@ -17,7 +17,7 @@ func (r Route) handsOver() bool { return r.Heir != types.NamespacedName{} }
 func yields(f RouteFacts, at claim.Coordinate, held *v1beta1.EdgeClaim, to Route) bool {
 	from, heir := claim.HolderOf(held), claim.HeirOf(held)
 	switch {
-	case held.Name != at.Name() || !from.IsRoute() || from.Kind != to.Holder.Kind || to.handsOver():
+	case held.Name != at.Name() || !from.IsRoute() || from.Kind != to.Holder.Kind || to.handsOver() || to.Deleting:
 		return false
 	case heir != claim.Holder{}:
 		return heir == to.Holder

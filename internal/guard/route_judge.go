@@ -27,8 +27,6 @@ type RouteRequest struct {
 	Route
 	// Places are what it is to have, Before what it has been stored with.
 	Places, Before []Place
-	// Deleting says that it is being deleted.
-	Deleting bool
 }
 
 // isNew says whether a route asks for a place anew.

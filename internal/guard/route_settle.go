@@ -62,7 +62,9 @@ func SettleRoutes(
 				continue
 			}
 			switch held := cmp.Or(planned[place.At], f.Claim(place.At.Name())); {
-			case held == nil, claim.HolderOf(held) != r.Holder && yields(f, place.At, held, r):
+			case held != nil && claim.HolderOf(held) != r.Holder && yields(f, place.At, held, r):
+				enter = append(enter, claim.Entry{By: r.Claimant, At: place.At})
+			case held == nil:
 				enter, planned[place.At] = append(enter, claim.Entry{By: r.Claimant, At: place.At}), claim.New(place.At, r.Claimant)
 			case claim.HolderOf(held) != r.Holder && (planned[place.At] != nil || !isRouteLeaving(f, held)):
 				given := r.handsOver() && claim.HolderOf(held).Key() == r.Heir

@@ -208,7 +208,7 @@ func (l PathLoss) Key() string { return lossKey(l.At.String(), l.Held, l.Given) 
 
 // SettlePaths says whose the paths of a host are to be of those whose routes serve them, and whose routes serve one though it is another's.
 // A claim stays, unless its namespace hands it over to one of the routes; without one, a path is that of the oldest route's namespace. Of a
-// host that is one namespace's as such nothing is said.
+// host that is one namespace's as such nothing is said. What is handed over is its holder's until it is entered.
 func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss) {
 	if f.HostPolicies().Owner(host) != nil {
 		return nil, nil
@@ -223,9 +223,11 @@ func SettlePaths(f PathFacts, host string) (enter []claim.Entry, lost []PathLoss
 				held = f.Claim(p.At.Name())
 			}
 			switch {
-			case held == nil && !is, held != nil && claim.HolderOf(held) != by.Holder && yields(points, p.At, held, &u.User):
+			case held == nil && !is:
 				enter = append(enter, claim.Entry{By: by, At: p.At})
 				held = claim.New(p.At, by)
+			case held != nil && claim.HolderOf(held) != by.Holder && yields(points, p.At, held, &u.User):
+				enter = append(enter, claim.Entry{By: by, At: p.At})
 			case held != nil && points.isLeaving(held, p.At): // then it is nobody's loss
 				held = nil
 			case held != nil && claim.HolderOf(held) != by.Holder:

@@ -42,7 +42,7 @@ func lossKey(at string, held *v1beta1.EdgeClaim, given bool) string {
 type Settled struct {
 	// Enter is the claim that is to be made, or taken over, nil for none.
 	Enter *claim.Entry
-	// Handed says that it is another's, and handed over.
+	// Handed says that it is another's, and handed over: until it is taken over, Lost says who has lost as it is.
 	Handed bool
 	// Lost are the objects that use the name though it is another's.
 	Lost []Loss
@@ -69,9 +69,9 @@ func Settle(f Facts, host string) (s Settled) {
 	held := f.Claim(at.Name())
 	if held == nil {
 		held, s.Enter = settleAnew(f, policy, users, at)
-	} else if s.Enter = handedOver(f, policy, users, at, held); s.Enter != nil {
-		s.Handed = true
-		held = claim.New(at, s.Enter.By)
+	} else {
+		s.Enter = handedOver(f, policy, users, at, held)
+		s.Handed = s.Enter != nil
 	}
 	if held == nil || isLeaving(f, held) { // then it is nobody's loss
 		s.Waits = held != nil

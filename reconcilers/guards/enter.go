@@ -45,7 +45,7 @@ func enterAll(ctx context.Context, a access.Access, entries []claim.Entry) (agai
 	switch err = errors.Join(err, errHanded); {
 	case waits && !held && len(free) <= entriesAtOnce:
 		return confirmEvery, err
-	case held || more:
+	case held || more || len(handed) > 0 && !waits: // of what is another's by now nobody has been told
 		return gather, err
 	default:
 		return 0, err

@@ -67,9 +67,7 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	switch {
 	case err != nil:
 		return unread(err)
-	case again && settled.Handed: // not yet, after all: see enterAll
-		return reconcile.Result{RequeueAfter: confirmEvery}, nil
-	case again:
+	case again != settled.Handed: // what was settled is no longer so
 		return reconcile.Result{RequeueAfter: gather}, nil
 	}
 	lost, next, err := r.reconcilePaths(ctx, req.Name)
@@ -80,7 +78,7 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{RequeueAfter: gather}, nil
 	}
 	r.tell(req.NamespacedName, settled.Lost, lost)
-	if settled.Waits {
+	if settled.Waits || again { // and is not handed over yet, after all: see enterAll
 		next = confirmEvery
 	}
 	return reconcile.Result{RequeueAfter: next}, nil
@@ -223,7 +221,7 @@ func (r *hostReconciler) onClaim() handler.EventHandler {
 	}
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+			if isAnothersNow(e) {
 				look(ctx, e.ObjectOld, q)
 			}
 		},

@@ -84,12 +84,19 @@ func (r *routeReconciler) onClaim() handler.EventHandler {
 	}
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
+			if isAnothersNow(e) {
 				look(e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(e.Object, q) },
 	}
+}
+
+// isAnothersNow says whether a claim has another holder than before, or is no longer promised to whom it was: then whom the holder names
+// by now may have it.
+func isAnothersNow(e event.UpdateEvent) bool {
+	before, now := e.ObjectOld.(*v1beta1.EdgeClaim), e.ObjectNew.(*v1beta1.EdgeClaim)
+	return claim.HolderOf(before) != claim.HolderOf(now) || before.Spec.Heir != nil && now.Spec.Heir == nil
 }
 
 // everyParent asks for a look at all that routes name.
