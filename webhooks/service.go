@@ -202,7 +202,7 @@ func (v *serviceValidator) promiseHosts(
 		return problems, err
 	}
 	problems, err = v.promise(ctx, before, svc, points, nil)
-	if len(problems) > 0 {
+	if len(problems) > 0 || err != nil {
 		err = errors.Join(err, withdraw(ctx))
 	}
 	return problems, err

@@ -138,8 +138,8 @@ func (l *Ledger) Claim(ctx context.Context, by Claimant, mayTake MayTake, at Coo
 func (l *Ledger) ClaimUnless(
 	ctx context.Context, by Claimant, at Coordinate, beside func(context.Context) (*v1beta1.EdgeClaim, error),
 ) error {
-	c, created, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, nil)
-	if err != nil || !created {
+	c, isNew, err := l.acquire(ctx, l.cached(at.Name()), at, by, nil, nil)
+	if err != nil || !isNew {
 		return err
 	}
 	other, err := beside(ctx)
@@ -152,23 +152,6 @@ func (l *Ledger) ClaimUnless(
 	return errors.Join(err, l.Withdraw(ctx, c))
 }
 
-// Withdraw deletes claims as they were made a moment ago, except those that somebody has renewed to count on them.
-func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {
-	errs := make([]error, len(made))
-	group := errgroup.Group{}
-	group.SetLimit(l.sideBySide())
-	for i, c := range made {
-		group.Go(func() error {
-			if err := l.Store.Delete(ctx, c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				errs[i] = fmt.Errorf("taking back %s: %w", c.Name, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
-	return errors.Join(errs...)
-}
-
 // mostSideBySide is how many claims of one object are made at a time, unless the ledger says otherwise.
 const mostSideBySide = 8
 
@@ -176,9 +159,9 @@ func (l *Ledger) sideBySide() int { return cmp.Or(l.SideBySide, mostSideBySide) 
 
 // reservation is what was reserved at a time.
 type reservation struct {
-	// created are the claims that were made, by the index of their point; nil for those that were there before.
-	created []*v1beta1.EdgeClaim
-	// renewed are the points of claims that were there before, and bind for longer now.
+	// made are the claims that were made, or promised to the claimant, by the index of their point; nil for what it had before.
+	made []*v1beta1.EdgeClaim
+	// renewed are the points of what it had before, which binds for longer now.
 	renewed []Coordinate
 	// drop takes the points off what the namespace has open, but for some.
 	drop func(bound ...Coordinate)
@@ -191,19 +174,19 @@ func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, poin
 	})
 }
 
-// reserveBy reserves points, each by acquire, which says whether there was no claim before.
+// reserveBy reserves points, each by acquire, which says whether the claimant had nothing of it before.
 func (l *Ledger) reserveBy(
 	ctx context.Context, by Claimant, points []Coordinate, acquire func(Coordinate) (*v1beta1.EdgeClaim, bool, error),
 ) (reservation, error) {
 	drop, err := l.Promises.Open(ctx, by, points...)
-	r := reservation{created: make([]*v1beta1.EdgeClaim, len(points)), drop: drop}
+	r := reservation{made: make([]*v1beta1.EdgeClaim, len(points)), drop: drop}
 	if err != nil || len(points) == 0 {
 		return r, err
 	}
 	claim := func(i int) error {
-		c, created, err := acquire(points[i])
-		if created {
-			r.created[i] = c
+		c, isNew, err := acquire(points[i])
+		if isNew {
+			r.made[i] = c
 		}
 		return err
 	}
@@ -224,7 +207,7 @@ func (l *Ledger) reserveBy(
 	}
 	_ = group.Wait() // each has its own
 	for i, at := range points {
-		if errs[i] == nil && r.created[i] == nil {
+		if errs[i] == nil && r.made[i] == nil {
 			r.renewed = append(r.renewed, at)
 		}
 	}
@@ -276,12 +259,12 @@ func (l *Ledger) Confirm(ctx context.Context, by Claimant, at Coordinate) (bool,
 }
 
 // acquire claims a point, of which a claim is known, or none is, and looks for a rival then. A claim that is made here, and
-// has one, is taken back. created says that there was none before.
+// has one, is taken back. isNew says that it was made here, or promised to the claimant, see isNewTo.
 func (l *Ledger) acquire(
 	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, renewed *metav1.MicroTime, mayTake MayTake,
-) (_ *v1beta1.EdgeClaim, created bool, _ error) {
+) (_ *v1beta1.EdgeClaim, isNew bool, _ error) {
 	c, before, err := l.acquireFrom(ctx, known, at, by, renewed, mayTake)
-	return c, c != nil && before == nil, err
+	return c, c != nil && isNewTo(by.Holder, before, c), err
 }
 
 // acquireFrom is acquire, and returns what the claim was before, nil where there was none.
@@ -307,8 +290,8 @@ func (l *Ledger) acquireFrom(
 	default:
 		return c, before, nil
 	}
-	if before == nil {
-		err = errors.Join(err, l.Withdraw(ctx, c))
+	if isNewTo(by.Holder, before, c) {
+		err = errors.Join(err, l.undo(ctx, by.Holder, c))
 	}
 	return nil, nil, err
 }

@@ -36,9 +36,9 @@ func (l *Ledger) ReserveBeside(
 		return l.acquireBeside(ctx, at, by, beside)
 	})
 	withdraw = func(ctx context.Context) error {
-		made := slices.DeleteFunc(slices.Clone(r.created), func(c *v1beta1.EdgeClaim) bool { return c == nil })
+		made := slices.DeleteFunc(slices.Clone(r.made), func(c *v1beta1.EdgeClaim) bool { return c == nil })
 		r.drop(r.renewed...)
-		return l.Withdraw(ctx, made...)
+		return l.undo(ctx, by.Holder, made...)
 	}
 	if IsHeld(err) {
 		return nil, errors.Join(err, withdraw(ctx))
@@ -51,10 +51,10 @@ func (l *Ledger) acquireBeside(
 	ctx context.Context, at Coordinate, by Claimant, beside func(*v1beta1.EdgeClaim) Beside,
 ) (*v1beta1.EdgeClaim, bool, error) {
 	for range attempts {
-		c, created, err := l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), nil)
+		c, isNew, err := l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), nil)
 		held, isHeld := errors.AsType[*HeldError](err)
 		if !isHeld || beside == nil {
-			return c, created, err
+			return c, isNew, err
 		}
 		switch relied := beside(held.Claim); {
 		case relied == Apart:

@@ -139,7 +139,7 @@ func (l *Ledger) promise(ctx context.Context, found *v1beta1.EdgeClaim, at Coord
 		return next, err
 	}
 	back := next.DeepCopy()
-	back.Spec.Heir = found.Spec.Heir
+	back.Spec.Heir = found.Spec.Heir // which may be an earlier promise to the same
 	err = l.Store.Update(ctx, back)
 	if isOutdated(err) {
 		err = nil
@@ -205,9 +205,7 @@ func (l *Ledger) Inherit(ctx context.Context, c *v1beta1.EdgeClaim, read ReadHol
 			return keep, nil
 		}
 	}
-	next := c.DeepCopy()
-	next.Spec.Heir = nil
-	if err := l.Store.Update(ctx, next); err != nil && !apierrors.IsNotFound(err) {
+	if err := l.disinherit(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("taking the heir off %s: %w", c.Name, err)
 	}
 	return 0, nil
