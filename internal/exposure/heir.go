@@ -98,6 +98,21 @@ func Withheld(facts Facts, svc *corev1.Service, e Exposure) (withheld []claim.Co
 	return withheld
 }
 
+// UnservedOn are those of the points of a complete exposure on some hosts, which are its namespace's no longer, that the Ingress of the
+// Service does not serve for any class. What that serves stays, as it does of other objects that use such a host.
+func UnservedOn(facts Facts, svc *corev1.Service, e Exposure, hosts []string) (unserved []claim.Coordinate) {
+	if len(hosts) == 0 {
+		return nil
+	}
+	ing := ownIngress(facts, svc)
+	for _, at := range e.Points() {
+		if slices.Contains(hosts, at.Host()) && (ing == nil || !Serves(ing, at.ServedBy(ClassOf(ing)))) {
+			unserved = append(unserved, at)
+		}
+	}
+	return unserved
+}
+
 // ownIngress is the Ingress of a Service, nil for none, and for one that is somebody else's.
 func ownIngress(facts Facts, svc *corev1.Service) *networkingv1.Ingress {
 	ing := facts.Ingress(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})

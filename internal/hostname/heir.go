@@ -101,6 +101,22 @@ func (u *User) gave(held *v1beta1.EdgeClaim) bool {
 	return u.HandsOver() && claim.HolderOf(held) == claim.NamespaceHolder(u.Heir.Namespace)
 }
 
+// Given are those of the names of an object that it has handed over: the namespace of the one that it names has them now.
+func Given(f Facts, u *User) (hosts []string) {
+	if !u.HandsOver() {
+		return nil
+	}
+	for _, n := range u.Names {
+		if n.Flaw != "" || f.HostPolicies().Owner(n.Host) == nil {
+			continue
+		}
+		if held := f.Claim(claim.Hostname(n.Host).Name()); held != nil && u.gave(held) {
+			hosts = append(hosts, n.Host)
+		}
+	}
+	return hosts
+}
+
 // seenBy is a claim as who asks for its point is told of it: that its own namespace was promised it, which is so no longer if the request
 // is refused, is nothing to tell.
 func seenBy(asks *User, held *v1beta1.EdgeClaim) *v1beta1.EdgeClaim {

@@ -273,5 +273,10 @@ func ofKind(names []Name, kind guard.Kind) (of []Name) {
 // Only leaves the names of a kind.
 func (u *User) Only(kind guard.Kind) { u.Names = ofKind(u.Names, kind) }
 
+// Drop takes names off what is known of an object.
+func (u *User) Drop(hosts ...string) {
+	u.Names = slices.DeleteFunc(slices.Clone(u.Names), func(n Name) bool { return slices.Contains(hosts, n.Host) })
+}
+
 // IsRoute says whether the object is a route of the Gateway API.
 func (u *User) IsRoute() bool { return u.Group == gatewayv1.GroupName }

@@ -128,17 +128,18 @@ type wish struct {
 	exposure.Exposure
 	port int32
 	// lost are the points that the Service has handed over, and is not to have; waits says that its Ingress has others yet. withheld are
-	// those that it does not ask for, as it hands over what it has.
-	lost, withheld []claim.Coordinate
-	waits          bool
+	// those that it does not ask for, as it hands over what it has, and unserved those on names that it has handed over.
+	lost, withheld, unserved []claim.Coordinate
+	waits                    bool
 }
 
 // without are the points that the Service is not to have.
-func (w wish) without() []claim.Coordinate { return slices.Concat(w.lost, w.withheld) }
+func (w wish) without() []claim.Coordinate { return slices.Concat(w.lost, w.withheld, w.unserved) }
 
 // hasNothing says whether nothing is left of what the Service requests.
 func (w wish) hasNothing() bool {
-	return len(w.lost)+len(w.withheld) > 0 && len(exposure.But(w.Points(), w.without())) == 0
+	without := w.without()
+	return len(without) > 0 && len(exposure.But(w.Points(), without)) == 0
 }
 
 // spec is what the Ingress is to say.
@@ -178,7 +179,11 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 			v.port, v.problems = exposure.Writable(facts, svc, v.Exposure)
 		}
 		if len(v.problems) == 0 {
-			v.hosts = hostname.Judge(facts, r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc))), r.Ledger.GraceLeft)
+			request := r.hostsOf(svc, facts.Ingress(client.ObjectKeyFromObject(svc)))
+			given := hostname.Given(facts, &request.User)
+			request.Drop(given...) // what is asked for beside them is as it would be without
+			v.unserved = exposure.UnservedOn(facts, svc, v.Exposure, given)
+			v.hosts = hostname.Judge(facts, request, r.Ledger.GraceLeft)
 			v.problems = v.hosts.Problems
 		}
 		if len(v.problems) == 0 {

@@ -78,6 +78,26 @@ func TestHandOverNames(t *testing.T) {
 	w.serves(svc, "")
 	w.pathHeldBy(api, "/", "Service name-c/api")
 
+	t.Log("one name of several of a Service, whose Ingress follows what it asks for of the others; who is refused another one is promised none")
+	const one, other = "one.own.test", "other.own.test"
+	several := asking("name-a/several", "host="+one+", host="+other)
+	w.create(several)
+	w.serves(several, "Prefix one.own.test/ -> several:80\nPrefix other.own.test/ -> several:80")
+	edit(w, several, handsOverTo[*corev1.Service]("name-b/one"))
+	w.refusedFor(w.toCreate(httpRoute("name-b/one", on, one, api)), "spec.hostnames[1]", "held by Namespace name-c")
+	unpromised := &v1beta1.EdgeClaim{}
+	must(w, w.Client.Get(t.Context(), client.ObjectKey{Name: claim.Hostname(one).Name()}, unpromised))
+	if unpromised.Spec.Heir != nil {
+		t.Errorf("by a request that was refused, %s is promised to %v", one, unpromised.Spec.Heir)
+	}
+	w.create(httpRoute("name-b/one", on, one))
+	w.nameHeldBy(one, "Namespace name-b")
+	edit(w, several, func(svc *corev1.Service) {
+		svc.Annotations["ingress/http"] = "host=" + one + ", host=" + other + ", path=/, path=/more"
+	})
+	w.serves(several, "Prefix one.own.test/ -> several:80\nPrefix other.own.test/ -> several:80\nPrefix other.own.test/more -> several:80")
+	w.nameHeldBy(other, "Namespace name-a")
+
 	t.Log("paths of routes, some of those that one has; a rival gets none")
 	const host = "shared.test"
 	pathHeldBy := func(path, want string) {
