@@ -81,7 +81,7 @@ func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points
 
 func (l *Ledger) checkAll(ctx context.Context, by Claimant, mayTake MayTake, isStored bool, points []Coordinate) error {
 	errs := make([]error, len(points))
-	l = l.askingOnce()
+	l = l.askingOnce(points...)
 	group := errgroup.Group{}
 	group.SetLimit(l.sideBySide())
 	for i, at := range points {
@@ -168,7 +168,7 @@ type reservation struct {
 }
 
 func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
-	l = l.askingOnce()
+	l = l.askingOnce(points...)
 	return l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
 		return l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), mayTake)
 	})

@@ -31,7 +31,7 @@ const (
 func (l *Ledger) ReserveBeside(
 	ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate,
 ) (withdraw func(context.Context) error, err error) {
-	l = l.askingOnce()
+	l = l.askingOnce(points...)
 	r, err := l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
 		return l.acquireBeside(ctx, at, by, beside)
 	})
@@ -79,7 +79,7 @@ func (l *Ledger) acquireBeside(
 // CheckBeside says what ReserveBeside would, from what is stored now, and writes nothing.
 func (l *Ledger) CheckBeside(ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate) error {
 	errs := make([]error, len(points))
-	l = l.askingOnce()
+	l = l.askingOnce(points...)
 	group := errgroup.Group{}
 	group.SetLimit(l.sideBySide())
 	for i, at := range points {

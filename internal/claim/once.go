@@ -7,9 +7,44 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
+// request is what is found out once for all the points of one request: of many points the holder may be the same.
+type request struct {
+	points []Coordinate
+
+	mu    sync.Mutex
+	found map[any]any
+}
+
+type requestKey struct{}
+
+// PointsWith are all the points for which the request asks that asks who hands over a point, that point alone where it asks for no others.
+func PointsWith(ctx context.Context, at Coordinate) []Coordinate {
+	if r, _ := ctx.Value(requestKey{}).(*request); r != nil && len(r.points) > 0 {
+		return r.points
+	}
+	return []Coordinate{at}
+}
+
+// Once returns what read finds out, for the first point of a request that asks for it by this key, and for all others the same. Outside of
+// a request it is read each time.
+func Once[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	if r == nil {
+		return read()
+	}
+	r.mu.Lock()
+	found, known := r.found[key].(func() (T, error))
+	if !known {
+		found = sync.OnceValues(read)
+		r.found[key] = found
+	}
+	r.mu.Unlock()
+	return found()
+}
+
 // askingOnce is the ledger for the points of one request: it asks each holder once whether it hands over, however many of the points that
 // has, and however many of them are looked at side by side.
-func (l *Ledger) askingOnce() *Ledger {
+func (l *Ledger) askingOnce(points ...Coordinate) *Ledger {
 	if l.HandsOver == nil {
 		return l
 	}
@@ -19,8 +54,7 @@ func (l *Ledger) askingOnce() *Ledger {
 		apart    Coordinate
 		promised bool
 	}
-	var mu sync.Mutex
-	asked := map[question]func() (bool, error){}
+	r := &request{points: points, found: map[any]any{}}
 	one := *l
 	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Claimant, promised bool) (bool, error) {
 		q := question{from: HolderOf(found), to: to.Holder, asks: to.For, promised: promised}
@@ -31,17 +65,11 @@ func (l *Ledger) askingOnce() *Ledger {
 		case q.from.IsNamespace():
 			q.apart = at
 		}
-		mu.Lock()
-		answer, known := asked[q]
-		if !known {
-			answer = sync.OnceValues(func() (bool, error) { return l.HandsOver(ctx, found, to, promised) })
-			asked[q] = answer
-		}
-		mu.Unlock()
-		return answer()
+		ctx = context.WithValue(ctx, requestKey{}, r)
+		return Once(ctx, q, func() (bool, error) { return l.HandsOver(ctx, found, to, promised) })
 	}
 	return &one
 }
 
 // AskingOnce is the ledger for one look at an object that claims several points: it asks each holder once whether it hands over.
-func (l *Ledger) AskingOnce() *Ledger { return l.askingOnce() }
+func (l *Ledger) AskingOnce(points ...Coordinate) *Ledger { return l.askingOnce(points...) }

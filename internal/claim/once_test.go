@@ -53,3 +53,37 @@ func TestHoldersAreAskedOnce(t *testing.T) {
 }
 
 func apart(*v1beta1.EdgeClaim) Beside { return Apart }
+
+// TestWhatIsFoundOutOnce has who is asked whether something is handed over find out what is the same for all points of a request.
+func TestWhatIsFoundOutOnce(t *testing.T) {
+	points := []Coordinate{Hostname("a.example"), Hostname("b.example"), Hostname("c.example")}
+	var stored []*v1beta1.EdgeClaim
+	for _, at := range points {
+		stored = append(stored, held(at, NamespaceHolder("shop"), "g", 1, start.Add(-DefaultGrace)))
+	}
+	l := ledgerAt(NewFake(stored...), start)
+	var read, asked atomic.Int64
+	l.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, _ Claimant, _ bool) (bool, error) {
+		asked.Add(1)
+		at, err := Of(found)
+		if err != nil {
+			return false, err
+		}
+		if with := PointsWith(ctx, at); !slices.Equal(with, points) {
+			t.Errorf("%s is asked for with %v", at, with)
+		}
+		return Once(ctx, "who has them", func() (bool, error) {
+			read.Add(1)
+			return true, nil
+		})
+	}
+	by := Claimant{Holder: NamespaceHolder("data"), UID: "h", Generation: 1}
+	for n := range int64(2) {
+		if err := l.Check(t.Context(), by, nil, points...); err != nil || asked.Load() != 3*(n+1) || read.Load() != n+1 {
+			t.Errorf("%v: of %d points it was found out %d times", err, asked.Load(), read.Load())
+		}
+	}
+	if with := PointsWith(t.Context(), points[0]); !slices.Equal(with, points[:1]) {
+		t.Errorf("outside of a request it is asked for with %v", with)
+	}
+}

@@ -87,6 +87,8 @@ func handOver(
 	case yields(f, at, held, to):
 		return fmt.Sprintf("; it is being handed over, but objects of namespace %s that %s "+
 			"may have been admitted and not be stored yet: try again, %s", from.Name, what, refusal.Soon(graceLeft))
+	case len(f.Having(from.Name, at)) > MostGivers:
+		return fmt.Sprintf("; it can't be handed over while more than %d objects of namespace %s %s", MostGivers, from.Name, what)
 	default:
 	}
 	return fmt.Sprintf("; or have it handed over: all objects of namespace %s that %s need the annotation %s: %s for that",

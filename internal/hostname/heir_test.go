@@ -48,7 +48,7 @@ func TestHandOver(t *testing.T) {
 		"nobody says so":                     {users: []User{one}, says: way},
 		"its one object says so":             {users: []User{naming(one, "shop/web")}, handed: true},
 		"all of them":                        {users: []User{naming(one, "shop/web"), naming(two, "shop/web")}, handed: true},
-		"too many to be asked":               {users: many, says: way},
+		"too many to be asked":               {users: many, says: "it can't be handed over while more than 16 objects of namespace blog"},
 		"not all of them":                    {users: []User{naming(one, "shop/web"), two}, says: way},
 		"to different ones":                  {users: []User{naming(one, "shop/web"), naming(two, "shop/other")}, says: way},
 		"to another one":                     {users: []User{naming(one, "shop/other")}, says: way},

@@ -24,6 +24,8 @@ type PathFacts interface {
 	// Claim is the claim of a name, nil for none.
 	Claim(name string) *v1beta1.EdgeClaim
 	giving
+	// HavingPaths are the routes of a namespace that serve some paths, by these; of more than MostGivers that serve one not all.
+	HavingPaths(namespace string, points []claim.Coordinate) map[claim.Coordinate][]User
 	// PathUsers are the routes that serve paths of a host, with these, as far as they are guarded. Any number may.
 	PathUsers(host string) []PathUser
 	// Serving are those that serve any of some points, with these at least.
@@ -68,12 +70,13 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 		return v
 	}
 	var free []guard.PathPoint
+	givers := &givers{PathFacts: f, wanted: wanted}
 	for _, p := range wanted {
 		v.Points = append(v.Points, p.At)
 		switch held := f.Claim(p.At.Name()); {
 		case held == nil:
 			free = append(free, p)
-		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace) && !yields(f, p.At, held, &r.User):
+		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace) && !yields(givers, p.At, held, &r.User):
 			v.Problems = append(v.Problems, PathConflict(f, r, p.At, held, graceLeft(held))...)
 		}
 		if len(v.Problems) == mostProblems {
@@ -85,6 +88,30 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 	}
 	v.Points = v.Points[:min(len(v.Points), exposure.MostPaths)]
 	return v
+}
+
+// givers are the facts for all the paths that a route asks for: who has those in a namespace is looked for once.
+type givers struct {
+	PathFacts
+	wanted []guard.PathPoint
+	having map[string]map[claim.Coordinate][]User
+}
+
+// Having implements giving.
+func (g *givers) Having(namespace string, at claim.Coordinate) []User {
+	found, known := g.having[namespace]
+	if !known {
+		points := make([]claim.Coordinate, 0, len(g.wanted))
+		for _, p := range g.wanted {
+			points = append(points, p.At)
+		}
+		found = g.HavingPaths(namespace, points)
+		if g.having == nil {
+			g.having = map[string]map[claim.Coordinate][]User{}
+		}
+		g.having[namespace] = found
+	}
+	return found[at]
 }
 
 // standing says which of some points that nobody has yet are to be another namespace's, whose route serves them.

@@ -21,8 +21,8 @@ import (
 type pathFacts struct {
 	fakeFacts
 	routes []PathUser
-	// asked is how often all routes were asked for, and served how often one namespace's were.
-	asked, served int
+	// asked is how often all routes were asked for, had how often a namespace's with some paths were, and served with one.
+	asked, had, served int
 }
 
 func (f *pathFacts) IsPathServed(namespace string, at claim.Coordinate) bool {
@@ -37,6 +37,15 @@ func (f *pathFacts) Having(namespace string, at claim.Coordinate) []User {
 		return f.fakeFacts.Having(namespace, at)
 	}
 	return servedBy(f.routes).Having(namespace, at)
+}
+
+func (f *pathFacts) HavingPaths(namespace string, points []claim.Coordinate) map[claim.Coordinate][]User {
+	having := map[claim.Coordinate][]User{}
+	f.had++
+	for _, at := range points {
+		having[at] = f.Having(namespace, at)
+	}
+	return having
 }
 
 func (f *pathFacts) Serving(points []claim.Coordinate) (users []PathUser) {
@@ -191,8 +200,8 @@ func TestJudgePathsAsksLittle(t *testing.T) {
 	for _, point := range held {
 		f.claims = append(f.claims, heldPath(point, "blog"))
 	}
-	if v := JudgePaths(f, r, noGrace); len(v.Problems) != mostProblems || f.asked > 0 || f.served != mostProblems {
-		t.Errorf("with claims: %d problems, asked for %d times, and %d times for one namespace's", len(v.Problems), f.asked, f.served)
+	if v := JudgePaths(f, r, noGrace); len(v.Problems) != mostProblems || f.asked > 0 || f.served != mostProblems || f.had != 1 {
+		t.Errorf("with claims: %d problems, asked for %d times, and %d and %d times for one namespace's", len(v.Problems), f.asked, f.had, f.served)
 	}
 }
 

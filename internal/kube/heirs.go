@@ -54,8 +54,20 @@ func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim
 	return isThere && heir == to.Key() || !isThere && err == nil && promised, err
 }
 
-// heirNow reads whom a holder names as it is stored now, and whether it is stored.
+// heirNow reads whom a holder names as it is stored now, and whether it is stored, once for all the points of a request.
 func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
+	type answer struct {
+		heir    types.NamespacedName
+		isThere bool
+	}
+	found, err := claim.Once(ctx, from, func() (a answer, err error) {
+		a.heir, a.isThere, err = v.readHeir(ctx, from)
+		return a, err
+	})
+	return found.heir, found.isThere, err
+}
+
+func (v *View) readHeir(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
 	if !known {
 		return heir, true, nil

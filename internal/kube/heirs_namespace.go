@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -41,7 +42,11 @@ func (h *Hosts) having(ctx context.Context, namespace string, at claim.Coordinat
 	case namespace == "": // which stands for all
 		return nil, nil
 	case at.IsRoutePath():
-		return h.pathLook().having(ctx, namespace, at)
+		type question struct{ namespace string }
+		having, err := claim.Once(ctx, question{namespace}, func() (map[claim.Coordinate][]hostname.User, error) {
+			return h.pathLook().having(ctx, namespace, claim.PointsWith(ctx, at))
+		})
+		return having[at], err
 	default:
 		return h.using(ctx, at.Host(), namespace)
 	}
@@ -55,15 +60,25 @@ func (h *Hosts) stated(ctx context.Context, user hostname.User) hostname.User {
 	return user
 }
 
-// having are the routes of a namespace that serve a path.
-func (l *pathLook) having(ctx context.Context, namespace string, at claim.Coordinate) (users []hostname.User, err error) {
-	err = l.hosts.each(ctx, l.hosts.pathKinds(), namespace, []string{at.Host()}, func(obj client.Object) error {
-		serves, err := l.serves(ctx, obj, at)
-		if err == nil && serves {
-			user, _ := hostname.Of(obj, l.hosts.http.Defaults)
-			users = append(users, l.hosts.stated(ctx, user))
+// having are the routes of a namespace that serve some paths, by these: of each as many as tell that they are more than hand one over. Each
+// route is looked at once, however many paths are asked for.
+func (l *pathLook) having(
+	ctx context.Context, namespace string, points []claim.Coordinate,
+) (map[claim.Coordinate][]hostname.User, error) {
+	users, of := map[claim.Coordinate][]hostname.User{}, askedFor(points)
+	err := l.hosts.each(ctx, l.hosts.pathKinds(), namespace, sets.List(of.hosts), func(obj client.Object) error {
+		served, err := l.points(ctx, obj, of)
+		if err != nil || len(served) == 0 {
+			return err
 		}
-		return err
+		user, _ := hostname.Of(obj, l.hosts.http.Defaults)
+		user = l.hosts.stated(ctx, user)
+		for _, p := range served {
+			if len(users[p.At]) <= hostname.MostGivers {
+				users[p.At] = append(users[p.At], user)
+			}
+		}
+		return nil
 	})
 	return users, err
 }
@@ -71,6 +86,16 @@ func (l *pathLook) having(ctx context.Context, namespace string, at claim.Coordi
 // Having are the objects of a namespace that have a point.
 func (f *Facts) Having(namespace string, at claim.Coordinate) []hostname.User {
 	return once(f, func(ctx context.Context) ([]hostname.User, error) { return f.ask.hosts.having(ctx, namespace, at) })
+}
+
+// HavingPaths are the routes of a namespace that serve some paths, by these; of very many that serve one not all.
+func (f *Facts) HavingPaths(namespace string, points []claim.Coordinate) map[claim.Coordinate][]hostname.User {
+	if namespace == "" { // which stands for all
+		return nil
+	}
+	return once(f, func(ctx context.Context) (map[claim.Coordinate][]hostname.User, error) {
+		return f.pathsLook().having(ctx, namespace, points)
+	})
 }
 
 // Names says whether an object says that it hands over what it has to another one. Of one that does not, as far as the cache knows,

@@ -45,6 +45,16 @@ type asked struct {
 	hosts, paths sets.Set[string]
 }
 
+// askedFor are some points, and all others of their hosts and paths.
+func askedFor(points []claim.Coordinate) asked {
+	of := asked{sets.New[string](), sets.New[string]()}
+	for _, at := range points {
+		of.hosts.Insert(at.Host())
+		of.paths.Insert(at.Path())
+	}
+	return of
+}
+
 // served is what an object, if it is a route of a guarded kind, serves at its parents, but for its paths. has are the labels of its
 // namespace.
 func (h *Hosts) served(ctx context.Context, obj metav1.Object, has labels.Set, read readParent) (served guard.Served, err error) {
@@ -179,11 +189,7 @@ func (f *Facts) PathUsers(host string) []hostname.PathUser {
 
 // Serving are the routes that serve any of some points, with those of their hosts and paths.
 func (f *Facts) Serving(points []claim.Coordinate) []hostname.PathUser {
-	of := asked{sets.New[string](), sets.New[string]()}
-	for _, at := range points {
-		of.hosts.Insert(at.Host())
-		of.paths.Insert(at.Path())
-	}
+	of := askedFor(points)
 	return once(f, func(ctx context.Context) ([]hostname.PathUser, error) { return f.pathsLook().users(ctx, of) })
 }
 
