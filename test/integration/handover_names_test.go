@@ -92,6 +92,7 @@ func TestHandOverNames(t *testing.T) {
 	}
 	w.create(httpRoute("name-b/one", on, one))
 	w.nameHeldBy(one, "Namespace name-b")
+	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "Service several: ", one, "it was handed over", "take that out of it")
 	edit(w, several, func(svc *corev1.Service) {
 		svc.Annotations["ingress/http"] = "host=" + one + ", host=" + other + ", path=/, path=/more"
 	})
