@@ -57,10 +57,17 @@ func newIndex(o origin, platforms []v1.Platform, binaries map[string][]byte) (v1
 		if err != nil {
 			return nil, fmt.Errorf("assemble the image for %s: %w", p, err)
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &p}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: untyped{image}, Descriptor: v1.Descriptor{Platform: &p}})
 	}
 	return index, nil
 }
+
+// untyped is an image of which an index says no artifact type: it says nothing of a plain image, and tools that are older than the field,
+// as skopeo of 2022, write the index without it when they copy, under another digest than the manifests name.
+type untyped struct{ v1.Image }
+
+// ArtifactType is what an index says of the image beside its media type.
+func (untyped) ArtifactType() (string, error) { return "", nil }
 
 // newImage returns the image of one platform.
 func newImage(o origin, platform v1.Platform, files, program v1.Layer) (v1.Image, error) {

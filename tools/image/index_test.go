@@ -46,6 +46,9 @@ func checkIndex(t *testing.T, index v1.ImageIndex, o origin, programs map[string
 	var platforms []v1.Platform
 	for _, m := range list.Manifests {
 		platforms = append(platforms, *m.Platform)
+		if m.ArtifactType != "" {
+			t.Errorf("the index says artifact type %s", m.ArtifactType)
+		}
 		image, err := index.Image(m.Digest)
 		if err != nil {
 			t.Fatal(err)
