@@ -16,8 +16,8 @@ import (
 // pages are the texts that people write.
 var pages = []string{
 	"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/addresses.md", "docs/glossary.md", "docs/guard.md", "docs/hosts.md", "docs/ingress-http.md", "docs/ingress-nginx.md",
-	"docs/ledger.md", "docs/limits.md", "docs/metrics.md", "docs/operations.md", "docs/plugin.md", "docs/pods.md", "docs/security.md",
-	"docs/streams.md", "docs/troubleshooting.md",
+	"docs/ledger.md", "docs/limits.md", "docs/metrics.md", "docs/operations.md", "docs/plugin.md", "docs/pods.md", "docs/recipes.md",
+	"docs/security.md", "docs/streams.md", "docs/troubleshooting.md",
 }
 
 func root(t *testing.T) string {

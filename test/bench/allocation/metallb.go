@@ -49,7 +49,7 @@ func BuildMetalLB(ctx context.Context, cp *controlplane.ControlPlane, dir string
 	if err != nil {
 		return nil, err
 	}
-	module := filepath.Join(root, "test", "bench", "metallb")
+	module := filepath.Join(root, "test", "metallb")
 	m := &MetalLB{cp: cp, binary: filepath.Join(dir, "metallb-controller")}
 	build := exec.CommandContext(ctx, "go", "build", "-o", m.binary, metallbModule+"/controller")
 	build.Dir = module

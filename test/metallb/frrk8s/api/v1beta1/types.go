@@ -1,5 +1,5 @@
 // Package v1beta1 stands in for the package of this name that MetalLB configures BGP with: not every module proxy has it,
-// and giving out addresses has no use for it. It has just what MetalLB's controller is compiled with; none of it ever runs.
+// and giving out addresses has no use for it. It has just what MetalLB is compiled with; none of it ever runs.
 package v1beta1
 
 import (
