@@ -48,7 +48,7 @@ run: build ## Start a control plane and Portcullis on this machine (CLEAN=1 drop
 .PHONY: test
 test: ## Run every test, against a real kube-apiserver and etcd, and say how it goes (TEST_ARGS=-run=...).
 	@go build -C tools -o ../bin/gotest ./gotest && assets=$$($(ASSETS)) && \
-		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=45m $(TEST_ARGS) . test/certmanager tools
+		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=45m $(TEST_ARGS) . test/certmanager test/gitops tools
 
 # How long it lasts, and what its acts follow from; left out, another seed each time.
 FOR ?= 20m
@@ -99,7 +99,7 @@ verify: generate manifests chart ## Prove that generated files and go.mod files 
 
 .PHONY: lint
 lint: ## Lint every Go module.
-	@for dir in . tools test/certmanager $(wildcard test/e2e); do (cd $$dir && $(LINT) run ./...) || exit 1; done
+	@for dir in . tools test/certmanager test/gitops $(wildcard test/e2e); do (cd $$dir && $(LINT) run ./...) || exit 1; done
 
 .PHONY: layering
 layering: ## Prove that imports flow one way and that the domain packages know no cluster.
