@@ -1,8 +1,9 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
 # Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/hugo/go.mod (hugo),
-# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager), tools/release/go.mod (bills of materials, licenses, krew) and
-# tools/prometheus/go.mod (prometheus, promtool). Go builds and caches them on first use. tools/conformance/go.mod pins the conformance tests of
-# the Gateway API, of which tests read the manifests.
+# tools/kubernetes/go.mod (etcd, kube-apiserver, kubectl, kube-controller-manager; those of the oldest minor version that Kubernetes supports
+# in tools/kubernetes/1.35/go.mod), tools/release/go.mod (bills of materials, licenses, krew) and tools/prometheus/go.mod (prometheus,
+# promtool). Go builds and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests
+# read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -25,7 +26,11 @@ TEST_ARGS ?= $(if $(CI),-count=1)
 
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
-ASSETS := go run -C tools ./assets
+# The minor version of the control planes that tests, measurements and `make run` start, v1.35 for example: one that a go.mod in
+# tools/kubernetes pins. Left out, it is the newest, or what KUBEBUILDER_ASSETS has; where both are set, they must agree. The etcd of an older
+# one doesn't start on the data of a newer one: `make run KUBERNETES=v1.35` may need CLEAN=1.
+KUBERNETES ?=
+ASSETS := go run -C tools ./assets $(if $(KUBERNETES),-kubernetes=$(KUBERNETES))
 KUBECTL ?= kubectl
 # The packages that carry RBAC and webhook markers; certs has a role of its own, which only self-signed certificates need.
 MARKED := $(foreach dir,webhooks reconcilers cmd,$(if $(wildcard $(dir)),paths=./$(dir)/...))
@@ -46,7 +51,7 @@ run: build ## Start a control plane and Portcullis on this machine (CLEAN=1 drop
 		$(if $(HEALTH_PORT),--health-port=$(HEALTH_PORT)) $(if $(METRICS_PORT),--metrics-port=$(METRICS_PORT)) $(RUN_ARGS)
 
 .PHONY: test
-test: ## Run every test, against a real kube-apiserver and etcd, and say how it goes (TEST_ARGS=-run=...).
+test: ## Run every test, against a real kube-apiserver and etcd, and say how it goes (TEST_ARGS=-run=... KUBERNETES=v1.35).
 	@go build -C tools -o ../bin/gotest ./gotest && assets=$$($(ASSETS)) && \
 		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=45m $(TEST_ARGS) . test/certmanager test/gitops tools
 

@@ -3,12 +3,17 @@
 // It takes the first of these that there is: the directory that KUBEBUILDER_ASSETS names, the cache of an earlier run,
 // the archive that setup-envtest downloads, and at last the sources that ../kubernetes/go.mod pins. setup-envtest has no
 // kube-controller-manager, so that neither the archive nor a directory of its making has it: this one is compiled then.
+//
+// With -kubernetes=v1.35 they are of that minor version, which a module in a directory of ../kubernetes pins. When
+// KUBEBUILDER_ASSETS has another minor version then, it ends with an error: neither of two wishes is passed over silently.
+//
 // Progress goes to standard error, so that a script can read the directory from standard output.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,17 +26,19 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdout); err != nil {
+	asked := flag.String("kubernetes", "", "minor version of Kubernetes, v1.35 for example (default what ../kubernetes/go.mod pins)")
+	flag.Parse()
+	if err := run(os.Stdout, *asked); err != nil {
 		fmt.Fprintln(os.Stderr, "assets:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the directory to out. An interrupt ends it.
-func run(out io.Writer) error {
+// run writes the directory of the asked minor version to out. An interrupt ends it.
+func run(out io.Writer, asked string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dir, err := find(ctx)
+	dir, err := find(ctx, asked)
 	if err != nil {
 		return err
 	}
@@ -52,13 +59,14 @@ func programs() []string {
 	return append(archived(), controllerManager)
 }
 
-// find returns the directory with the programs; it fetches or compiles them when this is the first run.
-func find(ctx context.Context) (string, error) {
+// find returns the directory with the programs of the asked minor version, of the default for ""; it fetches or compiles
+// them when this is the first run.
+func find(ctx context.Context, asked string) (string, error) {
 	given := os.Getenv("KUBEBUILDER_ASSETS")
-	if given != "" && len(lacking(given, programs())) == 0 {
+	if given != "" && asked == "" && len(lacking(given, programs())) == 0 {
 		return filepath.Abs(given)
 	}
-	pins, err := readPins(ctx)
+	pins, err := choosePins(ctx, asked)
 	if err != nil {
 		return "", err
 	}
@@ -69,11 +77,25 @@ func find(ctx context.Context) (string, error) {
 	if given != "" {
 		missing := lacking(given, archived())
 		if len(missing) == 0 {
-			return complete(ctx, given, cache, pins)
+			return useGiven(ctx, given, asked, cache, pins)
 		}
 		say("KUBEBUILDER_ASSETS=%s has no %v: it is passed over", given, missing)
 	}
 	return cache, fill(ctx, cache, pins, programs())
+}
+
+// useGiven returns the given directory, or one like it that has the controller manager as well. When a minor version was
+// asked for, it must be the one that is given.
+func useGiven(ctx context.Context, given, asked, cache string, pins pins) (string, error) {
+	if asked != "" {
+		if err := checkVersion(ctx, given, pins); err != nil {
+			return "", err
+		}
+	}
+	if len(lacking(given, programs())) == 0 {
+		return filepath.Abs(given)
+	}
+	return complete(ctx, given, cache, pins)
 }
 
 // fill puts those of the wanted programs into dir that it lacks. It holds dir's lock, so that two runs at once do the

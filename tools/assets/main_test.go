@@ -30,7 +30,7 @@ func inTools(t *testing.T) {
 func TestFindTakesTheGivenDirectory(t *testing.T) {
 	dir := fillWith(t, programs()...)
 	t.Setenv("KUBEBUILDER_ASSETS", dir)
-	got, err := find(t.Context())
+	got, err := find(t.Context(), "")
 	if err != nil || got != dir {
 		t.Errorf("find() = %q, %v; want %q", got, err, dir)
 	}
@@ -40,8 +40,8 @@ func TestFindPassesOverAnIncompleteDirectory(t *testing.T) {
 	inTools(t)
 	t.Setenv("KUBEBUILDER_ASSETS", fillWith(t, "etcd"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	want := moveToCache(t, fillWith(t, programs()...))
-	got, err := find(t.Context())
+	want := moveToCache(t, "", fillWith(t, programs()...))
+	got, err := find(t.Context(), "")
 	if err != nil || got != want {
 		t.Errorf("find() = %q, %v; want the cache %q", got, err, want)
 	}
@@ -54,9 +54,9 @@ func TestFindCompletesTheGivenDirectory(t *testing.T) {
 	given := fillWith(t, archived()...)
 	t.Setenv("KUBEBUILDER_ASSETS", given)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	cache := moveToCache(t, fillWith(t, controllerManager))
+	cache := moveToCache(t, "", fillWith(t, controllerManager))
 	for range 2 { // the second time it is all there
-		dir, err := find(t.Context())
+		dir, err := find(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,11 +82,11 @@ func TestFindCompletesTheGivenDirectory(t *testing.T) {
 func TestFindKeepsTheDirectoriesApart(t *testing.T) {
 	inTools(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	moveToCache(t, fillWith(t, controllerManager))
+	moveToCache(t, "", fillWith(t, controllerManager))
 	for range 2 {
 		given := fillWith(t, archived()...)
 		t.Setenv("KUBEBUILDER_ASSETS", given)
-		dir, err := find(t.Context())
+		dir, err := find(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,10 +96,10 @@ func TestFindKeepsTheDirectoriesApart(t *testing.T) {
 	}
 }
 
-// moveToCache makes dir the cache, and returns its new name.
-func moveToCache(t *testing.T, dir string) string {
+// moveToCache makes dir the cache of the asked version, and returns its new name.
+func moveToCache(t *testing.T, asked, dir string) string {
 	t.Helper()
-	pins, err := readPins(t.Context())
+	pins, err := choosePins(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +13,6 @@ import (
 )
 
 const (
-	// kubernetesModule pins the sources, seen from the directory of the tools module, where this program is run.
-	kubernetesModule = "kubernetes"
 	// probeTimeout bounds the question whether the download site can be reached at all.
 	probeTimeout = 10 * time.Second
 	// downloadTimeout bounds the download itself, about 150 MB.
@@ -24,38 +21,6 @@ const (
 	heartbeat = 20 * time.Second
 )
 
-// pins are the versions that ../kubernetes/go.mod asks for.
-type pins struct {
-	kubernetes, etcd string
-}
-
-// readPins reads the versions without the network.
-func readPins(ctx context.Context) (pins, error) {
-	out, err := exec.CommandContext(ctx, "go", "-C", kubernetesModule, "mod", "edit", "-json").Output()
-	if err != nil {
-		return pins{}, fmt.Errorf("read %s/go.mod: %w", kubernetesModule, withStderr(err))
-	}
-	var mod struct {
-		Require []struct{ Path, Version string }
-	}
-	if err := json.Unmarshal(out, &mod); err != nil {
-		return pins{}, fmt.Errorf("read %s/go.mod: %w", kubernetesModule, err)
-	}
-	var p pins
-	for _, r := range mod.Require {
-		switch r.Path {
-		case "k8s.io/kubernetes":
-			p.kubernetes = r.Version
-		case "go.etcd.io/etcd/server/v3":
-			p.etcd = r.Version
-		}
-	}
-	if p.kubernetes == "" || p.etcd == "" {
-		return pins{}, fmt.Errorf("%s/go.mod does not require both k8s.io/kubernetes and go.etcd.io/etcd/server/v3", kubernetesModule)
-	}
-	return p, nil
-}
-
 // download puts what setup-envtest's archive for the pinned minor version has into dir. It fails fast where the site is
 // out of reach.
 func download(ctx context.Context, dir string, pins pins) error {
@@ -63,17 +28,17 @@ func download(ctx context.Context, dir string, pins pins) error {
 	if err != nil {
 		return err
 	}
-	minor := strings.TrimPrefix(pins.kubernetes[:strings.LastIndex(pins.kubernetes, ".")], "v")
-	found, err := output(ctx, probeTimeout, setup, "list", minor+".x")
+	version := minor(pins.kubernetes)
+	found, err := output(ctx, probeTimeout, setup, "list", version+".x")
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(found, minor+".") {
-		return fmt.Errorf("setup-envtest knows no version %s.x", minor)
+	if !strings.Contains(found, version+".") {
+		return fmt.Errorf("setup-envtest knows no version %s.x", version)
 	}
-	say("downloading etcd, kube-apiserver and kubectl %s.x", minor)
+	say("downloading etcd, kube-apiserver and kubectl %s.x", version)
 	store := filepath.Join(dir, "envtest"+tmpExt)
-	unpacked, err := output(ctx, downloadTimeout, setup, "use", minor+".x!", "--bin-dir", store, "--print", "path")
+	unpacked, err := output(ctx, downloadTimeout, setup, "use", version+".x!", "--bin-dir", store, "--print", "path")
 	if err != nil {
 		return err
 	}
@@ -99,7 +64,7 @@ func compile(ctx context.Context, dir string, pins pins, names []string) error {
 		say("compiling %s %s (about %s, once) ...", name, source.version, source.effort)
 		start := time.Now()
 		err := beating(name, start, func() error {
-			return build(ctx, filepath.Join(dir, name), source.pkg, pins.kubernetes)
+			return build(ctx, filepath.Join(dir, name), source.pkg, pins)
 		})
 		if err != nil {
 			return err
@@ -109,11 +74,11 @@ func compile(ctx context.Context, dir string, pins pins, names []string) error {
 	return nil
 }
 
-// build compiles pkg to path. The file appears only when it is complete.
-func build(ctx context.Context, path, pkg, version string) error {
+// build compiles pkg of the pinned sources to path. The file appears only when it is complete.
+func build(ctx context.Context, path, pkg string, pins pins) error {
 	tmp := path + tmpExt
-	cmd := exec.CommandContext(ctx, "go", "-C", kubernetesModule, "build", "-o", tmp,
-		"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+version, pkg)
+	cmd := exec.CommandContext(ctx, "go", "-C", pins.module, "build", "-o", tmp,
+		"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+pins.kubernetes, pkg)
 	// The programs are for this machine, whatever the caller builds for.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=",
 		"GOFLAGS=-mod=readonly -trimpath -buildvcs=false")
