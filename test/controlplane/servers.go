@@ -41,7 +41,10 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 	}
 	args := []string{
 		"--data-dir=" + filepath.Join(cp.opts.Dir, "etcd"),
-		"--listen-client-urls=unix://" + cp.etcdSocket(), "--advertise-client-urls=unix://" + cp.etcdSocket(),
+		"--listen-client-urls=unix://" + cp.etcdSocket(),
+		// Only a client that asks etcd for its members gets it, and the API server doesn't ask. It must be there beside the
+		// flag above, and etcd 3.6, that of Kubernetes 1.35, refuses a socket in it.
+		"--advertise-client-urls=http://unused.invalid:2379",
 		"--listen-peer-urls=unix://" + filepath.Join(cp.sockets, "peer"),
 		"--log-level=warn",
 	}
