@@ -40,6 +40,38 @@ func TestThePinsAreChosenByTheMinorVersion(t *testing.T) {
 	}
 }
 
+// TestWhatIsTestedOnIsSaid looks for the pinned versions where they are named for people, for Helm and for CI.
+func TestWhatIsTestedOnIsSaid(t *testing.T) {
+	inTools(t)
+	oldest, newest := "", ""
+	for version, module := range pinned(t) {
+		if module == kubernetesModule {
+			newest = version
+		} else {
+			oldest = version
+		}
+	}
+	for file, want := range map[string][]string{
+		"README.md":                     {"Kubernetes " + oldest + ",", "on " + newest + ", the newest"},
+		"docs/operations.md":            {"Kubernetes " + oldest + ",", "on " + newest + ", the newest"},
+		"CHANGELOG.md":                  {"Kubernetes " + oldest},
+		"CONTRIBUTING.md":               {"KUBERNETES=v" + oldest},
+		"Makefile":                      {"KUBERNETES=v" + oldest, "tools/kubernetes/" + oldest + "/go.mod"},
+		".github/workflows/ci.yaml":     {"v" + oldest},
+		"tools/chart/static/Chart.yaml": {">=" + oldest + ".0-0"},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s does not say %q; what is pinned is Kubernetes %s and %s", file, part, oldest, newest)
+			}
+		}
+	}
+}
+
 func TestAVersionWithoutPinsIsRefused(t *testing.T) {
 	inTools(t)
 	usual, err := choosePins(t.Context(), "")
