@@ -147,7 +147,7 @@ dashboard: ## Draw docs/pictures/dashboard.svg: the dashboard, of what a real Pr
 .PHONY: e2e
 e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (OVERLAY=... IMG=... PAUSE=... E2E_ARGS=-v).
 	@[ -d test/e2e ] || { echo "there are no end-to-end tests yet: test/e2e is missing" >&2; exit 1; }
-	@go -C test/e2e test -count=1 -timeout 60m $(E2E_ARGS) .
+	@go -C test/e2e test -count=1 -timeout 2h $(E2E_ARGS) .
 
 .PHONY: clean
 clean: ## Remove built binaries and the data of `make run`.

@@ -35,8 +35,7 @@ func TestLeaderKilled(t *testing.T) {
 	victim := leader(t)
 	e, u := watchEndpoints(t), busy(t, "killed")
 	time.Sleep(settling)
-	kill(t, victim)
-	begin := time.Now()
+	begin := kill(t, victim)
 	awaitGone(t, e, victim)
 	next := awaitOther(t, victim)
 	t.Logf("%s leads %s after %s was killed", next.Metadata.Name, time.Since(begin).Round(time.Second), victim.Metadata.Name)
@@ -90,24 +89,55 @@ const long = 30
 // that call this ask whether every request is answered.
 func bePatient(t *testing.T) (restore func()) {
 	t.Helper()
-	var former []int
-	for text := range strings.FieldsSeq(kubectl(t, "get", "validatingwebhookconfiguration", "portcullis", "-o", "jsonpath={.webhooks[*].timeoutSeconds}")) {
-		seconds, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		former = append(former, seconds)
+	former, err := webhooksTake()
+	if err == nil {
+		err = letWebhooksTake(slices.Repeat([]int{long}, len(former))...)
 	}
-	letWebhooksTake(t, slices.Repeat([]int{long}, len(former))...)
-	return func() { letWebhooksTake(t, former...) }
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := letWebhooksTake(former...); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
-// letWebhooksTake says how many seconds the API server waits at most for each webhook, in their order.
-func letWebhooksTake(t *testing.T, seconds ...int) {
+// waitLong lets the API server wait long for the webhooks of what was just deployed. A test that is about how long it waits calls asShipped.
+func waitLong() (err error) {
+	if target.waits, err = webhooksTake(); err != nil {
+		return err
+	}
+	return letWebhooksTake(slices.Repeat([]int{long}, len(target.waits))...)
+}
+
+// asShipped lets the API server wait for the webhooks as long as the manifests say.
+func asShipped(t *testing.T) {
 	t.Helper()
+	if len(target.waits) == 0 { // it was never told otherwise
+		return
+	}
+	if err := letWebhooksTake(target.waits...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// webhooksTake is how many seconds the API server waits at most for each webhook, in their order.
+func webhooksTake() (all []int, err error) {
+	out, err := tryKubectl("", "get", "validatingwebhookconfiguration", "portcullis", "-o", "jsonpath={.webhooks[*].timeoutSeconds}")
+	for text := range strings.FieldsSeq(out) {
+		seconds, errRead := strconv.Atoi(text)
+		all, err = append(all, seconds), errors.Join(err, errRead)
+	}
+	return all, err
+}
+
+// letWebhooksTake says how many seconds that is to be.
+func letWebhooksTake(seconds ...int) error {
 	var patch []string
 	for i, most := range seconds {
 		patch = append(patch, fmt.Sprintf(`{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":%d}`, i, most))
 	}
-	kubectl(t, "patch", "validatingwebhookconfiguration", "portcullis", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+	_, err := tryKubectl("", "patch", "validatingwebhookconfiguration", "portcullis", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+	return err
 }

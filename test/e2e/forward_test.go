@@ -6,14 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
-	"testing"
 )
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward forwards an address to a port of a pod of Portcullis until stop is called.
-func forward(t *testing.T, pod string, port int) (address string, stop func()) {
-	t.Helper()
+// forward forwards an address to a port of a pod of Portcullis until stop is called. An error may be gone when it is tried again.
+func forward(pod string, port int) (address string, stop func(), err error) {
 	cmd := exec.Command(target.kubectl[0], slices.Concat(target.kubectl[1:], []string{
 		"port-forward", "--address=127.0.0.1", "-n", system, "pod/" + pod, fmt.Sprintf(":%d", port),
 	})...)
@@ -23,7 +21,7 @@ func forward(t *testing.T, pod string, port int) (address string, stop func()) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
 	stop = func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -34,9 +32,9 @@ func forward(t *testing.T, pod string, port int) (address string, stop func()) {
 	found := forwarding.FindSubmatch(said[:n])
 	if err != nil || found == nil {
 		stop()
-		t.Fatalf("kubectl port-forward says %q: %v", said[:n], err)
+		return "", nil, fmt.Errorf("kubectl port-forward says %q: %w", said[:n], err)
 	}
-	return string(found[1]), stop
+	return string(found[1]), stop, nil
 }
 
 // atForward is a program that reaches what forward returns. Its standard input is empty.

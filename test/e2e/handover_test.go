@@ -57,6 +57,8 @@ func handedOver(t *testing.T, giver, heir, class, address string) {
 // Each client is answered, by the Pods of the one or of the other.
 func TestAddressIsHandedOver(t *testing.T) {
 	const address, pool = "10.77.0.223", "e2e-hands-address"
+	replicas(t)
+	withArgs(t, "--hand-over-wait=5m") // for an endpoint of the heir, which a busy machine makes late
 	namespaces := []string{answering(t, "gives-address", 1, ""), answering(t, "takes-address", 1, "")}
 	answerers := map[string][]string{} // by the API, as the first answers after a change may be of the Pods of both
 	for _, namespace := range namespaces {

@@ -111,9 +111,7 @@ func TestHelm(t *testing.T) {
 	u.stop()
 	u.report(t)
 	u.noneFailed(t)
-	if n := kubectl(t, "get", "deployment", "portcullis", "-n", helmNamespace, "-o", "jsonpath={.status.readyReplicas}"); n != "3" {
-		t.Errorf("%s replicas are ready", n)
-	}
+	kubectl(t, "wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/portcullis", "-n", helmNamespace, "--timeout="+patience.String())
 
 	e := newEdge(t, "helm-left")
 	apply(t, e.namespace, asking("left", e.class, 5432))

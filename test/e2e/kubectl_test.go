@@ -81,6 +81,7 @@ func newNamespace(t *testing.T, name string, labels ...string) string {
 	t.Helper()
 	name = fmt.Sprintf("e2e-%s-%x", name, time.Now().UnixMilli()&0xffffff)
 	kubectl(t, "create", "namespace", name)
+	kubectl(t, "wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout="+patience.String()) // without, no Pod is admitted
 	t.Cleanup(func() {
 		if _, err := tryKubectl("", "delete", "namespace", name, "--ignore-not-found"); err != nil {
 			t.Errorf("the namespace does not go: %v", err)

@@ -33,6 +33,8 @@ var target struct {
 	pause   string
 	// overlay and image are what was deployed here, empty when that was somebody else.
 	overlay, image string
+	// waits are how many seconds the API server waits at most for each webhook, as the manifests that were deployed here have it.
+	waits []int
 }
 
 func TestMain(m *testing.M) {

@@ -50,12 +50,12 @@ func scrape(t *testing.T) {
 	_, err := exec.LookPath("curl")
 	needs(t, err == nil, "curl is what reads metrics here")
 	m := readMonitor(t)
-	targets := m.targets(t)
 	var names []string
 	for _, r := range replicas(t) {
 		names = append(names, r.Metadata.Name)
 	}
 	slices.Sort(names)
+	targets := m.targets(t)
 	if found := targets.pods; !slices.Equal(found, names) {
 		t.Fatalf("the Service leads to %v, and the replicas are %v", found, names)
 	}
@@ -75,7 +75,7 @@ func scrape(t *testing.T) {
 		t.Helper()
 		for _, pod := range names {
 			eventually(t, pod+" to answer "+code, func() error {
-				answer, err := m.get(t, pod, targets.port, file, token)
+				answer, err := m.get(pod, targets.port, file, token)
 				if err == nil && (!strings.HasSuffix(answer, "\n"+code) || !strings.Contains(answer, with)) {
 					err = fmt.Errorf("it answers %.200q and so on, without %q or not with %s", answer, with, code)
 				}
@@ -127,9 +127,11 @@ func (m monitor) targets(t *testing.T) (found metricsTargets) {
 }
 
 // get is what a replica answers, with the status code as its last line.
-func (m monitor) get(t *testing.T, pod string, port int, authority, token string) (string, error) {
-	t.Helper()
-	address, stop := forward(t, pod, port)
+func (m monitor) get(pod string, port int, authority, token string) (string, error) {
+	address, stop, err := forward(pod, port)
+	if err != nil {
+		return "", err
+	}
 	defer stop()
 	out, err := atForward("curl", "--silent", "--show-error", "--max-time", "20",
 		"--cacert", authority, "--capath", filepath.Dir(authority), // of which nothing has the name that is looked for

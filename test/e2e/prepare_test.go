@@ -98,6 +98,7 @@ func deploy(overlay string) error {
 			return kubectlCommand("-n", "portcullis-system", "rollout", "status", "deployment/portcullis", "--timeout="+patience.String())
 		},
 		awaitAdmission,
+		waitLong,
 	)
 }
 

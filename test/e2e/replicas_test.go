@@ -126,12 +126,33 @@ func process(t *testing.T, of replica) (pid int) {
 	return 0
 }
 
-// kill ends a replica as a crash would.
-func kill(t *testing.T, victim replica) {
+// withArgs has the replicas run with further arguments until the test ends.
+func withArgs(t *testing.T, args ...string) {
 	t.Helper()
-	if err := syscall.Kill(process(t, victim), syscall.SIGKILL); err != nil {
+	const path = "/spec/template/spec/containers/0/args"
+	former := kubectl(t, "get", "deployment", "portcullis", "-n", system, "-o", "jsonpath={.spec.template.spec.containers[0].args}")
+	run := func(ops ...string) {
+		kubectl(t, "patch", "deployment", "portcullis", "-n", system, "--type=json", "-p", "["+strings.Join(ops, ",")+"]")
+		rollOut(t)
+		replicas(t)
+	}
+	t.Cleanup(func() { run(fmt.Sprintf(`{"op":"replace","path":%q,"value":%s}`, path, former)) })
+	var ops []string
+	for _, arg := range args {
+		ops = append(ops, fmt.Sprintf(`{"op":"add","path":%q,"value":%q}`, path+"/-", arg))
+	}
+	run(ops...)
+}
+
+// kill ends a replica as a crash would. It returns the time just before.
+func kill(t *testing.T, victim replica) time.Time {
+	t.Helper()
+	id := process(t, victim)
+	begin := time.Now()
+	if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	return begin
 }
 
 // endpoints watches which addresses the Service of the webhook sends requests to.

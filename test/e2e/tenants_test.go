@@ -49,7 +49,7 @@ func answerAt(at string) (who string, err error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command(target.script, "client", binary, "tcp", at).CombinedOutput()
+	out, err := exec.Command(target.script, "client", binary, "ask", "tcp", at).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

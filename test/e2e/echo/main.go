@@ -1,7 +1,8 @@
 // Command echo is what the end-to-end tests send traffic to, and with what. Without arguments it answers on port 8080, by
 // TCP and UDP, with the name of its host and the address of who asks. With a protocol and an address it asks there, and prints
-// the answer. With "visit" before them it asks ten times a second until its standard input ends, prints every attempt that
-// failed, and in the end how many there were.
+// the answer. With "ask" before them it waits long for one, for who does not ask again. With "visit" before them it asks ten times a
+// second until its standard input ends, prints of every attempt that failed when it began and ended, and why, and in the end how many
+// there were.
 package main
 
 import (
@@ -22,6 +23,10 @@ func main() {
 		var answer string
 		// Much on a network of one machine. Who asks for one answer asks again.
 		answer, err = ask(args[0], args[1], 2*time.Second)
+		fmt.Print(answer)
+	case len(args) == 3 && args[0] == "ask":
+		var answer string
+		answer, err = ask(args[1], args[2], 30*time.Second)
 		fmt.Print(answer)
 	case len(args) == 3 && args[0] == "visit":
 		visit(args[1], args[2])
@@ -68,7 +73,7 @@ func visit(protocol, address string) {
 			_, err = ask(protocol, address, 30*time.Second) // a datagram may get lost; a closed door refuses
 		}
 		if err != nil {
-			fmt.Printf("%s: %v\n", begin.Format(time.RFC3339Nano), err)
+			fmt.Printf("%s %s: %v\n", begin.Format(time.RFC3339Nano), time.Now().Format(time.RFC3339Nano), err)
 		}
 		select {
 		case <-left:
