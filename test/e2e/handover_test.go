@@ -68,6 +68,7 @@ func TestAddressIsHandedOver(t *testing.T) {
 	atNode(t, 0, address)
 	balance(t, namespaces[0], "web", pool, "")
 	balancedAt(t, namespaces[0], "web", address)
+	reached(t, address)
 
 	visits := visiting(t, slices.Repeat([]string{address}, 5)...)
 	for n := range 4 {
