@@ -150,7 +150,7 @@ e2e: ## Test on the cluster that kubectl talks to; docs/operations.md says how (
 	@go -C test/e2e test -count=1 -timeout 2h $(E2E_ARGS) .
 
 .PHONY: clean
-clean: ## Remove built binaries and the data of `make run`.
+clean: ## Remove what was built, dist included, and the data of `make run`.
 	@rm -rf bin dist .run .deploy .dist-*
 
 ##@ Deploy
