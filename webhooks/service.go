@@ -201,8 +201,14 @@ func (v *serviceValidator) promiseHosts(
 	if err != nil || len(problems) > 0 {
 		return problems, err
 	}
+	given, err := kube.Decide(ctx, v.view, func(f *kube.Facts) []string { return hostname.Given(f, &request.User) })
+	if err != nil {
+		return nil, err
+	}
+	// Its Ingress serves nothing more on a name that it has handed over, and nobody else could.
+	points = slices.DeleteFunc(slices.Clone(points), func(at claim.Coordinate) bool { return slices.Contains(given, at.Host()) })
 	problems, err = v.promise(ctx, before, svc, points, nil)
-	if len(problems) > 0 || err != nil {
+	if len(problems) > 0 {
 		err = errors.Join(err, withdraw(ctx))
 	}
 	return problems, err

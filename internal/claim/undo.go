@@ -11,8 +11,8 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
-// A request that is refused for one thing is to leave nothing of what it was promised before, as that would count against its namespace,
-// and keep others out, for the whole grace. What is undone is undone as it was written: whoever has counted on it since has changed it.
+// What a request that is refused was promised before would count against its namespace, and keep others out, for the whole grace: who knows
+// that it is refused takes it back. It is undone as it was written: whoever has counted on it since has changed it.
 
 // Withdraw deletes claims as they were made a moment ago, except those that somebody has renewed to count on them.
 func (l *Ledger) Withdraw(ctx context.Context, made ...*v1beta1.EdgeClaim) error {

@@ -99,14 +99,14 @@ func Withheld(facts Facts, svc *corev1.Service, e Exposure) (withheld []claim.Co
 }
 
 // UnservedOn are those of the points of a complete exposure on some hosts, which are its namespace's no longer, that the Ingress of the
-// Service does not serve for any class. What that serves stays, as it does of other objects that use such a host.
+// Service does not serve for that class. What it serves stays, as it does of other objects that use such a host.
 func UnservedOn(facts Facts, svc *corev1.Service, e Exposure, hosts []string) (unserved []claim.Coordinate) {
 	if len(hosts) == 0 {
 		return nil
 	}
 	ing := ownIngress(facts, svc)
 	for _, at := range e.Points() {
-		if slices.Contains(hosts, at.Host()) && (ing == nil || !Serves(ing, at.ServedBy(ClassOf(ing)))) {
+		if slices.Contains(hosts, at.Host()) && (ing == nil || !Serves(ing, at)) {
 			unserved = append(unserved, at)
 		}
 	}

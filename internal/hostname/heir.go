@@ -103,9 +103,10 @@ func (u *User) gave(held *v1beta1.EdgeClaim) bool {
 	return u.HandsOver() && claim.HolderOf(held) == claim.NamespaceHolder(u.Heir.Namespace)
 }
 
-// Given are those of the names of an object that it has handed over: the namespace of the one that it names has them now.
+// Given are those of the names of an object that its namespace has no longer: that of the one to which it hands over has them. Within a
+// namespace nobody gives a name away.
 func Given(f Facts, u *User) (hosts []string) {
-	if !u.HandsOver() {
+	if !u.HandsOver() || u.Heir.Namespace == u.Namespace {
 		return nil
 	}
 	for _, n := range u.Names {

@@ -146,3 +146,17 @@ func TestPromisesCountAsNames(t *testing.T) {
 		}
 	}
 }
+
+// TestGiven has an object hand over what it has: to a namespace that has its name by now, to one that has not, and within its own.
+func TestGiven(t *testing.T) {
+	f := &fakeFacts{
+		book:   NewBook([]*v1beta1.HostPolicy{policy("own", 1, []string{"*.own.test"}, owns)}),
+		claims: []*v1beta1.EdgeClaim{held("a.own.test", "shop"), held("b.own.test", "blog")},
+	}
+	for heir, want := range map[string][]string{"shop/web": {"a.own.test"}, "data/web": nil, "blog/web": nil, "": nil} {
+		u := naming(using("blog", 1, "a.own.test", "b.own.test", "c.own.test", "d.test"), heir)
+		if got := Given(f, &u); !slices.Equal(got, want) {
+			t.Errorf("handed over to %q: %v, want %v", heir, got, want)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 		case held == nil:
 			free = append(free, p)
 		case claim.HolderOf(held) != claim.NamespaceHolder(r.Namespace) && !yields(givers, p.At, held, &r.User):
-			v.Problems = append(v.Problems, PathConflict(f, r, p.At, held, graceLeft(held))...)
+			v.Problems = append(v.Problems, PathConflict(givers, r, p.At, held, graceLeft(held))...)
 		}
 		if len(v.Problems) == mostProblems {
 			return v

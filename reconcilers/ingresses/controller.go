@@ -134,7 +134,10 @@ type wish struct {
 }
 
 // without are the points that the Service is not to have.
-func (w wish) without() []claim.Coordinate { return slices.Concat(w.lost, w.withheld, w.unserved) }
+func (w wish) without() []claim.Coordinate {
+	without := slices.Concat(w.lost, w.withheld)
+	return append(without, exposure.But(w.unserved, without)...)
+}
 
 // hasNothing says whether nothing is left of what the Service requests.
 func (w wish) hasNothing() bool {

@@ -98,6 +98,19 @@ func TestHandOverNames(t *testing.T) {
 	})
 	w.serves(several, "Prefix one.own.test/ -> several:80\nPrefix other.own.test/ -> several:80\nPrefix other.own.test/more -> several:80")
 	w.nameHeldBy(other, "Namespace name-a")
+	if holder := w.pathHolder(one, "/more"); holder != "" {
+		t.Errorf("on a name that it has handed over, a path more is held by %s", holder)
+	}
+
+	t.Log("within a namespace, a Service that hands over goes on with all that it has")
+	inside := asking("name-a/inside", "host=inside.own.test")
+	w.create(inside)
+	w.serves(inside, "Prefix inside.own.test/ -> inside:80")
+	edit(w, inside, handsOverTo[*corev1.Service]("name-a/next"))
+	edit(w, inside, func(svc *corev1.Service) {
+		svc.Annotations["ingress/http"] = "host=inside.own.test, path=/, path=/more"
+	})
+	w.serves(inside, "Prefix inside.own.test/ -> inside:80\nPrefix inside.own.test/more -> inside:80")
 
 	t.Log("paths of routes, some of those that one has; a rival gets none")
 	const host = "shared.test"
