@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -17,9 +18,9 @@ type request struct {
 
 type requestKey struct{}
 
-// PointsWith are all the points for which the request asks that asks who hands over a point, that point alone where it asks for no others.
+// PointsWith are all the points for which the request asks that asks who hands over a point; that point alone where it says no others.
 func PointsWith(ctx context.Context, at Coordinate) []Coordinate {
-	if r, _ := ctx.Value(requestKey{}).(*request); r != nil && len(r.points) > 0 {
+	if r, _ := ctx.Value(requestKey{}).(*request); r != nil && slices.Contains(r.points, at) {
 		return r.points
 	}
 	return []Coordinate{at}
@@ -57,6 +58,11 @@ func (l *Ledger) askingOnce(points ...Coordinate) *Ledger {
 	r := &request{points: points, found: map[any]any{}}
 	one := *l
 	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Claimant, promised bool) (bool, error) {
+		// Another object of the namespace may have been admitted since its objects were looked through; one that is admitted later changes
+		// the claim, which is looked at again then.
+		if HolderOf(found).IsNamespace() && l.GraceLeft(found) > 0 {
+			return l.HandsOver(ctx, found, to, promised)
+		}
 		q := question{from: HolderOf(found), to: to.Holder, asks: to.For, promised: promised}
 		switch at, err := Of(found); {
 		case err != nil:

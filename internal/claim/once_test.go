@@ -59,9 +59,9 @@ func TestWhatIsFoundOutOnce(t *testing.T) {
 	points := []Coordinate{Hostname("a.example"), Hostname("b.example"), Hostname("c.example")}
 	var stored []*v1beta1.EdgeClaim
 	for _, at := range points {
-		stored = append(stored, held(at, NamespaceHolder("shop"), "g", 1, start.Add(-DefaultGrace)))
+		stored = append(stored, held(at, NamespaceHolder("shop"), "g", 1, start))
 	}
-	l := ledgerAt(NewFake(stored...), start)
+	l := ledgerAt(NewFake(stored...), start.Add(DefaultGrace))
 	var read, asked atomic.Int64
 	l.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, _ Claimant, _ bool) (bool, error) {
 		asked.Add(1)
@@ -82,6 +82,16 @@ func TestWhatIsFoundOutOnce(t *testing.T) {
 		if err := l.Check(t.Context(), by, nil, points...); err != nil || asked.Load() != 3*(n+1) || read.Load() != n+1 {
 			t.Errorf("%v: of %d points it was found out %d times", err, asked.Load(), read.Load())
 		}
+	}
+	// While something that uses them may have been admitted a moment ago, each is asked for by itself.
+	read.Store(0)
+	l = ledgerAt(NewFake(stored...), start.Add(DefaultGrace/2))
+	l.Seen = func(context.Context, Claimant) bool { return true }
+	l.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, _ Claimant, _ bool) (bool, error) {
+		return Once(ctx, "who has them", func() (bool, error) { return read.Add(1) > 0, nil })
+	}
+	if err := l.Check(t.Context(), by, nil, points...); err != nil || read.Load() != 3 {
+		t.Errorf("%v: within the grace it was found out %d times", err, read.Load())
 	}
 	if with := PointsWith(t.Context(), points[0]); !slices.Equal(with, points[:1]) {
 		t.Errorf("outside of a request it is asked for with %v", with)

@@ -42,10 +42,16 @@ func (h *Hosts) having(ctx context.Context, namespace string, at claim.Coordinat
 	case namespace == "": // which stands for all
 		return nil, nil
 	case at.IsRoutePath():
+		points := claim.PointsWith(ctx, at)
+		look := func() (map[claim.Coordinate][]hostname.User, error) {
+			return h.pathLook().having(ctx, namespace, points)
+		}
+		if len(points) == 1 {
+			having, err := look()
+			return having[at], err
+		}
 		type question struct{ namespace string }
-		having, err := claim.Once(ctx, question{namespace}, func() (map[claim.Coordinate][]hostname.User, error) {
-			return h.pathLook().having(ctx, namespace, claim.PointsWith(ctx, at))
-		})
+		having, err := claim.Once(ctx, question{namespace}, look)
 		return having[at], err
 	default:
 		return h.using(ctx, at.Host(), namespace)
