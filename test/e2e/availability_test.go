@@ -111,12 +111,17 @@ func waitLong() (err error) {
 	return letWebhooksTake(slices.Repeat([]int{long}, len(target.waits))...)
 }
 
-// asShipped lets the API server wait for the webhooks as long as the manifests say.
+// asShipped lets the API server wait for the webhooks as long as the manifests say, until the test ends.
 func asShipped(t *testing.T) {
 	t.Helper()
 	if len(target.waits) == 0 { // it was never told otherwise
 		return
 	}
+	t.Cleanup(func() {
+		if err := waitLong(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := letWebhooksTake(target.waits...); err != nil {
 		t.Fatal(err)
 	}
