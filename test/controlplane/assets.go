@@ -19,14 +19,18 @@ func Assets(ctx context.Context) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "tools"), "./assets")
-	// One setting for all clones, as the Makefile has it, so that the build cache is shared.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath -buildvcs=false")
+	cmd.Env = buildEnv()
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("find or build the programs of a control plane (tools/assets): %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// buildEnv is one setting for all clones, as the Makefile has it, so that the build cache is shared.
+func buildEnv() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath -buildvcs=false")
 }
 
 // Root returns the root directory of the repository that the working directory is in.

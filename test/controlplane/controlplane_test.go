@@ -318,3 +318,24 @@ func programsOf(t *testing.T, dir string) map[string]int {
 	}
 	return programs
 }
+
+func TestSnapshotSetsBack(t *testing.T) {
+	cp := start(t, controlplane.Options{})
+	createNamespace(t, cp, "kept")
+	host, file := cp.Config().Host, filepath.Join(t.TempDir(), "snapshot.db")
+	if err := cp.SaveSnapshot(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	createNamespace(t, cp, "lost")
+	if err := cp.RestoreSnapshot(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	if cp.Config().Host != host {
+		t.Errorf("the API server moved from %s to %s", host, cp.Config().Host)
+	}
+	wantNamespace(t, cp, "kept")
+	if _, err := clientset(t, cp).CoreV1().Namespaces().Get(t.Context(), "lost", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what was created after the snapshot: %v, want not found", err)
+	}
+	createNamespace(t, cp, "lost")
+}

@@ -40,7 +40,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"--data-dir=" + filepath.Join(cp.opts.Dir, "etcd"),
+		"--data-dir=" + cp.etcdData(),
 		"--listen-client-urls=unix://" + cp.etcdSocket(),
 		// Only a client that asks etcd for its members gets it, and the API server doesn't ask. It must be there beside the
 		// flag above, and etcd 3.6, that of Kubernetes 1.35, refuses a socket in it.
@@ -74,6 +74,10 @@ func (cp *ControlPlane) makeSocketDir() error {
 	var err error
 	cp.sockets, err = os.MkdirTemp("", "portcullis-")
 	return err
+}
+
+func (cp *ControlPlane) etcdData() string {
+	return filepath.Join(cp.opts.Dir, "etcd")
 }
 
 func (cp *ControlPlane) etcdSocket() string {

@@ -27,13 +27,16 @@ type ledgerless struct {
 	services map[string][]*corev1.Service
 }
 
-// serving starts a Portcullis that serves Services from each of its pools, which are created in no order. Some go again, so that what is
-// free lies between what is not.
-func serving(t *testing.T) *ledgerless {
+// fromPools are how many Services each pool serves.
+type fromPools struct{ whole, shared, nodes, going int }
+
+// serving starts a Portcullis that serves Services from each of its pools, which are created in no order. One of eight goes again, so that
+// what is free lies between what is not.
+func serving(t *testing.T, n fromPools) *ledgerless {
 	t.Helper()
 	l := &ledgerless{
 		fixture: newFixture(t, start(t, harness.Options{Replicas: 2, Flags: []string{"--claim-grace=" + grace.String()}})),
-		whole:   addressPool("whole", []string{"192.0.2.0/26"}), shared: addressPool("shared", []string{"198.51.100.0/29"}, sharesPorts),
+		whole:   addressPool("whole", []string{"192.0.2.0/24"}), shared: addressPool("shared", []string{"198.51.100.0/29"}, sharesPorts),
 		nodes: source("nodes", v1beta1.SourceNodeIP), going: addressPool("going", []string{"203.0.113.0/28"}),
 		services: map[string][]*corev1.Service{},
 	}
@@ -41,7 +44,7 @@ func serving(t *testing.T) *ledgerless {
 	l.node("a", "198.51.100.129")
 	l.node("b", "198.51.100.130")
 	var all []*corev1.Service
-	for pool, n := range map[*v1beta1.AddressPool]int{l.whole: 20, l.shared: 14, l.nodes: 2, l.going: 6} {
+	for pool, n := range map[*v1beta1.AddressPool]int{l.whole: n.whole, l.shared: n.shared, l.nodes: n.nodes, l.going: n.going} {
 		for i := range n {
 			number := int32(80)
 			if pool == l.shared || pool == l.nodes {
@@ -81,12 +84,18 @@ func serving(t *testing.T) *ledgerless {
 	return l
 }
 
-// lose ends all replicas, and takes all claims on addresses and on the nodes.
-func (l *ledgerless) lose() {
+// end ends all replicas.
+func (l *ledgerless) end() {
 	l.t.Helper()
 	for _, r := range l.Replicas {
 		must(l.fixture, r.Terminate())
 	}
+}
+
+// lose ends all replicas, and takes all claims on addresses and on the nodes.
+func (l *ledgerless) lose() {
+	l.t.Helper()
+	l.end()
 	var claims v1beta1.EdgeClaimList
 	must(l.fixture, l.Client.List(l.t.Context(), &claims))
 	for i := range claims.Items {
@@ -130,7 +139,7 @@ func addressOf(svc *corev1.Service) string { return svc.Status.LoadBalancer.Ingr
 // and nobody else comes there: neither who was created meanwhile, nor who asks for it.
 func TestAddressesOutliveTheLedger(t *testing.T) {
 	t.Parallel()
-	l := serving(t)
+	l := serving(t, fromPools{whole: 20, shared: 14, nodes: 2, going: 6})
 	guard := l.unguard()
 	l.lose()
 	l.delete(l.going)
