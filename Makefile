@@ -1,9 +1,9 @@
 # Everything that the project can do, on a machine that has Go, make and git. `make` alone lists it.
 # Tools are pinned: tools/go.mod (generators, kustomize), tools/lint/go.mod (golangci-lint), tools/helm/go.mod (helm), tools/hugo/go.mod (hugo),
-# tools/kubernetes/go.mod (etcd and its tools, kube-apiserver, kubectl, kube-controller-manager; those of the oldest minor version that Kubernetes supports
-# in tools/kubernetes/1.35/go.mod), tools/release/go.mod (bills of materials, licenses, krew) and tools/prometheus/go.mod (prometheus,
-# promtool). Go builds and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of which tests
-# read the manifests.
+# tools/kubernetes/go.mod (etcd with its tools, kube-apiserver, kubectl, kube-controller-manager; those of the oldest minor version that
+# Kubernetes supports in tools/kubernetes/1.35/go.mod), tools/release/go.mod (bills of materials, licenses, krew) and tools/prometheus/go.mod
+# (prometheus, promtool). Go builds and caches them on first use. tools/conformance/go.mod pins the conformance tests of the Gateway API, of
+# which tests read the manifests.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
