@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/doors"
 )
 
@@ -42,6 +44,30 @@ func TestWho(t *testing.T) {
 		}
 		if strings.Contains(got.out, "ended") {
 			t.Errorf("a Pod that has ended has an address:\n%s", got.out)
+		}
+	}
+}
+
+// TestWhoSendsToTheHolder holds that of a port which a proxy has for a stream, the owners of the stream are asked, and not those of the
+// Service in front of the proxy.
+func TestWhoSendsToTheHolder(t *testing.T) {
+	class := &v1beta1.StreamIngressClass{ObjectMeta: named("", "public")}
+	class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: "edge", Name: "tcp"}
+	class.Spec.Service = &v1beta1.ObjectReference{Namespace: "edge", Name: "front"}
+	front := &corev1.Service{ObjectMeta: named("edge", "front"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 5432}},
+	}}
+	front.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	held := claim.New(claim.Stream("public", v1beta1.TCP, 5432), claim.Claimant{Holder: claim.StreamHolder("team", "postgres")})
+	c := &fake{objects: map[string][]runtime.Object{
+		"streamingressclasses": {class}, "edgeclaims": {held}, "services": {front},
+		"configmaps": {&corev1.ConfigMap{ObjectMeta: named("edge", "tcp"), Data: map[string]string{"5432": "team/db:5432"}}},
+	}}
+	for _, asked := range []string{"5432", "192.0.2.1:5432"} {
+		got := run(t, c, "kubectl-portcullis", "who", asked)
+		const want = `to get it: held by StreamIngress team/postgres on class "public"; ask the owners of namespace team: `
+		if !strings.Contains(got.out, want) || !strings.Contains(got.out, "Service edge/front") {
+			t.Errorf("who %s:\n%s%s", asked, got.out, got.err)
 		}
 	}
 }

@@ -2,9 +2,15 @@ package doors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/refusal"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // Advice says how somebody gets a point of a snapshot, of which the doors are those that Find has found. It says that nobody has the point
@@ -14,12 +20,16 @@ func Advice(p Point, found []Door, s *snapshot.Snapshot) string {
 	if len(found) == 0 {
 		return free(p, installed, doubt(p, s))
 	}
-	d := &found[0]
+	d := decisive(found)
 	by := "ask the owners of namespace " + d.Namespace
 	switch {
-	case strings.HasPrefix(d.Holder, "StreamIngress "):
-		return fmt.Sprintf("%s: the port is free once %s is deleted, or listens elsewhere; "+
-			"or leave spec.listen out of your own StreamIngress, and be given another", by, d.Holder)
+	case d.held != nil && claim.HolderOf(d.held).IsStream():
+		text := fmt.Sprintf("%s; %s: the port is free once %s is deleted, or listens elsewhere; "+
+			"or leave spec.listen out of your own StreamIngress, and be given another", stream.HeldBy(d.held, d.at), by, d.Holder)
+		if claim.HeirOf(d.held) == (claim.Holder{}) {
+			text += refusal.HandOver(types.NamespacedName{Namespace: "<namespace>", Name: "<name>"})
+		}
+		return text
 	case d.Way == ByEntry && installed:
 		return fmt.Sprintf("a StreamIngress of namespace %s that says exactly what the entry says takes it over; "+
 			"anybody else can have the port once the entry is out of %s", d.Namespace, d.On)
@@ -38,6 +48,26 @@ func Advice(p Point, found []Door, s *snapshot.Snapshot) string {
 			"this one is free once %s has it no longer", by, d.Holder)
 	}
 	return fmt.Sprintf("%s: the port of the address is free once %s has it no longer; or choose another port or address", by, d.Holder)
+}
+
+// decisive is the first door that is in front of no other: a Service has the port at its address, but it is free once what has it behind
+// the Service, such as an entry of a proxy, has it no longer.
+func decisive(found []Door) *Door {
+	for i := range found {
+		isBehind := func(d Door) bool { return found[i].isInFrontOf(&d) }
+		if !slices.ContainsFunc(found, isBehind) {
+			return &found[i]
+		}
+	}
+	return &found[0]
+}
+
+// isInFrontOf says whether a door is a Service's at whose address a proxy, or a Gateway, answers with another door.
+func (d *Door) isInFrontOf(other *Door) bool {
+	isService := d.Way == ByLoadBalancer || d.Way == ByExternalIP
+	isBehind := other.Way == ByEntry || other.Way == ByListener || other.Way == ByRoute
+	return isService && isBehind && d.port == other.port &&
+		slices.ContainsFunc(d.Addresses, func(a string) bool { return slices.Contains(other.Addresses, a) })
 }
 
 // named is the advice about a host, or about the port of a listener that serves hosts.

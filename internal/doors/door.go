@@ -53,6 +53,10 @@ type Door struct {
 	LeadsTo string `json:"leadsTo,omitempty"`
 	Ready   *int   `json:"readyEndpoints,omitempty"`
 
+	// held is the claim of the holder where that has a port of the class at.Class(), nil elsewhere.
+	held *v1beta1.EdgeClaim
+	at   claim.Coordinate
+
 	port claimPort
 	// nodes are the addresses of all nodes where the door is open on these. They are not told at each of thousands of doors.
 	nodes map[string]bool
@@ -100,15 +104,22 @@ type list struct {
 	*snapshot.Snapshot
 	services map[types.NamespacedName]*corev1.Service
 	claims   map[string]*v1beta1.EdgeClaim
+	classes  map[string]*v1beta1.StreamIngressClass
 	nodes    map[string]bool
 	doors    []Door
 }
 
 // All are the open doors of a snapshot, by namespace, then by point.
 func All(s *snapshot.Snapshot) []Door {
-	l := &list{Snapshot: s, services: snapshot.Index(s.Services), claims: make(map[string]*v1beta1.EdgeClaim, len(s.Claims))}
+	l := &list{
+		Snapshot: s, services: snapshot.Index(s.Services), claims: make(map[string]*v1beta1.EdgeClaim, len(s.Claims)),
+		classes: make(map[string]*v1beta1.StreamIngressClass, len(s.Classes)),
+	}
 	for _, c := range s.Claims {
 		l.claims[c.Name] = c
+	}
+	for _, class := range s.Classes {
+		l.classes[class.Name] = class
 	}
 	l.nodes = addressesOfNodes(s)
 	l.addEntries()
@@ -133,13 +144,46 @@ func (l *list) add(d Door, at claim.Coordinate, by metav1.Object, to ...types.Na
 	if created := by.GetCreationTimestamp(); !created.IsZero() {
 		d.Since = &created
 	}
-	if c := l.claims[at.Name()]; c != nil && !at.IsZero() && (d.Way == ByEntry || d.Holder == claim.HolderOf(c).String() || isMadeBy(by, c)) {
+	if port := l.ofClass(&d, by); l.claims[port.Name()] != nil {
+		at = port
+	}
+	c := l.claims[at.Name()]
+	if c != nil && !at.IsZero() && (at.IsStream() || d.Holder == claim.HolderOf(c).String() || isMadeBy(by, c)) {
 		d.Holder, d.Since, d.Claimed = claim.HolderOf(c).String(), &c.CreationTimestamp, true
+		if at.IsStream() {
+			d.held, d.at = c, at
+		}
 		if tenant := claim.HolderOf(c).Tenant(); claim.HolderOf(c).IsStream() && tenant != "" {
 			d.Namespace = tenant
 		}
 	}
 	l.doors = append(l.doors, l.leading(d, to))
+}
+
+// ofClass is the port of a class that a door is which Portcullis has made for a stream: with a Service of a class without a proxy, or with
+// a listener or a route of a class in front of a Gateway. It is the zero value for any other door: a label alone, which anybody may set,
+// tells of none.
+func (l *list) ofClass(d *Door, by metav1.Object) claim.Coordinate {
+	class := l.classes[by.GetLabels()[v1beta1.LabelClass]]
+	if class == nil {
+		return claim.Coordinate{}
+	}
+	at := claim.Stream(class.Name, d.port.protocol, d.port.number)
+	pool, gateway := class.Spec.AddressPool, class.Spec.Gateway
+	isOf := false
+	switch d.Way {
+	case ByLoadBalancer:
+		isOf = pool != nil && pool.Namespace == by.GetNamespace()
+	case ByListener:
+		isOf = gateway != nil && gateway.Namespace == by.GetNamespace() && !d.named
+	case ByRoute:
+		c := l.claims[at.Name()]
+		isOf = gateway != nil && !d.named && c != nil && claim.HolderOf(c).IsStream() && claim.HolderOf(c).Namespace == by.GetNamespace()
+	}
+	if !isOf {
+		return claim.Coordinate{}
+	}
+	return at
 }
 
 // isMadeBy says whether the holder of a claim controls an object.

@@ -64,7 +64,12 @@ func Held(held *v1beta1.EdgeClaim, leaving bool, graceLeft time.Duration) string
 	if leaving {
 		return "held for " + holder + ", which is not stored or no longer asks for it; it is free again " + Soon(graceLeft) + ", try again then"
 	}
-	return "held by " + holder + Since(held) + beingHanded(held)
+	return HeldBy(held, "")
+}
+
+// HeldBy says who holds a point, since when, on what, if that is said, and to whom it is being handed over.
+func HeldBy(held *v1beta1.EdgeClaim, on string) string {
+	return "held by " + claim.HolderOf(held).String() + Since(held) + on + beingHanded(held)
 }
 
 // Since says when an object was created, if that is known.

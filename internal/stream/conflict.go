@@ -21,11 +21,9 @@ const suggestions = 3
 func Conflict(
 	f Facts, s *v1beta1.StreamIngress, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration,
 ) refusal.Problems {
-	holder, ways := claim.HolderOf(held), suggest(f, s, at)
-	text := fmt.Sprintf("held by %s%s on class %q", holder, refusal.Since(held), at.Class())
+	holder, text, ways := claim.HolderOf(held), HeldBy(held, at), suggest(f, s, at)
 	switch heir := claim.HeirOf(held); {
-	case heir != (claim.Holder{}):
-		text += ", which is handing it over to " + heir.String()
+	case heir != (claim.Holder{}): // which the text says
 	case isLeaving(f, holder, at):
 		text = fmt.Sprintf("held for %s, which is not stored or no longer asks for it, on class %q; it is free again %s, try again then",
 			holder, at.Class(), refusal.Soon(graceLeft))
@@ -33,6 +31,12 @@ func Conflict(
 		ways += refusal.HandOver(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	}
 	return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, at.Point(), text+"; "+ways))
+}
+
+// HeldBy says who holds a port of a class, since when, and to whom it is being handed over: to a stream that is refused, and to
+// whoever asks who has the port.
+func HeldBy(held *v1beta1.EdgeClaim, at claim.Coordinate) string {
+	return refusal.HeldBy(held, fmt.Sprintf(" on class %q", at.Class()))
 }
 
 // isLeaving says whether a stream that holds a point is gone, or wants another and is not open there while it moves.

@@ -181,8 +181,11 @@ func TestPluginBesidePortcullis(t *testing.T) {
 		t.Errorf("doors ended with %d: %s", status, errOut)
 	}
 	mustContain(t, out, "TCP/5432", "ConfigMap edge-plugin/", "StreamIngress plugin-team/postgres", "plugin-team/db:5432", "(claim)")
+	refusal := w.refusal(w.try(sti("plugin-team/rival", of("plugin"), tcp(5432), to("db", 5432)))).Error()
+	_, said, _ := strings.Cut(refusal, "held by ")
+	said, _, _ = strings.Cut(said, ";")
 	_, out, _ = w.plugin(user, "who", "tcp/5432")
-	mustContain(t, out, "StreamIngress plugin-team/postgres")
+	mustContain(t, out, "StreamIngress plugin-team/postgres", "to get it: held by "+said+"; ask the owners of namespace plugin-team: ")
 	_, out, _ = w.plugin(user, "audit", "-o", "json")
 	report := plugin.Audit{}
 	must(w, json.Unmarshal([]byte(out), &report))
