@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -166,8 +165,6 @@ func (o *options) validate(rest []string) error {
 	}
 	return errors.Join(append(errs, o.settings.Validate())...)
 }
-
-func (o *options) logger() logr.Logger { return zap.New(zap.UseFlagOptions(&o.zap)) }
 
 // serverNames are the names in the self-signed certificate.
 func (o *options) serverNames() []string {

@@ -191,6 +191,9 @@ func TestARunAndTheNext(t *testing.T) {
 	}
 	second.interrupt(t)
 	wantNoProcess(t, dir)
+	if said := second.text(t); strings.Contains(said, "Server rejected event") {
+		t.Errorf("a namespace was deleted, and the log complains of it:\n%s", said)
+	}
 
 	third := open(t, portcullis, dir, "--clean=1")
 	c = connect(t, third.await(t))
