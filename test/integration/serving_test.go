@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -155,7 +156,7 @@ func (w *fixture) measures(want string) {
 	})
 }
 
-// TestReferenceGrantsInstalledLater: without the Gateway API nothing is granted, and nothing waits for it.
+// TestReferenceGrantsInstalledLater: without the Gateway API nothing is granted, and only what needs a grant waits for it.
 func TestReferenceGrantsInstalledLater(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, start(t, harness.Options{Replicas: 2, WithoutGatewayAPI: true}))
@@ -164,6 +165,12 @@ func TestReferenceGrantsInstalledLater(t *testing.T) {
 	own := sti("shop/own", of("late"), tcp(1))
 	w.create(own)
 	e.leads(TCP, 1, "shop/web:80")
+	all := w.newEdge("late-all", upstreams(v1beta1.UpstreamAll))
+	w.create(sti("shop/all", of("late-all"), tcp(2), to("data/redis", 6379)))
+	all.leads(TCP, 2, "data/redis:6379")
+	if err := w.try(grant("data/all", "shop")); !meta.IsNoMatchError(err) {
+		t.Errorf("a ReferenceGrant without its kind: %v", err)
+	}
 	cross := func() *v1beta1.StreamIngress { return sti("shop/cross", of("late"), tcp(2), to("data/redis", 6379)) }
 	mustContain(t, w.refusal(w.try(cross())).Error(), `namespace "data" has not consented`)
 
