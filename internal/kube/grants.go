@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +44,7 @@ func (l grantLooks) granted(ctx context.Context, live client.Reader, from string
 	reader := limitedReader{live, l.reads}
 	for page, err := range Pages[gatewayv1beta1.ReferenceGrantList](ctx, reader, grantsAtOnce, client.InNamespace(service.Namespace)) {
 		switch {
-		case meta.IsNoMatchError(err):
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err): // the kind isn't there, or not any longer: a namespace would be empty
 			return false, nil
 		case err != nil:
 			return false, err

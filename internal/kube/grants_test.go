@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +48,20 @@ func (b bookOfGrants) List(ctx context.Context, list client.ObjectList, options 
 		grants.Continue = strconv.Itoa(end)
 	}
 	return nil
+}
+
+// TestNoGrantOfAKindThatIsGone has a cluster that knows no ReferenceGrants, has them no longer, and doesn't tell.
+func TestNoGrantOfAKindThatIsGone(t *testing.T) {
+	failed := errors.New("the API server is ill")
+	for answer, want := range map[error]error{
+		&meta.NoKindMatchError{}: nil, apierrors.NewNotFound(gatewayv1beta1.Resource("referencegrants"), ""): nil, failed: failed,
+	} {
+		book := bookOfGrants{read: func(context.Context, string, client.ListOptions) error { return answer }}
+		granted, err := newGrantLooks().granted(t.Context(), book, "shop", types.NamespacedName{Namespace: "cache", Name: "redis"})
+		if granted || !errors.Is(err, want) {
+			t.Errorf("%v: granted %t, %v", answer, granted, err)
+		}
+	}
 }
 
 // TestGrantsAreReadAFewAtATime has one consent among many grants, and none.
