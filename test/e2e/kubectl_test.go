@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +48,30 @@ func apply(t *testing.T, namespace, manifests string) {
 	if _, err := tryKubectl(manifests, "apply", "-n", namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// kustomize applies a kustomization, which is written to a directory, and takes away what is of it when the test ends.
+func kustomize(t *testing.T, dir, kustomization string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kubectl(t, "delete", "-k", dir, "--ignore-not-found", "--timeout="+patience.String()) })
+	kubectl(t, "apply", "--server-side", "-k", dir)
+}
+
+// relativeTo is a path as a kustomization in a directory takes it.
+func relativeTo(t *testing.T, dir, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rel
 }
 
 // read reads what kubectl get finds.

@@ -28,23 +28,16 @@ const (
 // speakers installs MetalLB's speakers as docs/recipes.md does, from the sources of the pinned module, and takes them away in the end.
 func speakers(t *testing.T) {
 	t.Helper()
-	module, dir := filepath.Join(root, "test", "metallb"), t.TempDir()
-	found, err := exec.Command("go", "-C", module, "list", "-m", "-f", "{{.Dir}}", "go.universe.tf/metallb").Output()
+	module := filepath.Join(root, "test", "metallb")
+	sources, err := sourcesOf(module, "go.universe.tf/metallb")
 	if err != nil {
-		t.Fatalf("finding the module of MetalLB: %v", err)
+		t.Fatal(err)
 	}
-	relative := func(path string) string { // kustomize takes no other
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rel, err := filepath.Rel(dir, abs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rel
+	if err := loadProgram(target.script, "localhost/metallb-speaker:e2e", "/speaker", module, "go.universe.tf/metallb/speaker"); err != nil {
+		t.Fatal(err)
 	}
-	kustomization := fmt.Sprintf(`
+	dir := t.TempDir()
+	kustomize(t, dir, fmt.Sprintf(`
 resources: [%s]
 components: [%s]
 images: [{name: quay.io/metallb/speaker, newName: localhost/metallb-speaker, newTag: e2e}]
@@ -53,21 +46,7 @@ patches:
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/livenessProbe/timeoutSeconds, value: 60}
     - {op: add, path: /spec/template/spec/containers/0/readinessProbe/timeoutSeconds, value: 60}
-`, relative(filepath.Join(strings.TrimSpace(string(found)), "config", "native")), relative(samples))
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "speaker")
-	if err := inOrder(
-		func() error {
-			return command("go", "-C", module, "build", "-ldflags=-s -w", "-o", binary, "go.universe.tf/metallb/speaker")
-		},
-		func() error { return load(target.script, "localhost/metallb-speaker:e2e", binary, "/speaker") },
-	); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { kubectl(t, "delete", "-k", dir, "--ignore-not-found", "--timeout="+patience.String()) })
-	kubectl(t, "apply", "--server-side", "-k", dir)
+`, relativeTo(t, dir, filepath.Join(sources, "config", "native")), relativeTo(t, dir, samples)))
 	kubectl(t, "create", "secret", "generic", "memberlist", "-n", metalLB, "--from-literal=secretkey="+rand.Text())
 	kubectl(t, "wait", "--for=condition=Established", "crd/ipaddresspools.metallb.io", "crd/l2advertisements.metallb.io", "--timeout="+patience.String())
 	awaitSpeakers(t)

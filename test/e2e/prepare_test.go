@@ -47,20 +47,15 @@ func installCertManager(script string) error {
 		return nil
 	}
 	module := filepath.Join(root, "test", "certmanager")
-	out, err := exec.Command("go", "-C", module, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
-	if err != nil {
-		return fmt.Errorf("finding the module of cert-manager: %w", err)
-	}
-	crds := filepath.Join(strings.TrimSpace(string(out)), "deploy", "crds")
-	dir, err := os.MkdirTemp("", "cert-manager-")
+	sources, err := sourcesOf(module, "github.com/cert-manager/cert-manager")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "cert-manager")
+	crds := filepath.Join(sources, "deploy", "crds")
 	return inOrder(
-		func() error { return command("go", "-C", module, "build", "-ldflags=-s -w", "-o", binary, "./server") },
-		func() error { return load(script, "localhost/cert-manager:e2e", binary, "/cert-manager") },
+		func() error {
+			return loadProgram(script, "localhost/cert-manager:e2e", "/cert-manager", module, "./server")
+		},
 		func() error { return command(script, "kubectl", "apply", "--server-side", "-f", crds) },
 		func() error {
 			return command(script, "kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout="+patience.String())
@@ -71,6 +66,29 @@ func installCertManager(script string) error {
 		func() error {
 			return command(script, "kubectl", "-n", "cert-manager", "rollout", "status", "deployment/cert-manager", "--timeout="+patience.String())
 		},
+	)
+}
+
+// sourcesOf is the directory with the sources of a module, in the version that the module in a directory of ours pins.
+func sourcesOf(dir, module string) (string, error) {
+	found, err := exec.Command("go", "-C", dir, "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the sources of %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(found)), nil
+}
+
+// loadProgram compiles a program of a module that the module in a directory of ours pins, and loads it into the nodes as an image.
+func loadProgram(script, image, path, dir, program string) error {
+	out, err := os.MkdirTemp("", "program-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(out)
+	binary := filepath.Join(out, filepath.Base(path))
+	return inOrder(
+		func() error { return command("go", "-C", dir, "build", "-ldflags=-s -w", "-o", binary, program) },
+		func() error { return load(script, image, binary, path) },
 	)
 }
 
