@@ -124,24 +124,27 @@ SOURCE ?=
 site: ## Build the docs into a site, bin/site, that has no dead link (SOURCE=https://forge.example/portcullis/blob/main).
 	@go run -C tools ./site -out=$(CURDIR)/bin/site -source='$(SOURCE)'
 
-# Prometheus and promtool, without the clients of every cloud.
+# Prometheus and promtool, which find targets in files and in Kubernetes: without the clients of every cloud.
 PROMETHEUS := bin/prometheus
+.PHONY: prometheus
+prometheus:
+	@echo "Building Prometheus and promtool (a few minutes the first time) ..."
+	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd,enable_kubernetes_sd -ldflags "-s -w" \
+		-o $(PROMETHEUS)/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+
 # A real Prometheus that scrapes replicas which run: test/monitoring, with further arguments.
 define monitored
-	@echo "Building Prometheus and promtool (a few minutes the first time) ..."
-	@mkdir -p $(PROMETHEUS) && go build -modfile=tools/prometheus/go.mod -tags remove_all_sd -o $(PROMETHEUS)/ \
-		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" PROMETHEUS_ASSETS=$(CURDIR)/$(PROMETHEUS) \
 		go test -tags monitoring -timeout 30m $(TEST_ARGS) ./test/monitoring
 endef
 
 .PHONY: monitoring
-monitoring: ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
+monitoring: prometheus ## Test alerts, metrics and the dashboard with promtool and a real Prometheus.
 	$(monitored)
 
 DASHBOARD_FOR ?= 4m
 .PHONY: dashboard
-dashboard: ## Draw docs/pictures/dashboard.svg: the dashboard, of what a real Prometheus has scraped for four minutes.
+dashboard: prometheus ## Draw docs/pictures/dashboard.svg: the dashboard, of what a real Prometheus has scraped for four minutes.
 	$(monitored) -count=1 -run=TestPrometheusSeesEverything -picture=$(CURDIR)/docs/pictures/dashboard.svg -for=$(DASHBOARD_FOR)
 
 .PHONY: e2e

@@ -1,5 +1,6 @@
-// Prometheus and promtool, for the tests of metrics, alerts and the dashboard. Built with the tag remove_all_sd, which
-// leaves out the clients of every cloud.
+// Prometheus and promtool, for the tests of metrics, alerts and the dashboard, and Prometheus for the end-to-end test of
+// kube-prometheus. Built with the tags remove_all_sd, which leaves out the clients of every cloud, and enable_kubernetes_sd,
+// which takes that of Kubernetes in again.
 //
 // From the Go module proxy, and not a distribution's package: so it is the same current version on every machine, pinned
 // with its checksum in go.sum, and takes nothing but Go to install. Debian 12, for one, has a Prometheus of 2023 (2.42).
