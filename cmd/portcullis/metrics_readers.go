@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+const (
+	// reviewTimeout is how long the API server may take to say who reads metrics, and whether it may.
+	reviewTimeout = 10 * time.Second
+	// readerLetInFor is for how long a reader is not asked about again. Prometheus reads every replica several times a minute.
+	readerLetInFor = time.Minute
+	// mostReaders is how many readers are known at a time.
+	mostReaders = 256
+)
+
+// metricsReaders lets clients read metrics that the API server knows by their bearer token (TokenReview), and that may get the path
+// (SubjectAccessReview). controller-runtime's own filter asks the same of the same, by the library that API servers are made
+// of. That links CEL, gRPC and tracing, and templates, for which the linker must keep every method of every type: half as
+// much again as all else there is of the program.
+type metricsReaders struct {
+	tokens authenticationclient.TokenReviewInterface
+	access authorizationclient.SubjectAccessReviewInterface
+	// letIn are the readings that were let in of late. A refusal is not kept, so that a permission counts once it is there.
+	letIn *cache.LRUExpireCache
+}
+
+// reading is what a client wants to read. It has no token, but what can only be made from it.
+type reading struct {
+	token        [sha256.Size]byte
+	method, path string
+}
+
+// newMetricsReaders is a FilterProvider of the metrics server.
+func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+	tokens, err := authenticationclient.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("client of TokenReviews: %w", err)
+	}
+	access, err := authorizationclient.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("client of SubjectAccessReviews: %w", err)
+	}
+	readers := &metricsReaders{tokens.TokenReviews(), access.SubjectAccessReviews(), cache.NewLRUExpireCache(mostReaders)}
+	return readers.filter, nil
+}
+
+// filter implements metricsserver.Filter.
+func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) (http.Handler, error) {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		status, err := m.judge(req)
+		if err != nil {
+			log.Error(err, "it could not be decided whether metrics may be read")
+		}
+		if status != http.StatusOK {
+			http.Error(w, http.StatusText(status), status)
+			return
+		}
+		metrics.ServeHTTP(w, req)
+	}), nil
+}
+
+// judge is the status that a request is answered with: only http.StatusOK lets it in.
+func (m *metricsReaders) judge(req *http.Request) (status int, err error) {
+	token := bearerToken(req)
+	if token == "" {
+		return http.StatusUnauthorized, nil
+	}
+	wanted := reading{sha256.Sum256([]byte(token)), req.Method, req.URL.Path}
+	if _, known := m.letIn.Get(wanted); known {
+		return http.StatusOK, nil
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
+	defer cancel()
+	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	who, err = m.tokens.Create(ctx, who, metav1.CreateOptions{})
+	if err != nil {
+		return http.StatusInternalServerError, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !who.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	may, err := m.access.Create(ctx, accessOf(&who.Status.User, wanted), metav1.CreateOptions{})
+	if err != nil {
+		return http.StatusInternalServerError, fmt.Errorf("reviewing the access of %s: %w", who.Status.User.Username, err)
+	}
+	if !may.Status.Allowed {
+		return http.StatusForbidden, nil
+	}
+	m.letIn.Add(wanted, struct{}{}, readerLetInFor)
+	return http.StatusOK, nil
+}
+
+// bearerToken is the token that a request bears, "" for none.
+func bearerToken(req *http.Request) string {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(req.Header.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// accessOf asks whether a user may read something.
+func accessOf(user *authenticationv1.UserInfo, wanted reading) *authorizationv1.SubjectAccessReview {
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: strings.ToLower(wanted.method), Path: wanted.path},
+	}}
+}
