@@ -17,14 +17,14 @@ import (
 // onPod records what happens to Pods, and looks at those whose PodToIP may have to change.
 func (r *reconciler) onPod() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
 			pod := kube.PodOf(e.Object)
 			if e.IsInInitialList {
 				r.transitions.found(pod)
 			} else {
 				r.transitions.record(podtoip.Transitions(nil, pod))
 			}
-			if _, wanted := podtoip.Wanted(pod); wanted {
+			if _, wanted := podtoip.Wanted(pod); wanted && r.mayCover(ctx, pod.Namespace) {
 				q.Add(watch.ForObject(pod))
 			}
 		},
@@ -40,6 +40,13 @@ func (r *reconciler) onPod() handler.EventHandler {
 			q.Add(watch.ForObject(e.Object))
 		},
 	}
+}
+
+// mayCover says whether the Pods of a namespace may get PodToIPs. Most don't where it takes a label, and a queue that once had all Pods
+// of a cluster keeps the memory for them. Of a namespace that is labeled later onNamespace tells: its Pods are cached by then.
+func (r *reconciler) mayCover(ctx context.Context, namespace string) bool {
+	covered, err := r.covers(ctx, namespace)
+	return covered || err != nil // Reconcile will tell, and try again
 }
 
 // onPodToIP looks at every PodToIP that is there at the start, so that those whose Pod vanished meanwhile go, and at
@@ -58,8 +65,8 @@ func onPodToIP() handler.EventHandler {
 	}
 }
 
-// onNamespace looks at everything in a namespace that was labeled or unlabeled. One that appears is looked at, too: its
-// Pods may have been seen before it.
+// onNamespace looks at everything in a namespace that was labeled or unlabeled. One that appears, or is there at the start, is looked at,
+// too: its Pods may have been seen before it, or before its label.
 func (r *reconciler) onNamespace() handler.EventHandler {
 	look := func(ctx context.Context, namespace client.Object, q watch.Queue) {
 		names, err := r.view.Pods.Names(ctx, namespace.GetName())
@@ -72,7 +79,7 @@ func (r *reconciler) onNamespace() handler.EventHandler {
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
-			if !e.IsInInitialList && r.mode.Covers(e.Object.GetLabels()) {
+			if r.mode.Covers(e.Object.GetLabels()) {
 				look(ctx, e.Object, q)
 			}
 		},

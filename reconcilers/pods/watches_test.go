@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/podtoip"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
+	"jeffthecoder.xyz/portcullis/test/accesstest"
 )
 
 // asked says how many names a handler asks to look at.
@@ -24,10 +26,13 @@ func asked(t *testing.T, handle func(q watch.Queue)) int {
 }
 
 func TestPodEventsAskForALook(t *testing.T) {
-	r := &reconciler{}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{v1beta1.LabelPodToIP: v1beta1.PodToIPEnabled}}}
+	r := &reconciler{mode: podtoip.Labeled, view: accesstest.With(t, accesstest.Cluster(t, shop).Build()).View}
 	pod, bare, ended, readied := podOnNode(), podOnNode(), podOnNode(), podOnNode()
 	bare.Status.PodIPs = nil
 	ended.DeletionTimestamp = &metav1.Time{}
+	elsewhere := podOnNode()
+	elsewhere.Namespace = "blog"
 	readied.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	created := func(pod *corev1.Pod, initially bool) func(watch.Queue) {
 		return func(q watch.Queue) {
@@ -46,6 +51,7 @@ func TestPodEventsAskForALook(t *testing.T) {
 		"a Pod with an IP at the start": {created(pod, true), 1},
 		"a new Pod with an IP":          {created(pod, false), 1},
 		"a new Pod":                     {created(bare, false), 0},
+		"one in a namespace without":    {created(elsewhere, false), 0},
 		"a terminating Pod":             {created(ended, true), 0},
 		"its IP":                        {updated(bare, pod), 1},
 		"its readiness":                 {updated(pod, readied), 0},
