@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -57,7 +58,7 @@ func newWorld(b testing.TB, objects []client.Object, claims []*v1beta1.EdgeClaim
 		b.Fatal(err)
 	}
 	defaults := exposure.Defaults{Host: "{service}.{namespace}.example.com"}
-	if err := kube.AddIndexes(b.Context(), cached); err != nil {
+	if err := errors.Join(kube.AddIndexes(b.Context(), cached), memory.Select(b.Context(), cached)); err != nil {
 		b.Fatal(err)
 	}
 	if err := kube.AddExposureIndexes(b.Context(), cached, kube.Exposing{Defaults: defaults}); err != nil {

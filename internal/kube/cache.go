@@ -20,8 +20,10 @@ import (
 
 // The indexes of the cache.
 const (
-	// IndexHolder finds EdgeClaims by their holder in one line.
-	IndexHolder = "spec.heldBy"
+	// FieldHolder is the field by which the API server finds EdgeClaims by their holder in one line. The cache has indexHolder for that.
+	FieldHolder = "spec.heldBy"
+	// indexHolder finds EdgeClaims by the neighborhood of their holder: see holderKey.
+	indexHolder = "holder"
 	// IndexHeir finds EdgeClaims by their heir in one line.
 	IndexHeir = "heir"
 	// IndexServed finds the EdgeClaims that Services have for proxies: by the scope of the ports of the proxy's class, and by the

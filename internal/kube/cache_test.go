@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
+	"jeffthecoder.xyz/portcullis/test/memory"
 )
 
 // cached is a cache of what is in a client, with informers whose events a test makes.
@@ -65,9 +67,8 @@ func scheme(t testing.TB) *runtime.Scheme {
 func clientOf(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	b := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithReturnManagedFields()
-	if err := AddIndexes(t.Context(), indexer(func(obj client.Object, name string, value client.IndexerFunc) {
-		b.WithIndex(obj, name, value)
-	})); err != nil {
+	add := indexer(func(obj client.Object, name string, value client.IndexerFunc) { b.WithIndex(obj, name, value) })
+	if err := errors.Join(AddIndexes(t.Context(), add), memory.Select(t.Context(), add)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -116,7 +117,7 @@ func TestIndexes(t *testing.T) {
 		obj   client.Object
 		want  []string
 	}{
-		"the holder of a claim":                 {claims + IndexHolder, held, []string{"StreamIngress shop/postgres"}},
+		"the holder of a claim":                 {claims + indexHolder, held, []string{holderKey(claim.StreamHolder("shop", "postgres"))}},
 		"the heir of a claim":                   {claims + IndexHeir, toInherit, []string{"StreamIngress blog/postgres"}},
 		"the shares of one that is handed over": {claims + IndexShare, toInherit, []string{"stream/public shop", "stream/public blog"}},
 		"no heir of a claim":                    {claims + IndexHeir, held, nil},

@@ -2,9 +2,11 @@ package kube
 
 import (
 	"context"
+	"hash/maphash"
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -40,9 +42,9 @@ func (c *Claims) Held(ctx context.Context, by claim.Holder) ([]claim.Coordinate,
 	return coordinates(claims), err
 }
 
-// HeldLive does the same past the cache. The API server selects by the same field as the index.
+// HeldLive does the same past the cache. The API server selects by the holder in one line.
 func (c *Claims) HeldLive(ctx context.Context, by claim.Holder) ([]claim.Coordinate, error) {
-	claims, err := listClaims(ctx, c.objects.live, IndexHolder, by.String())
+	claims, err := listClaims(ctx, c.objects.live, FieldHolder, by.String())
 	return coordinates(ofHolder(claims, by)), err
 }
 
@@ -60,11 +62,23 @@ func coordinates(claims []*v1beta1.EdgeClaim) []claim.Coordinate {
 
 // Of lists the claims of a holder, those that can't be read, too.
 func (c *Claims) Of(ctx context.Context, by claim.Holder) ([]*v1beta1.EdgeClaim, error) {
-	claims, err := c.by(ctx, IndexHolder, by.String())
+	claims, err := c.by(ctx, indexHolder, holderKey(by))
 	return ofHolder(claims, by), err
 }
 
-// ofHolder are those of some claims that are a holder's: not all of one line are.
+// holderKeys is how many keys indexHolder has. A key takes some 300 bytes, even of a single claim: with one for each of 12,000 streams,
+// the index took 4 MB.
+const holderKeys = 2048
+
+// holderSeed keeps anybody from finding names for which all holders have one key.
+var holderSeed = maphash.MakeSeed()
+
+// holderKey is the key of a holder in indexHolder, which it has in common with a few others.
+func holderKey(by claim.Holder) string {
+	return strconv.FormatUint(maphash.Comparable(holderSeed, by)%holderKeys, 36)
+}
+
+// ofHolder are those of some claims that are a holder's: not all of one key are, nor all of one line.
 func ofHolder(claims []*v1beta1.EdgeClaim, by claim.Holder) []*v1beta1.EdgeClaim {
 	return slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool { return claim.HolderOf(c) != by })
 }
@@ -106,7 +120,7 @@ func (c *Claims) in(ctx context.Context, scope string) ([]*v1beta1.EdgeClaim, er
 
 // claimIndexes are the indexes of claims: the values under which each finds one.
 var claimIndexes = map[string]func(*v1beta1.EdgeClaim) []string{
-	IndexHolder: func(c *v1beta1.EdgeClaim) []string { return []string{claim.HolderOf(c).String()} },
+	indexHolder: func(c *v1beta1.EdgeClaim) []string { return []string{holderKey(claim.HolderOf(c))} },
 	IndexScope:  func(c *v1beta1.EdgeClaim) []string { return []string{c.Spec.Scope} },
 	IndexHeir:   heirKeys,
 	IndexServed: servedKeys,

@@ -172,7 +172,7 @@ func selectsField(asked *client.ListOptions, obj client.Object) (bool, error) {
 	if !is {
 		return false, errNoIndex
 	}
-	return asked.FieldSelector.Matches(fields.Set{kube.IndexScope: c.Spec.Scope, kube.IndexHolder: c.Spec.HeldBy}), nil
+	return asked.FieldSelector.Matches(fields.Set{kube.IndexScope: c.Spec.Scope, kube.FieldHolder: c.Spec.HeldBy}), nil
 }
 
 func labelsOf(obj client.Object) labels.Set { return obj.GetLabels() }

@@ -3,6 +3,7 @@ package accesstest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -22,6 +23,7 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
+	"jeffthecoder.xyz/portcullis/test/memory"
 )
 
 // cached is a cache of what is in a client.
@@ -68,7 +70,7 @@ func Cluster(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := kube.AddIndexes(t.Context(), Indexer{b}); err != nil {
+	if err := errors.Join(kube.AddIndexes(t.Context(), Indexer{b}), memory.Select(t.Context(), Indexer{b})); err != nil {
 		t.Fatal(err)
 	}
 	return b

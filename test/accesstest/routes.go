@@ -2,6 +2,7 @@ package accesstest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func Guarding(t testing.TB, actions guard.Actions, objects ...client.Object) *ku
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.AddIndexes(t.Context(), cached); err != nil {
+	if err := errors.Join(kube.AddIndexes(t.Context(), cached), memory.Select(t.Context(), cached)); err != nil {
 		t.Fatal(err)
 	}
 	if err := kube.AddExposureIndexes(t.Context(), cached, kube.Exposing{}); err != nil {
