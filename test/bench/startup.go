@@ -81,7 +81,7 @@ func (s *stage) services(n int) error {
 const (
 	// whyMuchMemory explains what the memory is for.
 	whyMuchMemory = "Portcullis answers admission requests from memory, so that it holds every stream, claim, Service and Pod with the " +
-		"fields that it uses, and indexes of them. To that come the program itself, some 50 MiB of it, and garbage of up to half of " +
+		"fields that it uses, and indexes of them. To that come the program itself, some 35 MiB of it, and garbage of up to half of " +
 		"what is in use. --pod-to-ip=off leaves out the Pods"
 	// whyBusy explains what is done at rest.
 	whyBusy = "it was measured for %s, which is the time from one look of the second reader of the ledger to the next. A look reads the " +
