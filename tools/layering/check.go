@@ -17,7 +17,10 @@ func check(imports graph) []string {
 		found = append(found, checkLayer(path, layer, imports[path])...)
 		found = append(found, checkFeature(path, imports[path])...)
 		if isPure(path) {
-			found = append(found, checkPure(path, imports)...)
+			found = append(found, checkReach(path, "pure", modules, imports)...)
+		}
+		if path == product+"/"+lean {
+			found = append(found, checkReach(path, "lean", heavy, imports)...)
 		}
 	}
 	slices.Sort(found)
@@ -70,12 +73,12 @@ func rootOf(path string, roots []string) string {
 	return ""
 }
 
-// checkPure returns the shortest way from a pure package to each module that it must not reach.
-func checkPure(path string, imports graph) []string {
+// checkReach returns the shortest way from a package that must stay as it is called to each module that it must not reach.
+func checkReach(path, called string, forbidden []string, imports graph) []string {
 	var found []string
-	for _, module := range modules {
+	for _, module := range forbidden {
 		if chain := shortest(imports, path, module); chain != nil {
-			found = append(found, fmt.Sprintf("%s must stay pure but reaches %s: %s", path, module, strings.Join(chain, " -> ")))
+			found = append(found, fmt.Sprintf("%s must stay %s but reaches %s: %s", path, called, module, strings.Join(chain, " -> ")))
 		}
 	}
 	return found

@@ -47,6 +47,13 @@ func TestCheck(t *testing.T) {
 			},
 			want: []string{"internal/claim -> example.com/between -> k8s.io/client-go/rest"},
 		},
+		"the program reaches templates through others": {
+			imports: graph{
+				ours("cmd/portcullis"): {"example.com/between"}, ours("cmd/kubectl-portcullis"): {"example.com/between"},
+				"example.com/between": {"text/template"}, "text/template": nil,
+			},
+			want: []string{"cmd/portcullis must stay lean but reaches text/template: " + ours("cmd/portcullis") + " -> example.com/between -> text/template"},
+		},
 		"an impure package may": {
 			imports: graph{ours("internal/kube"): {"k8s.io/client-go/rest"}},
 		},
