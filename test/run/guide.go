@@ -19,7 +19,7 @@ export KUBECONFIG={{.Kubeconfig}}
 export PATH="{{.Path}}:$PATH"
 {{- end}}
 
-Expose TCP port 3306 of a Service, and see that it is accepted and open:
+# Expose TCP port 3306 of a Service, and see that it is accepted and open:
 
 kubectl create service clusterip mysql --tcp=3306
 kubectl apply -f - <<EOF
@@ -33,9 +33,10 @@ kubectl get streamingresses,edgeclaims
 kubectl get configmap tcp-services -n ingress-nginx -o yaml
 kubectl get service ingress-nginx-controller -n ingress-nginx
 
-Ask for the same port from another namespace, and be refused:
+# Ask for the same port from another namespace, and be refused:
 
 kubectl create namespace rival
+kubectl create service clusterip mysql --tcp=3306 -n rival
 kubectl apply -n rival -f - <<EOF
 apiVersion: nginx-stream.jeffthecoder.xyz/v1beta1
 kind: StreamIngress
@@ -43,8 +44,8 @@ metadata: {name: mysql}
 spec: {listen: 3306, upstream: {service: mysql, port: 3306}}
 EOF
 
-Delete its namespace, and everything in it goes, the ports too; a quota would count streams, with
---hard=count/streamingresses.nginx-stream.jeffthecoder.xyz=1:
+# Delete a namespace, and everything in it goes, its ports too. A quota would count streams, with
+# --hard=count/streamingresses.nginx-stream.jeffthecoder.xyz=1:
 
 kubectl delete namespace rival
 
