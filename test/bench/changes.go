@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/test/bench/report"
 	"jeffthecoder.xyz/portcullis/test/bench/sample"
 	"jeffthecoder.xyz/portcullis/test/harness"
@@ -159,7 +163,7 @@ func (s *stage) crowd(string) error {
 		return err
 	}
 	atOnce, waves, err := s.waves(namespaces, n, create)
-	if err != nil {
+	if err := errors.Join(err, s.vacate(namespaces, "crowd")); err != nil {
 		return err
 	}
 	const goal = 1000
@@ -197,4 +201,18 @@ func (s *stage) waves(namespaces []string, first int, create func(worker, i int)
 		}
 	}
 	return took, waves, s.all(namespaces, isOpen)
+}
+
+// vacate deletes the streams of some namespaces and waits until nothing is claimed in their class, so that the house is what it was.
+func (s *stage) vacate(namespaces []string, class string) error {
+	for _, ns := range namespaces {
+		if err := s.Client.DeleteAllOf(s.b.ctx, &v1beta1.StreamIngress{}, client.InNamespace(ns)); err != nil {
+			return err
+		}
+	}
+	return s.untilEvery(time.Second, func() (bool, error) {
+		var claims v1beta1.EdgeClaimList
+		err := s.Client.List(s.b.ctx, &claims, client.MatchingFields{kube.IndexScope: claim.StreamScope(class)})
+		return len(claims.Items) == 0, err
+	})
 }
