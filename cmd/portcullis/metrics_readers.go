@@ -24,8 +24,14 @@ const (
 	reviewTimeout = 10 * time.Second
 	// readerLetInFor is for how long a reader is not asked about again. Prometheus reads every replica several times a minute.
 	readerLetInFor = time.Minute
-	// mostReaders is how many readers are known at a time.
+	// readerRefusedFor is for how long a refusal is not asked about again: a permission counts soon after it is there, and who tries
+	// in a loop costs the API server next to nothing.
+	readerRefusedFor = 10 * time.Second
+	// mostReaders is how many readings are known at a time, of those that are let in and of those that are refused.
 	mostReaders = 256
+	// mostUnderReview is how many readings the API server is asked about at a time. The reviews come out of the share of the API server
+	// from which claims are written, too: any Pod can ask for metrics with tokens that it made up, and must not slow down admission.
+	mostUnderReview = 4
 )
 
 // metricsReaders lets clients read metrics that the API server knows by their bearer token (TokenReview), and that may get the path
@@ -35,8 +41,11 @@ const (
 type metricsReaders struct {
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
-	// letIn are the readings that were let in of late. A refusal is not kept, so that a permission counts once it is there.
-	letIn *cache.LRUExpireCache
+	// letIn and refused are the readings of late, with what they were answered. There are two, so that no number of refusals makes
+	// a reader unknown.
+	letIn, refused *cache.LRUExpireCache
+	// underReview has an entry for each reading that is under review. Who waits to put one in is served in turn.
+	underReview chan struct{}
 }
 
 // reading is what a client wants to read. It has no token, but what can only be made from it.
@@ -55,7 +64,11 @@ func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsser
 	if err != nil {
 		return nil, fmt.Errorf("client of SubjectAccessReviews: %w", err)
 	}
-	readers := &metricsReaders{tokens.TokenReviews(), access.SubjectAccessReviews(), cache.NewLRUExpireCache(mostReaders)}
+	readers := &metricsReaders{
+		tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(),
+		letIn: cache.NewLRUExpireCache(mostReaders), refused: cache.NewLRUExpireCache(mostReaders),
+		underReview: make(chan struct{}, mostUnderReview),
+	}
 	return readers.filter, nil
 }
 
@@ -63,7 +76,7 @@ func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsser
 func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		status, err := m.judge(req)
-		if err != nil {
+		if err != nil && req.Context().Err() == nil { // who has hung up wants no answer, and is no error
 			log.Error(err, "it could not be decided whether metrics may be read")
 		}
 		if status != http.StatusOK {
@@ -81,11 +94,43 @@ func (m *metricsReaders) judge(req *http.Request) (status int, err error) {
 		return http.StatusUnauthorized, nil
 	}
 	wanted := reading{sha256.Sum256([]byte(token)), req.Method, req.URL.Path}
-	if _, known := m.letIn.Get(wanted); known {
-		return http.StatusOK, nil
+	if status, known := m.known(wanted); known {
+		return status, nil
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
 	defer cancel()
+	select {
+	case m.underReview <- struct{}{}:
+		defer func() { <-m.underReview }()
+	case <-ctx.Done():
+		return http.StatusServiceUnavailable, nil
+	}
+	if status, known := m.known(wanted); known { // the same may have been decided while this waited
+		return status, nil
+	}
+	status, err = m.review(ctx, token, wanted)
+	switch {
+	case err != nil: // nothing was decided
+	case status == http.StatusOK:
+		m.letIn.Add(wanted, status, readerLetInFor)
+	default:
+		m.refused.Add(wanted, status, readerRefusedFor)
+	}
+	return status, err
+}
+
+// known is what a reading was answered of late, if it was.
+func (m *metricsReaders) known(wanted reading) (status int, ok bool) {
+	for _, answered := range []*cache.LRUExpireCache{m.letIn, m.refused} {
+		if status, ok := answered.Get(wanted); ok {
+			return status.(int), true
+		}
+	}
+	return 0, false
+}
+
+// review asks the API server who bears a token, and whether it may read what is wanted.
+func (m *metricsReaders) review(ctx context.Context, token string, wanted reading) (status int, err error) {
 	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	who, err = m.tokens.Create(ctx, who, metav1.CreateOptions{})
 	if err != nil {
@@ -101,7 +146,6 @@ func (m *metricsReaders) judge(req *http.Request) (status int, err error) {
 	if !may.Status.Allowed {
 		return http.StatusForbidden, nil
 	}
-	m.letIn.Add(wanted, struct{}{}, readerLetInFor)
 	return http.StatusOK, nil
 }
 

@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -23,11 +27,20 @@ const (
 type reviewer struct {
 	t       *testing.T
 	broken  string // the resource whose reviews fail, empty for none
+	takes   time.Duration
 	reviews atomic.Int32
+	// atOnce is how many reviews are under way, and most the most that ever were.
+	atOnce, most atomic.Int32
 }
 
 func (r *reviewer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.reviews.Add(1)
+	r.begin()
+	defer r.atOnce.Add(-1)
+	select {
+	case <-time.After(r.takes):
+	case <-req.Context().Done():
+	}
 	var answer any
 	switch req.URL.Path {
 	case "/apis/authentication.k8s.io/v1/" + r.broken, "/apis/authorization.k8s.io/v1/" + r.broken:
@@ -59,6 +72,16 @@ func (r *reviewer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// begin counts a review that begins.
+func (r *reviewer) begin() {
+	now := r.atOnce.Add(1)
+	for {
+		if most := r.most.Load(); now <= most || r.most.CompareAndSwap(most, now) {
+			return
+		}
+	}
+}
+
 func decode[T any](t *testing.T, req *http.Request, into *T) *T {
 	if err := json.NewDecoder(req.Body).Decode(into); err != nil {
 		t.Error(err)
@@ -66,12 +89,20 @@ func decode[T any](t *testing.T, req *http.Request, into *T) *T {
 	return into
 }
 
+// RoundTrip implements http.RoundTripper: what is sent to the API server stays in the process.
+func (r *reviewer) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	r.ServeHTTP(answer, req)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return answer.Result(), nil
+}
+
 // guarded are metrics that are guarded by what a reviewer says.
 func guarded(t *testing.T, r *reviewer) http.Handler {
-	server := httptest.NewServer(r)
-	t.Cleanup(server.Close)
-	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	filter, err := newMetricsReaders(config, server.Client())
+	config := &rest.Config{Host: "http://reviewer.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	filter, err := newMetricsReaders(config, &http.Client{Transport: r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,27 +163,109 @@ func TestMetricsReaders(t *testing.T) {
 	}
 }
 
-// TestMetricsReadersAreKnown holds that who was let in is not asked about again, but for what it was let in to; and that a refusal is.
+// TestMetricsReadersAreKnown holds that who was answered is not asked about again for a while, but for what it was answered to: longer when
+// it was let in than when it was refused.
 func TestMetricsReadersAreKnown(t *testing.T) {
-	r := &reviewer{t: t}
-	handler := guarded(t, r)
-	for i, step := range []struct {
-		method, token string
-		want          int
-		reviews       int32
-	}{
-		{http.MethodGet, powerful, http.StatusOK, 2},
-		{http.MethodGet, powerful, http.StatusOK, 2},
-		{http.MethodPut, powerful, http.StatusForbidden, 4},
-		{http.MethodGet, known, http.StatusForbidden, 6},
-		{http.MethodGet, known, http.StatusForbidden, 8},
-		{http.MethodGet, powerful, http.StatusOK, 8},
-	} {
-		if got := status(t, handler, step.method, "/metrics", "Bearer "+step.token); got != step.want {
-			t.Errorf("step %d: status %d, want %d", i, got, step.want)
+	synctest.Test(t, func(t *testing.T) {
+		r := &reviewer{t: t}
+		handler := guarded(t, r)
+		for i, step := range []struct {
+			method, token string
+			after         time.Duration
+			want          int
+			reviews       int32
+		}{
+			{http.MethodGet, powerful, 0, http.StatusOK, 2},
+			{http.MethodGet, powerful, 0, http.StatusOK, 2},
+			{http.MethodPut, powerful, 0, http.StatusForbidden, 4},
+			{http.MethodGet, known, 0, http.StatusForbidden, 6},
+			{http.MethodGet, known, 0, http.StatusForbidden, 6},
+			{http.MethodGet, "of nobody", 0, http.StatusUnauthorized, 7},
+			{http.MethodGet, "of nobody", 0, http.StatusUnauthorized, 7},
+			{http.MethodGet, known, readerRefusedFor + 1, http.StatusForbidden, 9},
+			{http.MethodGet, "of nobody", 0, http.StatusUnauthorized, 10},
+			{http.MethodGet, powerful, 0, http.StatusOK, 10},
+			{http.MethodGet, powerful, readerLetInFor, http.StatusOK, 12},
+		} {
+			time.Sleep(step.after)
+			if got := status(t, handler, step.method, "/metrics", "Bearer "+step.token); got != step.want {
+				t.Errorf("step %d: status %d, want %d", i, got, step.want)
+			}
+			if got := r.reviews.Load(); got != step.reviews {
+				t.Errorf("step %d: %d reviews, want %d", i, got, step.reviews)
+			}
 		}
-		if got := r.reviews.Load(); got != step.reviews {
-			t.Errorf("step %d: %d reviews, want %d", i, got, step.reviews)
+	})
+}
+
+// TestMetricsReadersAreNoFlood holds that few readings are under review at a time, however many clients make up tokens; that a
+// reader is served among them; and that one who was let in is not forgotten for them.
+func TestMetricsReadersAreNoFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reviewer{t: t, takes: 5 * time.Millisecond}
+		handler := guarded(t, r)
+		ended := flood(t, handler, "first")
+		if got := status(t, handler, http.MethodGet, "/metrics", "Bearer "+powerful); got != http.StatusOK {
+			t.Errorf("a reader in a flood: status %d, want %d", got, http.StatusOK)
 		}
+		ended.Wait()
+		flood(t, handler, "second").Wait()
+		reviews := r.reviews.Load()
+		if got := status(t, handler, http.MethodGet, "/metrics", "Bearer "+powerful); got != http.StatusOK || r.reviews.Load() != reviews {
+			t.Errorf("the same after another one: status %d, want %d without a review", got, http.StatusOK)
+		}
+		if got := r.most.Load(); got != mostUnderReview {
+			t.Errorf("%d reviews at once, want %d", got, mostUnderReview)
+		}
+	})
+}
+
+// flood asks for metrics with many tokens of nobody at once, and returns when all are being judged, or wait for that.
+func flood(t *testing.T, handler http.Handler, name string) *sync.WaitGroup {
+	var clients sync.WaitGroup
+	for i := range 4 * mostReaders {
+		clients.Go(func() {
+			token := fmt.Sprintf("Bearer the %s of nobody %d", name, i)
+			if got := status(t, handler, http.MethodGet, "/metrics", token); got != http.StatusUnauthorized {
+				t.Errorf("%s: status %d, want %d", token, got, http.StatusUnauthorized)
+			}
+		})
 	}
+	synctest.Wait()
+	return &clients
+}
+
+// TestMetricsReadersOfOneToken holds that clients with one token are asked about together.
+func TestMetricsReadersOfOneToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reviewer{t: t, takes: 5 * time.Millisecond}
+		handler := guarded(t, r)
+		var clients sync.WaitGroup
+		for range 100 {
+			clients.Go(func() { status(t, handler, http.MethodGet, "/metrics", "Bearer "+known) })
+		}
+		clients.Wait()
+		if got := r.reviews.Load(); got > 2*mostUnderReview {
+			t.Errorf("%d reviews for 100 requests with one token, want %d at most", got, 2*mostUnderReview)
+		}
+	})
+}
+
+// TestMetricsReadersWaitNotForEver holds that who waits is answered while the API server does not answer.
+func TestMetricsReadersWaitNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := guarded(t, &reviewer{t: t, takes: time.Hour})
+		var answered [http.StatusNetworkAuthenticationRequired]atomic.Int32
+		var waiting sync.WaitGroup
+		for i := range 10 * mostUnderReview {
+			waiting.Go(func() {
+				answered[status(t, handler, http.MethodGet, "/metrics", fmt.Sprintf("Bearer %d", i))].Add(1)
+			})
+		}
+		waiting.Wait()
+		failed, unavailable := answered[http.StatusInternalServerError].Load(), answered[http.StatusServiceUnavailable].Load()
+		if failed < mostUnderReview || failed+unavailable != 10*mostUnderReview {
+			t.Errorf("%d reviews failed, and %d requests waited in vain: want %d, and the rest", failed, unavailable, mostUnderReview)
+		}
+	})
 }
