@@ -29,7 +29,7 @@ func Advice(p Point, found []Door, s *snapshot.Snapshot) string {
 		if claim.HeirOf(d.held) == (claim.Holder{}) {
 			text += refusal.HandOver(types.NamespacedName{Namespace: "<namespace>", Name: "<name>"})
 		}
-		return text
+		return text + ofOtherClasses(found, d)
 	case d.Way == ByEntry && installed:
 		return fmt.Sprintf("a StreamIngress of namespace %s that says exactly what the entry says takes it over; "+
 			"anybody else can have the port once the entry is out of %s", d.Namespace, d.On)
@@ -48,6 +48,19 @@ func Advice(p Point, found []Door, s *snapshot.Snapshot) string {
 			"this one is free once %s has it no longer", by, d.Holder)
 	}
 	return fmt.Sprintf("%s: the port of the address is free once %s has it no longer; or choose another port or address", by, d.Holder)
+}
+
+// ofOtherClasses is who is to be asked for the same port of other classes, as the end of a sentence; empty for nobody.
+func ofOtherClasses(found []Door, but *Door) string {
+	var text strings.Builder
+	told := map[claim.Coordinate]bool{but.at: true}
+	for i := range found {
+		if d := &found[i]; d.held != nil && !told[d.at] {
+			told[d.at] = true
+			fmt.Fprintf(&text, "; %s: ask the owners of namespace %s", stream.HeldBy(d.held, d.at), d.Namespace)
+		}
+	}
+	return text.String()
 }
 
 // decisive is the first door that is in front of no other: a Service has the port at its address, but it is free once what has it behind

@@ -82,6 +82,33 @@ func TestAdviceNamesTheHolder(t *testing.T) {
 	}
 }
 
+// TestAdviceForEachClass holds that of a port which several classes have for streams the holder in each is named, once.
+func TestAdviceForEachClass(t *testing.T) {
+	s := &snapshot.Snapshot{}
+	for name, namespace := range map[string]string{"public": "shop", "internal": "blog"} {
+		class := &v1beta1.StreamIngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		class.Spec.TCPConfigMap = &v1beta1.ObjectReference{Namespace: name, Name: "tcp"}
+		data := map[string]string{"5432": namespace + "/db:5432"}
+		s.Classes = append(s.Classes, class)
+		s.ConfigMaps = append(s.ConfigMaps, &corev1.ConfigMap{ObjectMeta: meta(name + "/tcp"), Data: data})
+		at := claim.Stream(name, v1beta1.TCP, 5432)
+		s.Claims = append(s.Claims, claim.New(at, claim.Claimant{Holder: claim.StreamHolder(namespace, "postgres")}))
+	}
+	p, err := ParsePoint("5432")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Advice(p, Find(All(s), p), s)
+	for _, want := range []string{
+		`held by StreamIngress shop/postgres on class "public"`, "ask the owners of namespace shop",
+		`held by StreamIngress blog/postgres on class "internal"`, "ask the owners of namespace blog",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not said once: %s", want, got)
+		}
+	}
+}
+
 // TestALabelIsNoProof holds that a Service which says that it is of a class, but is not where that has its own, is its owner's.
 func TestALabelIsNoProof(t *testing.T) {
 	at := claim.Stream("public", v1beta1.TCP, 5432)
