@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// reviewTimeout is how long the API server may take to say who reads metrics, and whether it may.
+	// reviewTimeout is how long the API server may take to say who reads metrics, and whether it may, and how long somebody waits to be asked
+	// about.
 	reviewTimeout = 10 * time.Second
 	// readerLetInFor is for how long a reader is not asked about again. Prometheus reads every replica several times a minute.
 	readerLetInFor = time.Minute
@@ -76,7 +77,7 @@ func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsser
 func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		status, err := m.judge(req)
-		if err != nil && req.Context().Err() == nil { // who has hung up wants no answer, and is no error
+		if err != nil {
 			log.Error(err, "it could not be decided whether metrics may be read")
 		}
 		if status != http.StatusOK {
@@ -97,18 +98,19 @@ func (m *metricsReaders) judge(req *http.Request) (status int, err error) {
 	if status, known := m.known(wanted); known {
 		return status, nil
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
+	waiting, cancel := context.WithTimeout(req.Context(), reviewTimeout)
 	defer cancel()
 	select {
 	case m.underReview <- struct{}{}:
 		defer func() { <-m.underReview }()
-	case <-ctx.Done():
+	case <-waiting.Done():
 		return http.StatusServiceUnavailable, nil
 	}
 	if status, known := m.known(wanted); known { // the same may have been decided while this waited
 		return status, nil
 	}
-	status, err = m.review(ctx, token, wanted)
+	// What is found out is kept, so that it isn't in vain if the client has gone.
+	status, err = m.review(context.WithoutCancel(req.Context()), token, wanted)
 	switch {
 	case err != nil: // nothing was decided
 	case status == http.StatusOK:
@@ -131,6 +133,8 @@ func (m *metricsReaders) known(wanted reading) (status int, ok bool) {
 
 // review asks the API server who bears a token, and whether it may read what is wanted.
 func (m *metricsReaders) review(ctx context.Context, token string, wanted reading) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
 	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	who, err = m.tokens.Create(ctx, who, metav1.CreateOptions{})
 	if err != nil {
