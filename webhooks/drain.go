@@ -23,10 +23,9 @@ type draining struct {
 // by the API server, which otherwise might send a request on one that is just being closed here.
 const drainPeriod = 2 * time.Second
 
-// Draining makes a server answer the requests that it has, and those on the connections that it has, when it is told to
-// stop. By itself it waits for the former, but ends their context, so that each is answered with an error; a
-// rolling update would fail what users apply.
-func Draining(server webhook.Server) webhook.Server {
+// newDraining makes a server answer the requests that it has, and those on the connections that it has, when it is told to
+// stop. By itself it would wait for the former alone; a rolling update would fail what users apply.
+func newDraining(server webhook.Server) *draining {
 	return &draining{Server: server, drainPeriod: drainPeriod, idleConnections: newIdleConnections(time.Now), bodies: newBodies()}
 }
 

@@ -108,7 +108,7 @@ func TestDecisionsKnowTheirTime(t *testing.T) {
 		"":             2500 * time.Millisecond,
 	} {
 		fake := &fakeServer{}
-		Draining(fake).Register("/validate", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		newDraining(fake).Register("/validate", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if got := deadline(r.Context(), servicePatience); got != want {
 				t.Errorf("%q: decided within %v, want %v", query, got, want)
 			}

@@ -24,7 +24,7 @@ func TestLargeRequestsWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &fakeServer{}
 		answered := make(chan struct{})
-		Draining(fake).Register("/validate", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }))
+		newDraining(fake).Register("/validate", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }))
 		ask := func(size int64) (code chan int) {
 			code = make(chan int, 1)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate?timeout=3s", http.NoBody)
@@ -71,7 +71,7 @@ func TestLargeRequestsOfAFullNamespaceAreAnsweredAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		fake := &fakeServer{}
-		Draining(fake).Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		newDraining(fake).Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := open(r.Context(), "another"); err != nil {
 				http.Error(w, err.Error(), http.StatusTooManyRequests)
 			}
@@ -97,7 +97,7 @@ func TestLargeRequestsOfAFullNamespaceAreAnsweredAtOnce(t *testing.T) {
 func TestSlowRequestsTakeNoRoom(t *testing.T) {
 	fake := &fakeServer{}
 	begun := make(chan struct{}, 8)
-	Draining(fake).Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	newDraining(fake).Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

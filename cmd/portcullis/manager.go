@@ -4,11 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"net/http"
+	"net"
 	"os"
-	"slices"
+	"strconv"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,10 +15,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
@@ -81,25 +78,15 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 	cfg.UserAgent = "portcullis/" + version
 	cfg.QPS = -1 // the API server's priority and fairness decides who waits
 	cfg.Wrap(kube.LimitAnswers)
-	tlsOpts := []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate = serving.GetCertificate
-		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
-		c.NextProtos = []string{"http/1.1"}
-	}}
-	webhookTLS, err := withClientCA(tlsOpts, o.clientCA)
+	secure, err := withClientCA(secured(serving), o.clientCA)
 	if err != nil {
 		return nil, err
 	}
-	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
-	if o.metricsSecure {
-		metrics.TLSOpts = tlsOpts
-		metrics.FilterProvider = newMetricsReaders
-	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        newScheme(),
-		Cache:                         kube.CacheOptions(),
-		Metrics:                       metrics,
-		HealthProbeBindAddress:        o.probeAddress,
+		Scheme: newScheme(),
+		Cache:  kube.CacheOptions(),
+		// Metrics and probes are served by addServers.
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		PprofBindAddress:              o.profileAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "portcullis",
@@ -108,9 +95,7 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 		LeaseDuration:                 &o.lease.duration,
 		RenewDeadline:                 &o.lease.renewDeadline,
 		RetryPeriod:                   &o.lease.retryPeriod,
-		WebhookServer: webhooks.Draining(webhook.NewServer(webhook.Options{
-			Host: o.webhookHost, Port: o.webhookPort, TLSOpts: webhookTLS,
-		})),
+		WebhookServer:                 webhooks.NewServer(net.JoinHostPort(o.webhookHost, strconv.Itoa(o.webhookPort)), secure),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
@@ -119,9 +104,9 @@ func newManager(cfg *rest.Config, o *options, serving *certs.Serving) (manager.M
 }
 
 // withClientCA lets in only clients with a certificate of a CA, where a file names one.
-func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config), error) {
+func withClientCA(secure *tls.Config, file string) (*tls.Config, error) {
 	if file == "" {
-		return tlsOpts, nil
+		return secure, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -131,9 +116,9 @@ func withClientCA(tlsOpts []func(*tls.Config), file string) ([]func(*tls.Config)
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("client CA of the webhook: %s holds no certificate", file)
 	}
-	return append(slices.Clone(tlsOpts), func(c *tls.Config) {
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool
-	}), nil
+	secure = secure.Clone()
+	secure.ClientAuth, secure.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	return secure, nil
 }
 
 // Whether the API server trusts the certificate of this replica is read from the one configuration that matters.
@@ -180,27 +165,5 @@ func setup(ctx context.Context, mgr manager.Manager, o *options, serving *certs.
 	if err := mgr.Add(returner{}); err != nil {
 		return fmt.Errorf("giving memory back: %w", err)
 	}
-	return addChecks(mgr, serving, view)
-}
-
-// addChecks says when the process is alive, and when it can decide.
-func addChecks(mgr manager.Manager, serving *certs.Serving, view *kube.View) error {
-	caches := func(*http.Request) error {
-		if !view.Synced() {
-			return errors.New("the cluster is still being read")
-		}
-		return nil
-	}
-	return errors.Join(
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("certificate", serving.Check),
-		mgr.AddReadyzCheck("caches", caches),
-		mgr.AddReadyzCheck("guard", view.Gateways.CheckRead),
-		mgr.AddReadyzCheck("webhook", func(req *http.Request) error {
-			if err := serving.Check(req); err != nil {
-				return err // dialing would only log a failed handshake
-			}
-			return mgr.GetWebhookServer().StartedChecker()(req)
-		}),
-	)
+	return addServers(mgr, o, serving, view)
 }

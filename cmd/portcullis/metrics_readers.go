@@ -16,7 +16,6 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 const (
@@ -36,7 +35,7 @@ const (
 )
 
 // metricsReaders lets clients read metrics that the API server knows by their bearer token (TokenReview), and that may get the path
-// (SubjectAccessReview). controller-runtime's own filter asks the same of the same, by the library that API servers are made
+// (SubjectAccessReview). controller-runtime has a filter that asks the same of the same, by the library that API servers are made
 // of. That links CEL, gRPC and tracing, and templates, for which the linker must keep every method of every type: half as
 // much again as all else there is of the program.
 type metricsReaders struct {
@@ -55,8 +54,8 @@ type reading struct {
 	method, path string
 }
 
-// newMetricsReaders is a FilterProvider of the metrics server.
-func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+// newMetricsReaders knows nobody yet.
+func newMetricsReaders(config *rest.Config, httpClient *http.Client) (*metricsReaders, error) {
 	tokens, err := authenticationclient.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client of TokenReviews: %w", err)
@@ -65,16 +64,15 @@ func newMetricsReaders(config *rest.Config, httpClient *http.Client) (metricsser
 	if err != nil {
 		return nil, fmt.Errorf("client of SubjectAccessReviews: %w", err)
 	}
-	readers := &metricsReaders{
+	return &metricsReaders{
 		tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(),
 		letIn: cache.NewLRUExpireCache(mostReaders), refused: cache.NewLRUExpireCache(mostReaders),
 		underReview: make(chan struct{}, mostUnderReview),
-	}
-	return readers.filter, nil
+	}, nil
 }
 
-// filter implements metricsserver.Filter.
-func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) (http.Handler, error) {
+// filter lets through to metrics who may read them.
+func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		status, err := m.judge(req)
 		if err != nil {
@@ -85,7 +83,7 @@ func (m *metricsReaders) filter(log logr.Logger, metrics http.Handler) (http.Han
 			return
 		}
 		metrics.ServeHTTP(w, req)
-	}), nil
+	})
 }
 
 // judge is the status that a request is answered with: only http.StatusOK lets it in.

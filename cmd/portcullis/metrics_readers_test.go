@@ -102,15 +102,11 @@ func (r *reviewer) RoundTrip(req *http.Request) (*http.Response, error) {
 // guarded are metrics that are guarded by what a reviewer says.
 func guarded(t *testing.T, r *reviewer) http.Handler {
 	config := &rest.Config{Host: "http://reviewer.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	filter, err := newMetricsReaders(config, &http.Client{Transport: r})
+	readers, err := newMetricsReaders(config, &http.Client{Transport: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return handler
+	return readers.filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 }
 
 func status(t *testing.T, handler http.Handler, method, path, authorization string) int {

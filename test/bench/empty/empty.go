@@ -7,11 +7,12 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/webhooks"
@@ -28,10 +29,13 @@ func Serve(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	server := webhooks.Draining(webhook.NewServer(webhook.Options{
-		Host: "127.0.0.1", Port: *port, CertDir: *dir,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
-	}))
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(*dir, "tls.crt"), filepath.Join(*dir, "tls.key"))
+	if err != nil {
+		return fmt.Errorf("certificate of the empty webhook: %w", err)
+	}
+	server := webhooks.NewServer(net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)), &tls.Config{
+		Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	})
 	yes := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
 	server.Register(Path, &admission.Webhook{Handler: yes})
 	return server.Start(ctx)
