@@ -16,9 +16,9 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/httpserver"
 )
 
-// mostConnections is how many connections to the port of the webhooks are open at a time. An API server answers 600 requests at a time,
-// unless it is told otherwise, and asks up to three webhooks about one.
-const mostConnections = 2048
+// mostConnections is how many connections to the port of the webhooks are open at a time. An API server has 600 requests in flight
+// at most, unless it is told otherwise, and most of those read. So many connections with the worst of headers take some 200 MiB.
+const mostConnections = 768
 
 // NewServer serves webhooks on an address (host:port), over TLS as secure says. When it is told to stop it drains first.
 func NewServer(address string, secure *tls.Config) webhook.Server {

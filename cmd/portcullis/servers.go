@@ -19,7 +19,7 @@ import (
 
 // mostConnections is how many connections are open at a time to each of the ports for metrics and probes. The kubelet, or Prometheus,
 // needs one or two.
-const mostConnections = 256
+const mostConnections = 64
 
 // secured is how ports are served over TLS.
 func secured(serving *certs.Serving) *tls.Config {

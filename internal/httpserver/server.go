@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// mostHeader is how long the header of a request may be, in bytes. Requests of API servers have a few hundred, and those with a
-	// token a few thousand. net/http itself would take a mebibyte from everybody, and 512 clients would fill the memory.
-	mostHeader = 16 << 10
+	// mostHeader is how long the header of a request may be, in bytes; net/http lets 4,096 more pass. Requests of API servers have a
+	// few hundred, and those with a token one or two thousand. net/http by itself takes a mebibyte from everybody, and keeps many
+	// times what it takes when the lines are short.
+	mostHeader = 2 << 10
 	// readHeaderTimeout is how long a client may take for the handshake, and for the header: API servers give up after 30 s at the latest.
 	readHeaderTimeout = 32 * time.Second
 	// idleTimeout is how long a connection may be without a request; that is for how long Go's clients keep one.

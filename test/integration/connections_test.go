@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -17,13 +18,13 @@ import (
 // that never end; what is closed is opened again. Meanwhile streams get their ports, metrics are read, and the replica stays ready.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--metrics-secure=true"}}))
+	w := newFixture(t, start(t, harness.Options{Replicas: 1, Flags: []string{"--metrics-secure=true"}, Env: tight}))
 	e := w.newEdge("crowd")
 	r := w.Replicas[0]
 	hoarders := []*hoarder{
-		w.hoard(r.Webhook, true, 2048),
-		w.hoard(r.Metrics, true, 256),
-		w.hoard(r.Health, false, 256),
+		w.hoard(r.Webhook, true, 768),
+		w.hoard(r.Metrics, true, 64),
+		w.hoard(r.Health, false, 64),
 	}
 	w.create(namespace("all"))
 	for _, c := range hoarders {
@@ -51,6 +52,7 @@ func TestManyConnections(t *testing.T) {
 			return nil
 		})
 	}
+	w.keepsBelow(mostMemory)
 }
 
 // hoarder is a client that opens connections to a port, and keeps as many as it is let. Its address is that of nobody else.
@@ -109,6 +111,16 @@ func (c *hoarder) join(turns chan struct{}, ended <-chan struct{}) {
 	}
 }
 
+// endless is a header of 6,000 bytes that goes on. Of many short lines the server keeps many times what they are on the network.
+var endless = func() string {
+	header := &strings.Builder{}
+	header.WriteString("GET /metrics HTTP/1.1\r\nHost: replica\r\n")
+	for i := 0; header.Len() < 6000; i++ {
+		fmt.Fprintf(header, "%x:\r\n", i)
+	}
+	return header.String()
+}()
+
 // dial opens a connection and begins a request.
 func (c *hoarder) dial() (net.Conn, error) {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
@@ -124,8 +136,7 @@ func (c *hoarder) dial() (net.Conn, error) {
 		}
 		conn = secured
 	}
-	_, err = fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: replica\r\nX-Padding: %s\r\n", strings.Repeat("x", 8<<10))
-	if err != nil {
+	if _, err := io.WriteString(conn, endless); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
