@@ -126,7 +126,7 @@ func TestRoomIsMadeOnASocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		conns = append(conns, conn)
 		if err := echo(conn); err != nil {
 			t.Fatalf("a new connection is not served: %v", err)

@@ -33,7 +33,7 @@ func New(name string, listener net.Listener, handler http.Handler) *manager.Serv
 		Name: name,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
-			ErrorLog: log.New(errorLog{ctrl.Log.WithName(name)}, "", 0),
+			ErrorLog: log.New(errorLog{ctrl.Log.WithName(name)}, "", 0), //nolint:forbidigo // net/http takes no other
 		},
 		Listener:        listener,
 		ShutdownTimeout: &shutdownTimeout,
