@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -51,7 +50,7 @@ func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kub
 	if err := r.services.setup(mgr); err != nil {
 		return err
 	}
-	return builder.ControllerManagedBy(mgr).Named("streamingressclass").
+	return b.onUpstreams(mgr, builder.ControllerManagedBy(mgr).Named("streamingressclass"), r.classesServing, r.everyClass).
 		For(&v1beta1.StreamIngressClass{}, builder.WithPredicates(watch.SpecOrMetadataChanged())).
 		// A class that goes may leave room for another.
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.allClasses),
@@ -66,13 +65,6 @@ func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kub
 		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
 		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget))).
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, handler.EnqueueRequestsFromMapFunc(r.classesOfTarget), frontChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream), builder.WithPredicates(upstreamChanged())).
-		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.classesThrough),
-			builder.WithPredicates(watch.Becomes(isOutside))).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.classesOfUpstream),
-			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
-		WatchesRawSource(whenConsented(mgr, b, r.classesServing, r.everyClass)).
 		WatchesRawSource(r.onGateways(mgr, &gatewayv1.Gateway{}, handler.EnqueueRequestsFromMapFunc(r.classesOfGateway))).
 		WatchesRawSource(r.onGateways(mgr, &gatewayv1.GatewayClass{}, handler.EnqueueRequestsFromMapFunc(r.classesOfGateways))).
 		WatchesRawSource(r.onGateways(mgr, &gatewayv1.ListenerSet{}, onListeners(r.classesOfSet))).

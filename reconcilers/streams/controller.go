@@ -31,7 +31,7 @@ type streamReconciler struct {
 
 func setupStream(mgr manager.Manager, b base) error {
 	r := &streamReconciler{base: b}
-	return builder.ControllerManagedBy(mgr).Named("streamingress").
+	return b.onUpstreams(mgr, builder.ControllerManagedBy(mgr).Named("streamingress"), r.themselves, r.streamsAbroad).
 		For(&v1beta1.StreamIngress{}, builder.WithPredicates(verdictChanged())).
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
@@ -42,20 +42,14 @@ func setupStream(mgr manager.Manager, b base) error {
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(watch.OnTarget[*corev1.ConfigMap](b.View, r.onConfigMap())).
 		WatchesRawSource(watch.OnTarget[*corev1.Service](b.View, r.onFront())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream), builder.WithPredicates(upstreamChanged())).
-		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.streamsThrough),
-			builder.WithPredicates(watch.Becomes(isOutside))).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamsOfUpstream),
-			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
-		WatchesRawSource(onEndpoints(b.View, r.streamsForwardedTo)).
-		WatchesRawSource(onPods(mgr, b.View, r.streamsToPod)).
+		// Which endpoints are left out is told by the status of a stream of any class.
+		WatchesRawSource(b.onEndpoints(r.themselves)).
+		WatchesRawSource(b.onPods(mgr, r.themselves)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.streamOfService), builder.WithPredicates(only(isForwarded))).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.streamOfMirror),
 			builder.WithPredicates(only(kube.IsMirror))).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.streamsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(whenConsented(mgr, b, r.themselves, r.streamsAbroad)).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.ListenerSet{}, r.onListenerSet())).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).

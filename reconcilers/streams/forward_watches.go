@@ -29,23 +29,17 @@ import (
 
 func setupForward(mgr manager.Manager, b base, refused *refusedDoors, ports *kube.KeyMutex[claim.Coordinate]) error {
 	r := &forwardReconciler{base: b, refused: refused, clusterIPs: newClusterIPs(clock.RealClock{}), ports: ports}
-	return builder.ControllerManagedBy(mgr).Named("streamingressclass-forward").
+	return b.onUpstreams(mgr, builder.ControllerManagedBy(mgr).Named("streamingressclass-forward"), r.portsOf, r.everyPort).
 		Watches(&v1beta1.EdgeClaim{}, handler.EnqueueRequestsFromMapFunc(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass), builder.WithPredicates(doorsChanged())).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
 		Watches(&corev1.Service{}, r.onService(), builder.WithPredicates(only(isForwarded))).
 		Watches(&discoveryv1.EndpointSlice{}, afterLag(r.portOfMirror), builder.WithPredicates(only(kube.IsMirror))).
 		Watches(&corev1.Service{}, r.onRoom()).
 		Watches(kube.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata).
 		Watches(&discoveryv1.EndpointSlice{}, r.onFreeName()).
-		WatchesRawSource(onEndpoints(b.View, r.portsTo)).
-		WatchesRawSource(onPods(mgr, b.View, r.portsToPod)).
-		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
-			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
-		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
+		WatchesRawSource(b.onEndpoints(r.portsOf)).
+		WatchesRawSource(b.onPods(mgr, r.portsOf)).
 		WithOptions(watch.Fairly(forwarders, r.turnOfPort)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
@@ -93,30 +87,37 @@ func endpointChanged() predicate.Predicate {
 	}}
 }
 
-// onEndpoints is the source of what is looked at when EndpointSlices of a Service have changed.
-func onEndpoints(view *kube.View, find func(context.Context, types.NamespacedName) []reconcile.Request) source.Source {
+// onEndpoints is the source of who looks after the streams to a Service whose EndpointSlices have changed.
+func (b base) onEndpoints(concerned concerned) source.Source {
 	var add atomic.Pointer[func(types.NamespacedName)] // nil until the queue is there: all is looked at then anyway
-	view.Endpoints.OnChange(func(service types.NamespacedName) {
+	b.View.Endpoints.OnChange(func(service types.NamespacedName) {
 		if add := add.Load(); add != nil && service.Name != "" {
 			(*add)(service)
 		}
 	})
 	return source.Func(func(ctx context.Context, q watch.Queue) error {
-		add.Store(new(func(service types.NamespacedName) { watch.Add(q, find(ctx, service)) }))
+		add.Store(new(func(service types.NamespacedName) { watch.Add(q, concerned(ctx, b.streamsTo(ctx, service))) }))
 		return nil
 	})
 }
 
-// onPods is the source of what is looked at when the addresses of a Pod have changed. Pods are not watched for that before a class has
-// the kernel forward its ports: nothing else may need them, and there are many.
-func onPods(mgr manager.Manager, view *kube.View, find handler.MapFunc) source.Source {
+// onPods is the source of who looks after the streams to a Pod whose addresses have changed. Pods are not watched for that before a class
+// has the kernel forward its ports: nothing else may need them, and there are many.
+func (b base) onPods(mgr manager.Manager, concerned concerned) source.Source {
+	find := func(ctx context.Context, pod client.Object) []reconcile.Request {
+		var streams []v1beta1.StreamIngress
+		for _, service := range b.View.Endpoints.WithPod(client.ObjectKeyFromObject(pod)) {
+			streams = append(streams, b.streamsTo(ctx, service)...)
+		}
+		return concerned(ctx, streams)
+	}
 	pods := source.Kind(mgr.GetCache(), client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(find), endpointChanged())
 	return source.Func(func(ctx context.Context, q watch.Queue) error {
 		go func() {
 			select {
 			case <-ctx.Done():
 				return
-			case <-view.Endpoints.Asked():
+			case <-b.View.Endpoints.Asked():
 			}
 			if err := pods.Start(ctx, q); err != nil {
 				log.FromContext(ctx).Error(err, "could not watch Pods")
@@ -213,28 +214,6 @@ func (r *forwardReconciler) portsOfStream(ctx context.Context, si client.Object)
 	return r.portsHeldBy(ctx, si, func(at claim.Coordinate) bool { return r.isForwarding(ctx, at.Class()) })
 }
 
-// portsTo finds the ports that lead to a Service.
-func (r *forwardReconciler) portsTo(ctx context.Context, service types.NamespacedName) []reconcile.Request {
-	return r.portsOf(ctx, r.streamsTo(ctx, service))
-}
-
-func (r *forwardReconciler) portsToUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.portsTo(ctx, client.ObjectKeyFromObject(obj))
-}
-
-func (r *forwardReconciler) portsThrough(ctx context.Context, si client.Object) []reconcile.Request {
-	return r.portsTo(ctx, outsideServiceOf(si))
-}
-
-// portsToPod finds the ports that lead to a Pod.
-func (r *forwardReconciler) portsToPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, service := range r.View.Endpoints.WithPod(client.ObjectKeyFromObject(pod)) {
-		requests = append(requests, r.portsTo(ctx, service)...)
-	}
-	return requests
-}
-
 // everyPort finds the ports of all classes.
 func (r *forwardReconciler) everyPort(ctx context.Context) []reconcile.Request {
 	classes, err := r.View.Classes(ctx)
@@ -297,20 +276,6 @@ func (r *forwardReconciler) portOfMirror(ctx context.Context, slice client.Objec
 	return []reconcile.Request{
 		r.portAt(ctx, types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}),
 	}
-}
-
-// streamsForwardedTo finds the streams to a Service, those of any class: which endpoints are left out is told by their status.
-func (r *streamReconciler) streamsForwardedTo(ctx context.Context, service types.NamespacedName) []reconcile.Request {
-	return requestsFor(r.streamsTo(ctx, service))
-}
-
-// streamsToPod finds the streams that lead to a Pod, as far as the kernel forwards any.
-func (r *streamReconciler) streamsToPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, service := range r.View.Endpoints.WithPod(client.ObjectKeyFromObject(pod)) {
-		requests = append(requests, r.streamsForwardedTo(ctx, service)...)
-	}
-	return requests
 }
 
 // streamOfMirror finds the stream whose port an EndpointSlice is for.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -28,18 +26,12 @@ import (
 func setupRoutes(mgr manager.Manager, b base, refused *refusedDoors, ports *kube.KeyMutex[claim.Coordinate]) error {
 	r := &routeReconciler{base: b, refused: refused, ports: ports}
 	routes := handler.EnqueueRequestsFromMapFunc(r.portOfRoute)
-	return builder.ControllerManagedBy(mgr).Named("streamingressclass-route").
+	return b.onUpstreams(mgr, builder.ControllerManagedBy(mgr).Named("streamingressclass-route"), r.portsOf, r.everyPort).
 		// Where a route is about to be is written in the same look as the route.
 		Watches(&v1beta1.EdgeClaim{}, afterLag(r.portOfClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.portsOfClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsOfStream), builder.WithPredicates(watch.StreamChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream), builder.WithPredicates(upstreamChanged())).
-		// Whether a Service leads outside. An EndpointSlice of ours has the name of its Service.
-		Watches(&v1beta1.StreamIngress{}, handler.EnqueueRequestsFromMapFunc(r.portsThrough), builder.WithPredicates(watch.Becomes(isOutside))).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.portsToUpstream),
-			builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
-		WatchesRawSource(whenConsented(mgr, b, r.portsOf, r.everyPort)).
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.ListenerSet{}, r.onListeners(), r.everyPort)).
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.TCPRoute{}, routes, r.everyPort)).
 		WatchesRawSource(watch.OnGateways(mgr, b.View, &gatewayv1.UDPRoute{}, routes, r.everyPort)).
@@ -122,14 +114,6 @@ func (r *routeReconciler) portsOfStream(ctx context.Context, si client.Object) [
 		c, err := r.View.Claim(ctx, at.Name())
 		return err == nil && r.hasRoutes(ctx, at, c)
 	})
-}
-
-func (r *routeReconciler) portsToUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.portsOf(ctx, r.streamsTo(ctx, client.ObjectKeyFromObject(obj)))
-}
-
-func (r *routeReconciler) portsThrough(ctx context.Context, si client.Object) []reconcile.Request {
-	return r.portsOf(ctx, r.streamsTo(ctx, outsideServiceOf(si)))
 }
 
 // portOfRoute finds the port that a route says it is for. Whether it may be there is found out by the look.

@@ -8,10 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
-	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/kube"
@@ -22,17 +19,7 @@ import (
 // it likes: what changes no consent, or one that no stream counts on, has nothing looked at.
 type consents struct {
 	base
-	// concerned finds who looks after streams.
-	concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request
-}
-
-// whenConsented is a source of events of the consents by ReferenceGrants, a kind that may not be installed yet. When it is watched,
-// all that abroad finds is looked at once.
-func whenConsented(
-	mgr manager.Manager, b base, concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request,
-	abroad func(context.Context) []reconcile.Request,
-) source.Source {
-	return watch.WhenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{base: b, concerned: concerned}, abroad)
+	concerned concerned
 }
 
 // Start implements source.SyncingSource.

@@ -4,14 +4,40 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
+
+// concerned finds who looks after streams.
+type concerned func(context.Context, []v1beta1.StreamIngress) []reconcile.Request
+
+// onUpstreams has a controller told of the Services that streams lead to: of what becomes of them, of whether they lead outside, and of
+// the consents by ReferenceGrants. That kind may not be installed yet: when it is watched, all that abroad finds is looked at once.
+func (b base) onUpstreams(
+	mgr manager.Manager, controller *builder.Builder, concerned concerned, abroad func(context.Context) []reconcile.Request,
+) *builder.Builder {
+	of := func(service func(client.Object) client.ObjectKey) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+			return concerned(ctx, b.streamsTo(ctx, service(obj)))
+		})
+	}
+	return controller.
+		Watches(&corev1.Service{}, of(client.ObjectKeyFromObject), builder.WithPredicates(upstreamChanged())).
+		Watches(&v1beta1.StreamIngress{}, of(outsideServiceOf), builder.WithPredicates(watch.Becomes(isOutside))).
+		// An EndpointSlice of ours has the name of its Service.
+		Watches(&discoveryv1.EndpointSlice{}, of(client.ObjectKeyFromObject), builder.WithPredicates(watch.Becomes(kube.IsOwnSlice))).
+		WatchesRawSource(watch.WhenKnown(mgr, &gatewayv1beta1.ReferenceGrant{}, &consents{b, concerned}, abroad))
+}
 
 // upstreamChanged leaves out changes of a Service that concern no stream to it.
 func upstreamChanged() predicate.Predicate {
@@ -26,26 +52,6 @@ func isOutside(obj client.Object) bool { return obj.(*v1beta1.StreamIngress).Out
 // outsideServiceOf is the Service that a stream has for an outside upstream.
 func outsideServiceOf(si client.Object) client.ObjectKey {
 	return client.ObjectKey{Namespace: si.GetNamespace(), Name: v1beta1.OutsideServiceName(si.GetName())}
-}
-
-// streamsOfUpstream finds the streams to a Service.
-func (r *streamReconciler) streamsOfUpstream(ctx context.Context, svc client.Object) []reconcile.Request {
-	return requestsFor(r.streamsTo(ctx, client.ObjectKeyFromObject(svc)))
-}
-
-// streamsThrough finds the streams to the Service that a stream has for an outside upstream.
-func (r *streamReconciler) streamsThrough(ctx context.Context, si client.Object) []reconcile.Request {
-	return requestsFor(r.streamsTo(ctx, outsideServiceOf(si)))
-}
-
-// classesOfUpstream finds the classes of the streams to a Service.
-func (r *classReconciler) classesOfUpstream(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.classesServing(ctx, r.streamsTo(ctx, client.ObjectKeyFromObject(obj)))
-}
-
-// classesThrough finds the classes of the streams to the Service that a stream has for an outside upstream.
-func (r *classReconciler) classesThrough(ctx context.Context, si client.Object) []reconcile.Request {
-	return r.classesServing(ctx, r.streamsTo(ctx, outsideServiceOf(si)))
 }
 
 // classesServing finds the classes that serve streams; all of them while that is not settled.
