@@ -340,25 +340,13 @@ func classOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
 
 // classesOfTarget finds the classes that name an object.
 func (r *classReconciler) classesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, class := range r.naming(ctx, obj) {
-		requests = append(requests, watch.ForName(class.Name))
-	}
-	return requests
+	return requestsFor(r.naming(ctx, obj))
 }
 
 func (r *classReconciler) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(classes))
-	for i := range classes {
-		requests = append(requests, watch.ForName(classes[i].Name))
-	}
-	return requests
+	return r.everyClass(ctx)
 }
 
 func (r *classReconciler) everyClass(ctx context.Context) []reconcile.Request {
-	return r.allClasses(ctx, nil)
+	return requestsFor(r.classes(ctx))
 }

@@ -26,23 +26,13 @@ import (
 // classesOfGateway finds the classes that a Gateway serves, and those whose Gateways have an address in common with it.
 func (r *classReconciler) classesOfGateway(ctx context.Context, obj client.Object) []reconcile.Request {
 	gateway := obj.(*gatewayv1.Gateway)
-	requests := r.classesWith(ctx, func(named types.NamespacedName) bool { return named == client.ObjectKeyFromObject(gateway) })
+	name := v1beta1.ObjectReference{Namespace: gateway.Namespace, Name: gateway.Name}
 	addresses := stream.GatewayAddresses(gateway)
-	if len(addresses) == 0 {
-		return requests
-	}
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
-	}
-	for i := range classes {
-		shares := classes[i].Spec.Gateway != nil &&
-			slices.ContainsFunc(addresses, func(ip string) bool { return slices.Contains(classes[i].Status.Addresses, ip) })
-		if request := watch.ForName(classes[i].Name); shares && !slices.Contains(requests, request) {
-			requests = append(requests, request)
-		}
-	}
-	return requests
+	return requestsFor(slices.DeleteFunc(r.classes(ctx), func(class v1beta1.StreamIngressClass) bool {
+		ref := class.Spec.Gateway
+		isShared := func(ip string) bool { return slices.Contains(class.Status.Addresses, ip) }
+		return ref == nil || *ref != name && !slices.ContainsFunc(addresses, isShared)
+	}))
 }
 
 // isEarly says whether a claim on a port of a class with a Gateway is that of a stream which is yet to be stored: its coming asks for a
@@ -87,17 +77,10 @@ func (r *classReconciler) onGateways(mgr manager.Manager, kind client.Object, h 
 }
 
 func (b base) classesWith(ctx context.Context, isMeant func(gateway types.NamespacedName) bool) []reconcile.Request {
-	classes, err := b.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
-	}
-	var requests []reconcile.Request
-	for i := range classes {
-		if ref := classes[i].Spec.Gateway; ref != nil && isMeant(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}) {
-			requests = append(requests, watch.ForName(classes[i].Name))
-		}
-	}
-	return requests
+	return requestsFor(slices.DeleteFunc(b.classes(ctx), func(class v1beta1.StreamIngressClass) bool {
+		ref := class.Spec.Gateway
+		return ref == nil || !isMeant(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	}))
 }
 
 // classesOfSet finds the class whose listeners a ListenerSet has, and, for one that is foreign, the classes of its Gateway.
@@ -117,12 +100,7 @@ func (r *classReconciler) classesOfSet(ctx context.Context, obj client.Object) [
 	if of == nil { // anybody can write one that names any Gateway
 		return requests
 	}
-	for _, req := range r.classesOfGateway(ctx, of) {
-		if !slices.Contains(requests, req) {
-			requests = append(requests, req)
-		}
-	}
-	return requests
+	return append(requests, r.classesOfGateway(ctx, of)...)
 }
 
 // classOfRoute finds the class that a route of ours was written for.

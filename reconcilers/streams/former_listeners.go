@@ -95,23 +95,15 @@ func (r *formerListenersReconciler) ifFormer(ctx context.Context, obj client.Obj
 
 // setsOf finds the ListenerSets that bear the label of a class, of all for "", and are not where its are.
 func (r *formerListenersReconciler) setsOf(ctx context.Context, class client.Object) []reconcile.Request {
-	return r.formerOf(ctx, class.GetName())
-}
-
-func (r *formerListenersReconciler) everySet(ctx context.Context) []reconcile.Request {
-	return r.formerOf(ctx, "")
-}
-
-func (r *formerListenersReconciler) formerOf(ctx context.Context, class string) []reconcile.Request {
-	sets, err := r.View.Gateways.ListenerSets(ctx, class)
+	sets, err := r.View.Gateways.ListenerSets(ctx, class.GetName())
 	if err != nil && !kube.IsUnread(err) { // once they are read, all are looked at
 		log.FromContext(ctx).Error(err, "could not list the ListenerSets of a class")
 	}
-	var requests []reconcile.Request
-	for i := range sets {
-		requests = append(requests, r.ifFormer(ctx, &sets[i])...)
-	}
-	return requests
+	return forEach(ctx, sets, r.ifFormer)
+}
+
+func (r *formerListenersReconciler) everySet(ctx context.Context) []reconcile.Request {
+	return r.setsOf(ctx, &v1beta1.StreamIngressClass{})
 }
 
 // setOfRoute finds the ListenerSet that a route of ours leads from.

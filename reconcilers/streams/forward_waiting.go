@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -71,14 +70,10 @@ func (r *forwardReconciler) onFreeName() handler.EventHandler {
 
 // waitingIn finds the ports that were refused for a reason, of the classes that have the Services of their streams in a namespace.
 func (r *forwardReconciler) waitingIn(ctx context.Context, namespace, reason string) []reconcile.Request {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the classes")
-	}
 	names := sets.New[string]()
-	for i := range classes {
-		if pool := classes[i].Spec.AddressPool; pool != nil && pool.Namespace == namespace {
-			names.Insert(classes[i].Name)
+	for _, class := range r.classes(ctx) {
+		if pool := class.Spec.AddressPool; pool != nil && pool.Namespace == namespace {
+			names.Insert(class.Name)
 		}
 	}
 	if len(names) == 0 {

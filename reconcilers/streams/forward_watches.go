@@ -146,13 +146,9 @@ func (r *forwardReconciler) portOfClaim(ctx context.Context, c client.Object) []
 func (r *forwardReconciler) portsAt(ctx context.Context, at claim.Coordinate, holder claim.Holder) []reconcile.Request {
 	var requests []reconcile.Request
 	if at.Port() != 0 {
-		classes, err := r.View.Classes(ctx)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "could not list the classes")
-		}
-		for i := range classes {
-			if classes[i].Spec.AddressPool != nil && slices.Contains(stream.ClassAddresses(&classes[i]), at.Address()) {
-				requests = append(requests, watch.ForName(claim.Stream(classes[i].Name, at.Protocol(), at.Port()).Name()))
+		for _, class := range r.classes(ctx) {
+			if class.Spec.AddressPool != nil && slices.Contains(stream.ClassAddresses(&class), at.Address()) {
+				requests = append(requests, watch.ForName(claim.Stream(class.Name, at.Protocol(), at.Port()).Name()))
 			}
 		}
 	}
@@ -177,14 +173,11 @@ func (r *forwardReconciler) isForwarding(ctx context.Context, class string) bool
 
 // portsOfClass finds the ports of a class, and the Services that it has, or had.
 func (r *forwardReconciler) portsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
-	var requests []reconcile.Request
 	services, err := r.View.Streams.Forwarded(ctx, class.GetName())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the Services of a class", "class", class.GetName())
 	}
-	for i := range services {
-		requests = append(requests, r.itsPort(ctx, &services[i])...)
-	}
+	requests := forEach(ctx, services, r.itsPort)
 	if class.(*v1beta1.StreamIngressClass).Spec.AddressPool == nil {
 		return requests
 	}
@@ -203,11 +196,7 @@ func (r *forwardReconciler) portsOfClass(ctx context.Context, class client.Objec
 
 // portsOf finds the ports that streams hold.
 func (r *forwardReconciler) portsOf(ctx context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
-	var requests []reconcile.Request
-	for i := range streams {
-		requests = append(requests, r.portsOfStream(ctx, &streams[i])...)
-	}
-	return requests
+	return forEach(ctx, streams, r.portsOfStream)
 }
 
 func (r *forwardReconciler) portsOfStream(ctx context.Context, si client.Object) []reconcile.Request {
@@ -216,15 +205,7 @@ func (r *forwardReconciler) portsOfStream(ctx context.Context, si client.Object)
 
 // everyPort finds the ports of all classes.
 func (r *forwardReconciler) everyPort(ctx context.Context) []reconcile.Request {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the classes")
-	}
-	var requests []reconcile.Request
-	for i := range classes {
-		requests = append(requests, r.portsOfClass(ctx, &classes[i])...)
-	}
-	return requests
+	return forEach(ctx, r.classes(ctx), r.portsOfClass)
 }
 
 // itself asks for a look at an object.

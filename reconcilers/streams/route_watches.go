@@ -89,24 +89,12 @@ func (r *routeReconciler) portsOfClass(ctx context.Context, class client.Object)
 }
 
 func (r *routeReconciler) everyPort(ctx context.Context) []reconcile.Request {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the classes")
-	}
-	var requests []reconcile.Request
-	for i := range classes {
-		requests = append(requests, r.portsOfClass(ctx, &classes[i])...)
-	}
-	return requests
+	return forEach(ctx, r.classes(ctx), r.portsOfClass)
 }
 
 // portsOf finds the ports that streams hold.
 func (r *routeReconciler) portsOf(ctx context.Context, streams []v1beta1.StreamIngress) []reconcile.Request {
-	var requests []reconcile.Request
-	for i := range streams {
-		requests = append(requests, r.portsOfStream(ctx, &streams[i])...)
-	}
-	return requests
+	return forEach(ctx, streams, r.portsOfStream)
 }
 
 func (r *routeReconciler) portsOfStream(ctx context.Context, si client.Object) []reconcile.Request {

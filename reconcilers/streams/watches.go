@@ -80,12 +80,33 @@ func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1
 	return b.streams(ctx, kube.IndexUpstream, service.Namespace+"/"+service.Name)
 }
 
-func requestsFor(streams []v1beta1.StreamIngress) []reconcile.Request {
-	requests := make([]reconcile.Request, 0, len(streams))
-	for i := range streams {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&streams[i])})
+// classes lists all classes; an error is logged, as the next event brings the chance again.
+func (b base) classes(ctx context.Context) []v1beta1.StreamIngressClass {
+	classes, err := b.View.Classes(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
+	}
+	return classes
+}
+
+// objectOf is what points to an object of a kind, as it is in a list.
+type objectOf[kind any] interface {
+	*kind
+	client.Object
+}
+
+// forEach asks for what a function finds for each of some objects.
+func forEach[kind any, object objectOf[kind]](ctx context.Context, objects []kind, find handler.MapFunc) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(objects))
+	for i := range objects {
+		requests = append(requests, find(ctx, object(&objects[i]))...)
 	}
 	return requests
+}
+
+// requestsFor asks for a look at each of some objects.
+func requestsFor[kind any, object objectOf[kind]](objects []kind) []reconcile.Request {
+	return forEach[kind, object](context.Background(), objects, itself)
 }
 
 // streamsOfClass finds the streams that a class serves, and those that name none.

@@ -30,13 +30,9 @@ func frontChanged() predicate.Predicate {
 	}})
 }
 
-// naming lists the classes that name an object; an error is logged, as the next event brings the chance again.
+// naming lists the classes that name an object.
 func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIngressClass {
-	classes, err := b.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngressClasses")
-	}
-	return slices.DeleteFunc(classes, func(class v1beta1.StreamIngressClass) bool { return !kube.Names(&class, obj) })
+	return slices.DeleteFunc(b.classes(ctx), func(class v1beta1.StreamIngressClass) bool { return !kube.Names(&class, obj) })
 }
 
 // onConfigMap looks at the streams whose entries changed.
