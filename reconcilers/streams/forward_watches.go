@@ -276,9 +276,5 @@ func (r *streamReconciler) streamOfService(ctx context.Context, svc client.Objec
 	if err != nil || class == nil {
 		return nil
 	}
-	c, err := r.View.Claim(ctx, claim.Stream(class.Name, port.Protocol, port.Port).Name())
-	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: claim.HolderOf(c).Key()}}
+	return r.streamAt(ctx, claim.Stream(class.Name, port.Protocol, port.Port))
 }

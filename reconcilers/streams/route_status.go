@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -175,7 +176,15 @@ func conditionsSaid(set *gatewayv1.ListenerSet) map[string]string {
 // streamAt finds the stream that holds a port.
 func (r *streamReconciler) streamAt(ctx context.Context, at claim.Coordinate) []reconcile.Request {
 	c, err := r.View.Claim(ctx, at.Name())
-	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not read the claim on a port", "port", at)
+	}
+	return streamHolding(c)
+}
+
+// streamHolding is the stream that holds a claim, if there is one.
+func streamHolding(c *v1beta1.EdgeClaim) []reconcile.Request {
+	if c == nil || !claim.HolderOf(c).IsStream() {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: claim.HolderOf(c).Key()}}
@@ -184,10 +193,10 @@ func (r *streamReconciler) streamAt(ctx context.Context, at claim.Coordinate) []
 // streamOfRoute finds the stream whose port a route is for.
 func (r *streamReconciler) streamOfRoute(ctx context.Context, route client.Object) []reconcile.Request {
 	c, err := r.View.RoutedBy(ctx, route)
-	if err != nil || c == nil || !claim.HolderOf(c).IsStream() {
+	if err != nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: claim.HolderOf(c).Key()}}
+	return streamHolding(c)
 }
 
 // onGateway looks at the streams of a Gateway that has other addresses, or has come or gone. What its class says brings the others.

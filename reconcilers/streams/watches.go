@@ -126,11 +126,7 @@ func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Objec
 // onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the
 // addresses or the nodes that the proxy shares.
 func (r *streamReconciler) onClaim() handler.EventHandler {
-	holder := func(q watch.Queue, obj client.Object) {
-		if h := claim.HolderOf(obj.(*v1beta1.EdgeClaim)); h.IsStream() {
-			q.Add(reconcile.Request{NamespacedName: h.Key()})
-		}
-	}
+	holder := func(q watch.Queue, obj client.Object) { watch.Add(q, streamHolding(obj.(*v1beta1.EdgeClaim))) }
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { holder(q, e.Object) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {

@@ -9,9 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -68,16 +66,7 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 // the port was given a moment ago, so that it is not yet found by its port.
 func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class string, port stream.PortKey) {
 	watch.Add(q, requestsFor(r.streamsAt(ctx, port.Protocol, port.Port)))
-	c, err := r.View.Claim(ctx, claim.Stream(class, port.Protocol, port.Port).Name())
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not read the claim on a port", "class", class, "port", port)
-	}
-	if c == nil {
-		return
-	}
-	if h := claim.HolderOf(c); h.IsStream() {
-		q.Add(reconcile.Request{NamespacedName: h.Key()})
-	}
+	watch.Add(q, r.streamAt(ctx, claim.Stream(class, port.Protocol, port.Port)))
 }
 
 // onFront looks at the streams whose ports on the Service of their class changed, and at all of the class when its addresses
