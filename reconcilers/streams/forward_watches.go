@@ -237,19 +237,16 @@ func (r *forwardReconciler) onService() handler.EventHandler {
 // afterLag asks for a look a moment after an event. Most that happens to EndpointSlices of ours is written in one look with their
 // Service: one more look before the cache shows both would write it again, and meet a conflict.
 func afterLag(find handler.MapFunc) handler.EventHandler {
-	add := func(ctx context.Context, obj client.Object, q watch.Queue) {
-		for _, request := range find(ctx, obj) {
-			q.AddAfter(request, watch.CacheLag)
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after client.Object) {
+		for _, obj := range []client.Object{before, after} {
+			if obj == nil {
+				continue
+			}
+			for _, request := range find(ctx, obj) {
+				q.AddAfter(request, watch.CacheLag)
+			}
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { add(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			add(ctx, e.ObjectOld, q)
-			add(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { add(ctx, e.Object, q) },
-	}
+	})
 }
 
 // portOfMirror finds the port of the Service of an EndpointSlice.

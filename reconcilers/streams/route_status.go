@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -8,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -144,24 +144,19 @@ func (r *streamReconciler) onListenerSet() handler.EventHandler {
 		}
 		return s
 	}
-	all := func(ctx context.Context, obj client.Object, q watch.Queue) {
-		for _, at := range r.View.ListenersHere(ctx, obj.(*gatewayv1.ListenerSet)) {
-			watch.Add(q, r.streamAt(ctx, at))
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { all(ctx, e.Object, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { all(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			before, after := e.ObjectOld.(*gatewayv1.ListenerSet), e.ObjectNew.(*gatewayv1.ListenerSet)
-			whole := !equality.Semantic.DeepEqual(conditionsSaid(before), conditionsSaid(after))
-			for _, at := range append(r.View.ListenersHere(ctx, before), r.View.ListenersHere(ctx, after)...) {
-				if whole || !equality.Semantic.DeepEqual(of(before, at), of(after, at)) {
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *gatewayv1.ListenerSet) {
+		isWhole := before == nil || after == nil || !equality.Semantic.DeepEqual(conditionsSaid(before), conditionsSaid(after))
+		for _, set := range []*gatewayv1.ListenerSet{before, after} {
+			if set == nil {
+				continue
+			}
+			for _, at := range r.View.ListenersHere(ctx, set) {
+				if isWhole || !equality.Semantic.DeepEqual(of(before, at), of(after, at)) {
 					watch.Add(q, r.streamAt(ctx, at))
 				}
 			}
-		},
-	}
+		}
+	})
 }
 
 // conditionsSaid are the conditions of a ListenerSet as a whole, but for when they were said.
@@ -201,20 +196,13 @@ func (r *streamReconciler) streamOfRoute(ctx context.Context, route client.Objec
 
 // onGateway looks at the streams of a Gateway that has other addresses, or has come or gone. What its class says brings the others.
 func (r *streamReconciler) onGateway() handler.EventHandler {
-	look := func(ctx context.Context, obj client.Object, q watch.Queue) {
-		key := client.ObjectKeyFromObject(obj)
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *gatewayv1.Gateway) {
+		if before != nil && after != nil && equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
+			return
+		}
+		key := client.ObjectKeyFromObject(cmp.Or(after, before))
 		for _, class := range r.classesWith(ctx, func(gateway types.NamespacedName) bool { return gateway == key }) {
 			watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, e.Object, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			before, after := e.ObjectOld.(*gatewayv1.Gateway), e.ObjectNew.(*gatewayv1.Gateway)
-			if !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
-				look(ctx, after, q)
-			}
-		},
-	}
+	})
 }

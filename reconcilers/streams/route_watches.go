@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -115,8 +114,11 @@ func (r *routeReconciler) portOfRoute(_ context.Context, route client.Object) []
 
 // onListeners looks at the ports whose listeners a ListenerSet has come to have, or has no longer, or has for another namespace.
 func (r *routeReconciler) onListeners() handler.EventHandler {
-	ports := func(ctx context.Context, obj client.Object) map[claim.Coordinate]gatewayv1.ListenerEntry {
-		set, entries := obj.(*gatewayv1.ListenerSet), map[claim.Coordinate]gatewayv1.ListenerEntry{}
+	ports := func(ctx context.Context, set *gatewayv1.ListenerSet) map[claim.Coordinate]gatewayv1.ListenerEntry {
+		if set == nil {
+			return nil
+		}
+		entries := map[claim.Coordinate]gatewayv1.ListenerEntry{}
 		for _, at := range r.View.ListenersHere(ctx, set) {
 			for _, entry := range set.Spec.Listeners {
 				if entry.Port == at.Port() && v1beta1.Protocol(entry.Protocol) == at.Protocol() {
@@ -126,20 +128,14 @@ func (r *routeReconciler) onListeners() handler.EventHandler {
 		}
 		return entries
 	}
-	add := func(q watch.Queue, before, after map[claim.Coordinate]gatewayv1.ListenerEntry) {
-		for at := range sets.KeySet(before).Union(sets.KeySet(after)) {
-			was, had := before[at]
-			is, has := after[at]
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *gatewayv1.ListenerSet) {
+		old, now := ports(ctx, before), ports(ctx, after)
+		for at := range sets.KeySet(old).Union(sets.KeySet(now)) {
+			was, had := old[at]
+			is, has := now[at]
 			if had != has || !equality.Semantic.DeepEqual(was, is) {
 				q.Add(watch.ForName(at.Name()))
 			}
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { add(q, nil, ports(ctx, e.Object)) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			add(q, ports(ctx, e.ObjectOld), ports(ctx, e.ObjectNew))
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { add(q, ports(ctx, e.Object), nil) },
-	}
+	})
 }

@@ -126,21 +126,17 @@ func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Objec
 // onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the
 // addresses or the nodes that the proxy shares.
 func (r *streamReconciler) onClaim() handler.EventHandler {
-	holder := func(q watch.Queue, obj client.Object) { watch.Add(q, streamHolding(obj.(*v1beta1.EdgeClaim))) }
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { holder(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			holder(q, e.ObjectOld)
-			holder(q, e.ObjectNew)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
-			holder(q, e.Object)
-			if at, err := claim.Parse(e.Object.GetName()); err == nil && at.Port() != 0 {
-				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
-				watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
-			}
-		},
-	}
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *v1beta1.EdgeClaim) {
+		watch.Add(q, streamHolding(before))
+		watch.Add(q, streamHolding(after))
+		if after != nil {
+			return
+		}
+		if at, err := claim.Parse(before.Name); err == nil && at.Port() != 0 {
+			watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), at.Port())))
+			watch.Add(q, requestsFor(r.streamsAt(ctx, at.Protocol(), 0)))
+		}
+	})
 }
 
 // portsHeldBy finds those of the ports that a stream holds that are meant.

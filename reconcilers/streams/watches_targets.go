@@ -1,11 +1,13 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -35,12 +37,13 @@ func (b base) naming(ctx context.Context, obj client.Object) []v1beta1.StreamIng
 
 // onConfigMap looks at the streams whose entries changed.
 func (r *streamReconciler) onConfigMap() handler.EventHandler {
-	changed := func(ctx context.Context, q watch.Queue, obj client.Object, before, after map[string]string) {
-		ports := stream.ChangedPorts(before, after)
-		for _, class := range r.naming(ctx, obj) {
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *corev1.ConfigMap) {
+		none, cm := corev1.ConfigMap{}, cmp.Or(after, before)
+		ports := stream.ChangedPorts(ptr.Deref(before, none).Data, ptr.Deref(after, none).Data)
+		for _, class := range r.naming(ctx, cm) {
 			for _, protocol := range []v1beta1.Protocol{v1beta1.TCP, v1beta1.UDP} {
 				ref := class.ConfigMap(protocol)
-				if ref == nil || ref.Namespace != obj.GetNamespace() || ref.Name != obj.GetName() {
+				if ref == nil || ref.Namespace != cm.Namespace || ref.Name != cm.Name {
 					continue
 				}
 				for _, port := range ports {
@@ -48,18 +51,7 @@ func (r *streamReconciler) onConfigMap() handler.EventHandler {
 				}
 			}
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
-			changed(ctx, q, e.Object, nil, e.Object.(*corev1.ConfigMap).Data)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			changed(ctx, q, e.ObjectNew, e.ObjectOld.(*corev1.ConfigMap).Data, e.ObjectNew.(*corev1.ConfigMap).Data)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) {
-			changed(ctx, q, e.Object, e.Object.(*corev1.ConfigMap).Data, nil)
-		},
-	}
+	})
 }
 
 // addPort looks at the streams that ask for a port, and at the one that holds it. The latter may be a stream to which
@@ -72,31 +64,23 @@ func (r *streamReconciler) addPort(ctx context.Context, q watch.Queue, class str
 // onFront looks at the streams whose ports on the Service of their class changed, and at all of the class when its addresses
 // did, or when the Service came or went.
 func (r *streamReconciler) onFront() handler.EventHandler {
-	all := func(ctx context.Context, q watch.Queue, obj client.Object) {
-		for _, class := range r.naming(ctx, obj) {
-			watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
+	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *corev1.Service) {
+		if before == nil || after == nil || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
+			for _, class := range r.naming(ctx, cmp.Or(after, before)) {
+				watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
+			}
+			return
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { all(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-			if !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
-				all(ctx, q, after)
-				return
+		ports := differing(before, after)
+		if len(ports) == 0 {
+			return
+		}
+		for _, class := range r.naming(ctx, after) {
+			for port := range ports {
+				r.addPort(ctx, q, class.Name, port)
 			}
-			ports := differing(before, after)
-			if len(ports) == 0 {
-				return
-			}
-			for _, class := range r.naming(ctx, after) {
-				for port := range ports {
-					r.addPort(ctx, q, class.Name, port)
-				}
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { all(ctx, q, e.Object) },
-	}
+		}
+	})
 }
 
 // differing are the ports that only one of two versions of a Service has.

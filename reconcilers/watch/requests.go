@@ -2,9 +2,13 @@
 package watch
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -15,6 +19,16 @@ type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func Add(q Queue, requests []reconcile.Request) {
 	for _, r := range requests {
 		q.Add(r)
+	}
+}
+
+// OnChanges looks at each change of an object: before is nil for one that has come, and after for one that is gone.
+func OnChanges[kind client.Object](look func(ctx context.Context, q Queue, before, after kind)) handler.EventHandler {
+	var none kind
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) { look(ctx, q, none, e.Object.(kind)) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) { look(ctx, q, e.ObjectOld.(kind), e.ObjectNew.(kind)) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q Queue) { look(ctx, q, e.Object.(kind), none) },
 	}
 }
 
