@@ -2,12 +2,9 @@ package watch
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,42 +20,11 @@ func OnGateways[request comparable](
 	mgr manager.Manager, view *kube.View, kind client.Object, h handler.TypedEventHandler[client.Object, request],
 	concerned func(context.Context) []request,
 ) source.TypedSource[request] {
-	return source.TypedFunc[request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request]) error {
-		gvk, err := apiutil.GVKForObject(kind, mgr.GetScheme())
-		if err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
-		begin := func() error {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-view.Gateways.Asked():
-			}
-			if err := awaitKind(ctx, mgr, gvk); err != nil {
-				return err
-			}
-			if err := awaitIndexes(ctx, view, kind); err != nil {
-				return err
-			}
-			events := source.TypedKind(mgr.GetCache(), kind, h)
-			if err := events.Start(ctx, q); err != nil {
-				return err
-			}
-			if err := events.WaitForSync(ctx); err != nil {
-				return err
-			}
-			for _, r := range concerned(ctx) {
-				q.Add(r)
-			}
-			return nil
-		}
-		go func() {
-			if err := begin(); err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "watching failed", "kind", gvk.Kind)
-			}
-		}()
-		return nil
-	})
+	return &lateSource[request]{
+		mgr: mgr, object: kind, watched: source.TypedKind(mgr.GetCache(), kind, h), concerned: concerned,
+		asked:   view.Gateways.Asked(),
+		prepare: func(ctx context.Context) error { return awaitIndexes(ctx, view, kind) },
+	}
 }
 
 // awaitIndexes waits until ListenerSets are indexed, if they are what is watched: whoever is told of one finds it then.

@@ -21,12 +21,15 @@ import (
 
 // lateSource watches a kind that may be installed later, or never: it holds nobody up, and begins when the API server
 // knows the kind.
-type lateSource struct {
+type lateSource[request comparable] struct {
 	mgr     manager.Manager
 	object  client.Object
-	watched source.SyncingSource
+	watched source.TypedSyncingSource[request]
 	// concerned finds whom the objects of the kind may concern.
-	concerned func(context.Context) []reconcile.Request
+	concerned func(context.Context) []request
+	// asked is closed once anybody needs the kind, and prepare waits for what it needs itself; nil for nothing to wait for.
+	asked   <-chan struct{}
+	prepare func(context.Context) error
 }
 
 // LookEvery is how often the API server is asked whether it knows the kind by now.
@@ -44,11 +47,11 @@ func WhenInstalled(
 func WhenKnown(
 	mgr manager.Manager, object client.Object, watched source.SyncingSource, concerned func(context.Context) []reconcile.Request,
 ) source.Source {
-	return &lateSource{mgr: mgr, object: object, watched: watched, concerned: concerned}
+	return &lateSource[reconcile.Request]{mgr: mgr, object: object, watched: watched, concerned: concerned}
 }
 
 // Start begins to look for the kind, and returns at once.
-func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (s *lateSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	gvk, err := apiutil.GVKForObject(s.object, s.mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("watching %T: %w", s.object, err)
@@ -61,9 +64,23 @@ func (s *lateSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return nil
 }
 
-func (s *lateSource) watch(ctx context.Context, gvk schema.GroupVersionKind, q Queue) error {
+func (s *lateSource[request]) watch(
+	ctx context.Context, gvk schema.GroupVersionKind, q workqueue.TypedRateLimitingInterface[request],
+) error {
+	if s.asked != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.asked:
+		}
+	}
 	if err := awaitKind(ctx, s.mgr, gvk); err != nil {
 		return err
+	}
+	if s.prepare != nil {
+		if err := s.prepare(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.watched.Start(ctx, q); err != nil {
 		return err
@@ -87,4 +104,4 @@ func awaitKind(ctx context.Context, mgr manager.Manager, gvk schema.GroupVersion
 }
 
 // String names the source in logs.
-func (s *lateSource) String() string { return fmt.Sprintf("late watch of %T", s.object) }
+func (s *lateSource[request]) String() string { return fmt.Sprintf("late watch of %T", s.object) }

@@ -16,7 +16,7 @@ import (
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Add adds requests to a queue.
-func Add(q Queue, requests []reconcile.Request) {
+func Add[request comparable](q workqueue.TypedRateLimitingInterface[request], requests []request) {
 	for _, r := range requests {
 		q.Add(r)
 	}
@@ -27,7 +27,9 @@ func OnChanges[kind client.Object](look func(ctx context.Context, q Queue, befor
 	var none kind
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) { look(ctx, q, none, e.Object.(kind)) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) { look(ctx, q, e.ObjectOld.(kind), e.ObjectNew.(kind)) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) {
+			look(ctx, q, e.ObjectOld.(kind), e.ObjectNew.(kind))
+		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q Queue) { look(ctx, q, e.Object.(kind), none) },
 	}
 }

@@ -47,9 +47,7 @@ func onBook[request comparable](onChange func(func()), find func(context.Context
 					return
 				case <-changed:
 				}
-				for _, r := range find(ctx) {
-					q.Add(r)
-				}
+				Add(q, find(ctx))
 			}
 		}()
 		return nil
@@ -77,9 +75,7 @@ func onReplicas[request comparable](are func(context.Context) bool, find func(co
 		go wait.UntilWithContext(ctx, func(ctx context.Context) {
 			was := now
 			if now = are(ctx); now && !was {
-				for _, r := range find(ctx) {
-					q.Add(r)
-				}
+				Add(q, find(ctx))
 			}
 		}, replicasEvery)
 		return nil
