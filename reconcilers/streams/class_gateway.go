@@ -49,13 +49,10 @@ func (r *classReconciler) serveGateway(ctx context.Context, class *v1beta1.Strea
 	if err != nil {
 		return watch.Later(err)
 	}
-	if len(pass.refused) > 0 {
-		pass.lookAgain(watch.RefusedRetry)
-	}
 	if len(state.Unread) > 0 {
-		pass.lookAgain(unread)
+		pass.retry(unread)
 	}
-	return reconcile.Result{RequeueAfter: pass.again}, nil
+	return reconcile.Result{RequeueAfter: pass.again()}, nil
 }
 
 // unreadPatience is for how long a class says nothing of kinds that are yet to be read: a process that begins has read none.
@@ -63,17 +60,9 @@ const unreadPatience = 20 * time.Second
 
 // listenerPass is what became of the listeners of a class.
 type listenerPass struct {
-	wrote   bool
-	refused []v1beta1.RefusedPort
+	classReport
 	// full says why the API server takes no more ListenerSets, empty for nothing.
 	full string
-	// again is when to look again, 0 for never.
-	again time.Duration
-}
-
-// lookAgain has the class looked at again after a time, 0 for never.
-func (p *listenerPass) lookAgain(after time.Duration) {
-	p.again = watch.Soonest(p.again, after)
 }
 
 // programListeners enters what is foreign on a Gateway into the ledger, and writes the ListenerSets of a class. gateway is nil where
@@ -150,7 +139,7 @@ func (r *classReconciler) writeListeners(
 		if err != nil {
 			return pass, err
 		}
-		pass.lookAgain(again)
+		pass.retry(again)
 		for _, l := range kept {
 			all[l.Port] = l
 		}
@@ -220,8 +209,8 @@ func (r *classReconciler) reportGateway(
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
 	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonProgrammed, Message: "the controller of the Gateway has been told about every stream"}
-	slices.SortStableFunc(refused, func(a, b v1beta1.RefusedPort) int { return stream.ComparePorts(portOf(a), portOf(b)) })
-	refused = slices.CompactFunc(refused, func(a, b v1beta1.RefusedPort) bool { return portOf(a) == portOf(b) })
+	slices.SortStableFunc(refused, compareRefused)
+	refused = slices.CompactFunc(refused, func(a, b v1beta1.RefusedPort) bool { return compareRefused(a, b) == 0 })
 	switch {
 	case len(problems) > 0:
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, problems[0].Reason, report.Text(problems)

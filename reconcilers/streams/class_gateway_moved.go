@@ -33,7 +33,7 @@ func (r *classReconciler) keepUntilRouted(
 			}
 			if comes {
 				wanted[l.Port] = l
-				pass.lookAgain(watch.CacheLag)
+				pass.retry(watch.CacheLag)
 			}
 		}
 	}

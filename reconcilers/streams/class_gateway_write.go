@@ -13,7 +13,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
@@ -85,13 +84,6 @@ func hasListener(set *gatewayv1.ListenerSet, port stream.PortKey) bool {
 	}
 	_, has := stream.ListenerIn(set, port)
 	return has
-}
-
-// refuse notes why a port has no listener.
-func (p *listenerPass) refuse(port stream.PortKey, reason, message string) {
-	p.refused = append(p.refused, v1beta1.RefusedPort{
-		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: report.Cut(message, report.MaxRefusal),
-	})
 }
 
 // refuseAll notes of some listeners that the API server refuses them.

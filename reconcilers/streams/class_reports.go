@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
-	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // classReports put together what became of the ConfigMaps of each class and of its Service, which are written apart. The
@@ -52,9 +51,7 @@ func (r *classReports) note(class *v1beta1.StreamIngressClass, part func(*classP
 	whole = *p.service
 	whole.configMapError = p.configMaps.configMapError
 	whole.refused = slices.Concat(p.configMaps.refused, p.service.refused)
-	slices.SortStableFunc(whole.refused, func(a, b v1beta1.RefusedPort) int {
-		return stream.ComparePorts(portOf(a), portOf(b))
-	})
+	slices.SortStableFunc(whole.refused, compareRefused)
 	return whole, true
 }
 

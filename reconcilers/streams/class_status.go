@@ -22,7 +22,7 @@ import (
 // maxRefused is how many refused ports the status of a class lists.
 const maxRefused = 128
 
-// classReport is what became of the ConfigMaps of a class, of its Service, or of both.
+// classReport is what became of the ConfigMaps of a class, of its Service, or of both, or of its listeners.
 type classReport struct {
 	wrote          bool
 	configMapError error
@@ -40,16 +40,22 @@ type classReport struct {
 
 // retry has the class looked at again after a time; 0 asks for nothing.
 func (r *classReport) retry(after time.Duration) {
-	if after > 0 && (r.retryAfter == 0 || after < r.retryAfter) {
-		r.retryAfter = after
-	}
+	r.retryAfter = watch.Soonest(r.retryAfter, after)
 }
 
 func (r *classReport) refuse(port stream.PortKey, reason, message string) {
-	r.refused = append(r.refused, v1beta1.RefusedPort{
-		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: report.Cut(message, report.MaxRefusal),
-	})
+	r.refused = append(r.refused, refusedPort(port, reason, message))
 }
+
+// refusedPort says why a port could not be opened, as far as there is room for it.
+func refusedPort(port stream.PortKey, reason, message string) v1beta1.RefusedPort {
+	return v1beta1.RefusedPort{
+		Protocol: port.Protocol, Port: port.Port, Reason: reason, Message: report.Cut(message, report.MaxRefusal),
+	}
+}
+
+// compareRefused has refused ports in ascending order.
+func compareRefused(a, b v1beta1.RefusedPort) int { return stream.ComparePorts(portOf(a), portOf(b)) }
 
 // portOf is the port that was refused.
 func portOf(r v1beta1.RefusedPort) stream.PortKey {

@@ -11,7 +11,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -30,9 +29,7 @@ func newRefusedDoors() *refusedDoors {
 
 // set notes why a port could not be opened.
 func (r *refusedDoors) set(d *door, reason, message string) {
-	refused := v1beta1.RefusedPort{
-		Protocol: d.port.Protocol, Port: d.port.Port, Reason: reason, Message: report.Cut(message, report.MaxRefusal),
-	}
+	refused := refusedPort(d.port, reason, message)
 	r.note(d.class, func(ports map[stream.PortKey]v1beta1.RefusedPort) { ports[d.port] = refused })
 }
 
@@ -70,9 +67,7 @@ func (r *refusedDoors) of(class *v1beta1.StreamIngressClass) map[stream.PortKey]
 func (r *refusedDoors) list(class *v1beta1.StreamIngressClass) []v1beta1.RefusedPort {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Values(r.of(class)), func(a, b v1beta1.RefusedPort) int {
-		return stream.ComparePorts(portOf(a), portOf(b))
-	})
+	return slices.SortedFunc(maps.Values(r.of(class)), compareRefused)
 }
 
 // waiting asks for another look at ports that were refused and are meant, at most so many of them, and whichever.
