@@ -44,7 +44,7 @@ func (r *classReconciler) serveGateway(ctx context.Context, class *v1beta1.Strea
 		r.pacer.done(class.Name, false, time.Since(began))
 		return reconcile.Result{RequeueAfter: unread}, nil // what the class says is as true as it was
 	}
-	wrote, err := r.reportGateway(ctx, class, state, slices.Concat(pass.refused, r.refusedRoutes(ctx, class)))
+	wrote, err := r.reportGateway(ctx, class, state, slices.Concat(pass.refused, r.refusedHere(ctx, class)))
 	r.pacer.done(class.Name, pass.wrote || wrote, time.Since(began))
 	if err != nil {
 		return watch.Later(err)
@@ -192,8 +192,8 @@ func (r *classReconciler) leaveTaken(
 	return nil
 }
 
-// refusedRoutes are the ports whose routes could not be written.
-func (r *classReconciler) refusedRoutes(ctx context.Context, class *v1beta1.StreamIngressClass) []v1beta1.RefusedPort {
+// refusedHere are the ports of a class that could not be opened, of those that somebody has a claim on, as far as that can be told.
+func (r *classReconciler) refusedHere(ctx context.Context, class *v1beta1.StreamIngressClass) []v1beta1.RefusedPort {
 	return slices.DeleteFunc(r.refused.list(class), func(p v1beta1.RefusedPort) bool {
 		c, err := r.View.Claim(ctx, claim.Stream(class.Name, p.Protocol, p.Port).Name())
 		return err == nil && c == nil
@@ -205,8 +205,6 @@ func (r *classReconciler) reportGateway(
 	ctx context.Context, class *v1beta1.StreamIngressClass, state stream.GatewayState, refused []v1beta1.RefusedPort,
 ) (wrote bool, err error) {
 	problems := state.Problems(class)
-	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
-		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
 	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonProgrammed, Message: "the controller of the Gateway has been told about every stream"}
 	slices.SortStableFunc(refused, compareRefused)
@@ -215,13 +213,11 @@ func (r *classReconciler) reportGateway(
 	case len(problems) > 0:
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, problems[0].Reason, report.Text(problems)
 	case len(refused) > 0:
-		programmed.Status, programmed.Reason = metav1.ConditionFalse, refused[0].Reason
-		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
-			len(refused), refused[0].Protocol, refused[0].Port, refused[0].Message)
+		programmed = someRefused(refused, 0)
 	}
 	next := class.DeepCopy()
 	if len(state.Unread) == 0 { // else nobody knows
 		next.Status.Addresses = stream.GatewayAddresses(state.Gateway)
 	}
-	return r.writeStatusOf(ctx, class, next, refused, accepted, programmed)
+	return r.writeStatusOf(ctx, class, next, refused, servesStreams(), programmed)
 }

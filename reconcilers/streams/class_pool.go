@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -49,17 +48,13 @@ func (r *classReconciler) allocate(ctx context.Context, class *v1beta1.StreamIng
 		}
 		addresses = append(addresses, allocation.Address.String())
 	}
-	refused := slices.DeleteFunc(r.refused.list(class), func(p v1beta1.RefusedPort) bool {
-		c, err := r.View.Claim(ctx, claim.Stream(class.Name, p.Protocol, p.Port).Name())
-		return err == nil && c == nil
-	})
 	// A pool is not there, too, when it has vanished with its kind, and then all that is open stays so.
 	if !sets.New(addresses...).HasAll(class.Status.Addresses...) {
 		if _, err := r.Kinds.Check(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	wrote, err := r.reportForwarding(ctx, class, addresses, decided.Problems, refused)
+	wrote, err := r.reportForwarding(ctx, class, addresses, decided.Problems, r.refusedHere(ctx, class))
 	r.pacer.done(class.Name, wrote, time.Since(began)) // each write has all streams of the class looked at
 	if err != nil {
 		return watch.Later(err)
@@ -99,22 +94,17 @@ func (r *classReconciler) claimAddress(
 func (r *classReconciler) reportForwarding(
 	ctx context.Context, class *v1beta1.StreamIngressClass, addresses []string, problems refusal.Problems, refused []v1beta1.RefusedPort,
 ) (wrote bool, err error) {
-	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
-		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
 	programmed := metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonProgrammed, Message: "the nodes have been told about every stream"}
-	exhausted := slices.IndexFunc(refused, func(p v1beta1.RefusedPort) bool { return isExhausted(class.Name, p) })
 	switch {
 	case len(problems) > 0:
 		programmed.Status, programmed.Reason = metav1.ConditionFalse, v1beta1.ReasonNoAddress
 		programmed.Message = report.Text(problems)
 	case len(refused) > 0:
-		first := refused[max(exhausted, 0)]
-		programmed.Status, programmed.Reason = metav1.ConditionFalse, first.Reason
-		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
-			len(refused), first.Protocol, first.Port, first.Message)
+		exhausted := slices.IndexFunc(refused, func(p v1beta1.RefusedPort) bool { return isExhausted(class.Name, p) })
+		programmed = someRefused(refused, max(exhausted, 0))
 	}
 	next := class.DeepCopy()
 	next.Status.Addresses = addresses
-	return r.writeStatusOf(ctx, class, next, refused, accepted, programmed)
+	return r.writeStatusOf(ctx, class, next, refused, servesStreams(), programmed)
 }

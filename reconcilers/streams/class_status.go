@@ -77,10 +77,7 @@ func (b base) reportClass(ctx context.Context, class *v1beta1.StreamIngressClass
 	case report.configMapError != nil:
 		programmed.Reason, programmed.Message = v1beta1.ReasonConfigMapRefused, report.configMapError.Error()
 	case len(report.refused) > 0:
-		first := report.refused[0]
-		programmed.Reason = first.Reason
-		programmed.Message = fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
-			len(report.refused), first.Protocol, first.Port, first.Message)
+		programmed = someRefused(report.refused, 0)
 	case report.serviceError != nil:
 		programmed.Reason = v1beta1.ReasonPending
 		programmed.Message = fmt.Sprintf("%d port(s) have yet to be opened: %s", report.waiting, report.serviceError)
@@ -92,9 +89,21 @@ func (b base) reportClass(ctx context.Context, class *v1beta1.StreamIngressClass
 		programmed.Status, programmed.Reason = metav1.ConditionTrue, v1beta1.ReasonProgrammed
 		programmed.Message = "the proxy has been told about every stream"
 	}
-	accepted := metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
+	return b.writeStatus(ctx, class, report.refused, servesStreams(), programmed)
+}
+
+// servesStreams is the condition of a class that is accepted.
+func servesStreams() metav1.Condition {
+	return metav1.Condition{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: v1beta1.ReasonAccepted, Message: "the class serves streams"}
-	return b.writeStatus(ctx, class, report.refused, accepted, programmed)
+}
+
+// someRefused is the condition of a class of which ports were refused. It tells of one of them.
+func someRefused(refused []v1beta1.RefusedPort, told int) metav1.Condition {
+	first := refused[told]
+	return metav1.Condition{Type: v1beta1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: first.Reason,
+		Message: fmt.Sprintf("%d port(s) could not be programmed, the first is %s/%d: %s",
+			len(refused), first.Protocol, first.Port, first.Message)}
 }
 
 // reportConflict says that another class writes where this one would.
