@@ -28,9 +28,6 @@ import (
 func (r *streamReconciler) routed(
 	ctx context.Context, si *v1beta1.StreamIngress, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
 ) (metav1.Condition, error) {
-	no := func(reason, message string) (metav1.Condition, error) {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
-	}
 	state, err := r.View.Gateways.State(ctx, v.class)
 	if err != nil {
 		return metav1.Condition{}, err
@@ -39,25 +36,24 @@ func (r *streamReconciler) routed(
 		return metav1.Condition{}, &kube.UnreadError{Kind: state.Unread[0]}
 	}
 	if problems := state.Problems(v.class); len(problems) > 0 {
-		return no(problems[0].Reason, problems[0].Err.Detail)
+		return notOpen(problems[0].Reason, problems[0].Err.Detail)
 	}
 	if refused != nil {
-		return no(refused.Reason, refused.Message)
+		return notOpen(refused.Reason, refused.Message)
 	}
 	number, err := r.backendPort(ctx, si)
 	if err != nil {
 		return metav1.Condition{}, err
 	}
 	if number == 0 {
-		return no(v1beta1.ReasonUnresolvedRefs,
-			"the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
+		return notOpen(v1beta1.ReasonUnresolvedRefs, unknownPort)
 	}
 	d, err := r.gatewayDoor(ctx, si, v, port, number, state.Class.Spec.ControllerName)
 	if err != nil {
 		return metav1.Condition{}, err
 	}
 	if d == nil {
-		return no(v1beta1.ReasonPending, "the controller of the Gateway is about to be told")
+		return notOpen(v1beta1.ReasonPending, "the controller of the Gateway is about to be told")
 	}
 	if len(v.resolved) == 0 {
 		v.resolved = d.Resolved(si)
@@ -74,7 +70,7 @@ func (r *streamReconciler) routed(
 	}
 	v.addresses = gatewayAddresses(state.Gateway)
 	if len(v.addresses) == 0 {
-		return no(v1beta1.ReasonNoAddress, "the listener is programmed, and its Gateway has no address yet")
+		return notOpen(v1beta1.ReasonNoAddress, "the listener is programmed, and its Gateway has no address yet")
 	}
 	return isOpen(v.class, port), nil
 }

@@ -108,12 +108,9 @@ var unusable = map[string]bool{
 
 // programmed finds out whether the proxy has been told about a stream that holds its point.
 func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (metav1.Condition, error) {
-	no := func(reason, message string) (metav1.Condition, error) {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
-	}
 	for _, p := range v.resolved {
 		if unusable[p.Reason] {
-			return no(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
+			return notOpen(v1beta1.ReasonUnresolvedRefs, "the upstream may not be used, so nothing is programmed; the port stays claimed")
 		}
 	}
 	port := stream.PortKey{Protocol: v.at.Protocol(), Port: v.at.Port()}
@@ -126,7 +123,7 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	}
 	ref := v.class.ConfigMap(port.Protocol)
 	if ref == nil {
-		return no(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
+		return notOpen(v1beta1.ReasonPending, fmt.Sprintf("class %s has no ConfigMap for %s", v.class.Name, port.Protocol))
 	}
 	cm, err := r.View.Targets.ConfigMap(ctx, *ref)
 	if err != nil {
@@ -141,12 +138,11 @@ func (r *streamReconciler) programmed(ctx context.Context, si *v1beta1.StreamIng
 	case err != nil:
 		return metav1.Condition{}, err
 	case !ok:
-		return no(v1beta1.ReasonUnresolvedRefs,
-			"the number of the upstream's port is not known, so nothing is programmed; the port stays claimed")
+		return notOpen(v1beta1.ReasonUnresolvedRefs, unknownPort)
 	case current != entry.String() && refused != nil:
-		return no(refused.Reason, refused.Message)
+		return notOpen(refused.Reason, refused.Message)
 	case current != entry.String():
-		return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+		return notOpen(v1beta1.ReasonPending, aboutToBeTold(v.class))
 	}
 	return r.opened(ctx, v, port, refused)
 }
@@ -157,16 +153,13 @@ func (r *streamReconciler) opened(
 	ctx context.Context, v *verdict, port stream.PortKey, refused *v1beta1.RefusedPort,
 ) (metav1.Condition, error) {
 	yes := isOpen(v.class, port)
-	no := func(reason, message string) (metav1.Condition, error) {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
-	}
 	ref := v.class.Spec.Service
 	if ref == nil {
 		taken, err := kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems {
 			return stream.FrontOf(f, v.class).Conflicts(f, v.at)
 		})
 		if err == nil && len(taken) > 0 {
-			return no(v1beta1.ReasonPortRefused, takenOnNodes(taken))
+			return notOpen(v1beta1.ReasonPortRefused, takenOnNodes(taken))
 		}
 		return yes, err
 	}
@@ -175,7 +168,7 @@ func (r *streamReconciler) opened(
 		return metav1.Condition{}, err
 	}
 	if svc == nil {
-		return no(v1beta1.ReasonServiceNotFound, fmt.Sprintf(
+		return notOpen(v1beta1.ReasonServiceNotFound, fmt.Sprintf(
 			"the entry is written, but there is no Service %s/%s to open the port on", ref.Namespace, ref.Name))
 	}
 	v.addresses = addressesOf(svc)
@@ -186,9 +179,9 @@ func (r *streamReconciler) opened(
 	}
 	v.addresses = nil
 	if refused != nil {
-		return no(refused.Reason, refused.Message)
+		return notOpen(refused.Reason, refused.Message)
 	}
-	return no(v1beta1.ReasonPending, aboutToBeTold(v.class))
+	return notOpen(v1beta1.ReasonPending, aboutToBeTold(v.class))
 }
 
 // isOpen is the condition of a stream whose port is open.
@@ -196,6 +189,14 @@ func isOpen(class *v1beta1.StreamIngressClass, port stream.PortKey) metav1.Condi
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProgrammed,
 		Message: fmt.Sprintf("%s of class %s is open", port, class.Name)}
 }
+
+// notOpen is the condition of a stream whose port is not open.
+func notOpen(reason, message string) (metav1.Condition, error) {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}, nil
+}
+
+// unknownPort is told of a stream whose upstream has no port that could be led to.
+const unknownPort = "the number of the upstream's port is not known, so nothing is programmed; the port stays claimed"
 
 // maxAddresses is how many addresses the status of a stream has room for.
 const maxAddresses = 64
