@@ -42,40 +42,36 @@ type verdict struct {
 
 // again is when to look again without being told, 0 for never.
 func (v *verdict) again(now time.Time) time.Duration {
-	retry := v.retry()
-	if v.previous == nil || v.previous.CloseTime == nil {
-		return retry
+	var closes time.Duration
+	if v.previous != nil && v.previous.CloseTime != nil {
+		closes = max(v.previous.CloseTime.Sub(now), time.Millisecond)
 	}
-	closes := max(v.previous.CloseTime.Sub(now), time.Millisecond)
-	if retry == 0 {
-		return closes
-	}
-	return min(retry, closes)
+	return watch.Soonest(v.retry(), closes)
 }
 
 // retry is when to try again what is not as it should be, 0 for never.
 func (v *verdict) retry() time.Duration {
-	for _, p := range v.resolved {
-		if p.Reason == v1beta1.ReasonBackendRefused || p.Reason == v1beta1.ReasonBackendNameTaken {
-			return watch.RefusedRetry
+	for _, p := range slices.Concat(v.resolved, v.refusal) {
+		if wait := retries[p.Reason]; wait > 0 {
+			return wait
 		}
 	}
-	for _, p := range v.refusal {
-		switch p.Reason {
-		case v1beta1.ReasonNoFreePort:
-			return pendingRetry // the claim that goes wakes us up, perhaps before its port is known to be free
-		case v1beta1.ReasonNamespaceLimitReached:
-			return watch.RefusedRetry // any claim of the namespace that goes may make room, and who waits for that is not looked up
-		}
-	}
-	switch v.programmed.Reason {
-	case v1beta1.ReasonPending:
-		return pendingRetry
-	case v1beta1.ReasonGatewayNotFound, v1beta1.ReasonGatewayNotServed, v1beta1.ReasonGatewayNotSupported:
-		return watch.RefusedRetry // what the class says of it may not have changed meanwhile
-	default:
-		return 0
-	}
+	return retries[v.programmed.Reason]
+}
+
+// retries are the reasons that may go without an event, each with when to try again.
+var retries = map[string]time.Duration{
+	v1beta1.ReasonBackendRefused:   watch.RefusedRetry,
+	v1beta1.ReasonBackendNameTaken: watch.RefusedRetry,
+	// The claim that goes wakes us up, perhaps before its port is known to be free.
+	v1beta1.ReasonNoFreePort: pendingRetry,
+	// Any claim of the namespace that goes may make room, and who waits for that is not looked up.
+	v1beta1.ReasonNamespaceLimitReached: watch.RefusedRetry,
+	v1beta1.ReasonPending:               pendingRetry,
+	// What the class says of it may not have changed meanwhile.
+	v1beta1.ReasonGatewayNotFound:     watch.RefusedRetry,
+	v1beta1.ReasonGatewayNotServed:    watch.RefusedRetry,
+	v1beta1.ReasonGatewayNotSupported: watch.RefusedRetry,
 }
 
 // newcomer is how old a stream may be, by a time stamp in whole seconds, without a word about it: more than the two seconds between the
