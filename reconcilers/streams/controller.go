@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,31 +151,36 @@ func (b base) frontOf(ctx context.Context, class *v1beta1.StreamIngressClass) (*
 // resolve says what is wrong with the upstream of a stream. What is outside is written only with leave of the class, and for a stream
 // that has a door, and goes when it has no leave or no door any longer. While there is no class, all stays as it is.
 func (r *streamReconciler) resolve(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (refusal.Problems, error) {
-	missing := func() (refusal.Problems, error) {
-		return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems { return stream.Upstream(f, si) })
+	if v.class != nil {
+		if problems, err := r.written(ctx, si, v); err != nil || len(problems) > 0 {
+			return problems, err
+		}
 	}
-	if v.class == nil {
-		return missing()
+	return kube.Decide(ctx, r.View, func(f *kube.Facts) refusal.Problems { return stream.Upstream(f, si) })
+}
+
+// written sees to what a stream has outside, and says what keeps it from leading there.
+func (r *streamReconciler) written(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) (refusal.Problems, error) {
+	problems, err := r.consent(ctx, si, v.class)
+	if err != nil {
+		return nil, err
 	}
-	if problems, err := r.consent(ctx, si, v.class); err != nil || len(problems) > 0 {
-		if err == nil && si.Outside() {
-			err = r.inside(ctx, si)
+	if len(problems) > 0 {
+		if si.Outside() {
+			err = r.dropUnless(ctx, si, false)
 		}
 		return problems, err
 	}
-	if has, err := r.hasDoor(ctx, si, v); err != nil || !has {
-		if err == nil {
-			err = r.shut(ctx, si, v)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return missing()
+	has, err := r.hasDoor(ctx, si, v)
+	switch {
+	case err != nil:
+		return nil, err
+	case has:
+		return r.outside(ctx, si)
+	default:
+		// One that has handed its port over keeps what it has: the proxy may lead there until it is told of the heir.
+		return nil, r.dropUnless(ctx, si, si.Outside() && v.refusal[0].Reason == v1beta1.ReasonHandedOver)
 	}
-	if problems, err := r.outside(ctx, si); err != nil || len(problems) > 0 {
-		return problems, err
-	}
-	return missing()
 }
 
 // hasDoor says whether a stream has a point: the one that it asks for, or, while it moves, the one that it had in another class. Nothing
@@ -200,10 +206,8 @@ func (r *streamReconciler) claim(
 		return claim.Coordinate{}, nil, err
 	}
 	at := stream.Wanted(si, class.Name, held)
-	for _, point := range held {
-		if point == at {
-			return at, nil, nil
-		}
+	if slices.Contains(held, at) {
+		return at, nil, nil
 	}
 	return r.acquire(ctx, si, class, claim.Claimant{Holder: holder, UID: si.UID, Generation: si.Generation})
 }

@@ -173,7 +173,7 @@ func TestTheServiceDoesNotKeepTheEndpointSlice(t *testing.T) {
 	anew.UID = "anew"
 	server := accesstest.Cluster(t, anew, slice).WithInterceptorFuncs(interceptor.Funcs{Delete: deleteThat}).Build()
 	b, _ := baseOn(t, accesstest.Cluster(t, svc, slice).Build(), server)
-	if err := (&streamReconciler{base: b}).inside(t.Context(), si); !apierrors.IsConflict(err) {
+	if err := (&streamReconciler{base: b}).dropUnless(t.Context(), si, false); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
 	if err := server.Get(t.Context(), client.ObjectKeyFromObject(slice), &discoveryv1.EndpointSlice{}); !apierrors.IsNotFound(err) {

@@ -40,20 +40,10 @@ func (r *streamReconciler) currentOutside(
 	return svc, slice, nil
 }
 
-// inside deletes what an upstream that is, or may be, outside no longer has left.
-func (r *streamReconciler) inside(ctx context.Context, si *v1beta1.StreamIngress) error {
+// dropUnless deletes what a stream has outside that gets nothing new, unless it may stay, and is as it was written.
+func (r *streamReconciler) dropUnless(ctx context.Context, si *v1beta1.StreamIngress, mayStay bool) error {
 	svc, slice, err := r.currentOutside(ctx, si)
-	if err != nil {
-		return err
-	}
-	return r.dropOutside(ctx, si, svc, slice)
-}
-
-// shut looks after what a stream without a door has outside: it gets nothing new, and what it has goes. One that has handed its port over
-// keeps it, as it was written: the proxy may lead there until it is told of the heir.
-func (r *streamReconciler) shut(ctx context.Context, si *v1beta1.StreamIngress, v *verdict) error {
-	svc, slice, err := r.currentOutside(ctx, si)
-	if err != nil || si.Outside() && v.refusal[0].Reason == v1beta1.ReasonHandedOver && isUntouched(si, svc, slice) {
+	if err != nil || mayStay && isUntouched(si, svc, slice) {
 		return err
 	}
 	return r.dropOutside(ctx, si, svc, slice)
@@ -75,18 +65,14 @@ func (r *streamReconciler) leaving(ctx context.Context, si *v1beta1.StreamIngres
 		}
 		permitted = len(problems) == 0
 	}
-	svc, slice, err := r.currentOutside(ctx, si)
-	if err != nil || permitted && isUntouched(si, svc, slice) {
-		return err
-	}
-	return r.dropOutside(ctx, si, svc, slice)
+	return r.dropUnless(ctx, si, permitted)
 }
 
 // outside keeps the Service, and for an IP address the EndpointSlice, of an upstream outside the cluster, and deletes
 // them when the upstream is inside.
 func (r *streamReconciler) outside(ctx context.Context, si *v1beta1.StreamIngress) (refusal.Problems, error) {
 	if !si.Outside() {
-		return nil, r.inside(ctx, si)
+		return nil, r.dropUnless(ctx, si, false)
 	}
 	key := outsideServiceOf(si)
 	svc, slice, err := r.currentOutside(ctx, si)
