@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
@@ -35,13 +36,14 @@ var (
 	streamsDesc = prometheus.NewDesc("portcullis_streams",
 		"StreamIngresses by class and state (programmed, accepted, refused, pending).", []string{"class", "state"}, nil)
 
-	registerStreamsOnce sync.Once
+	registerOnce sync.Once
 )
 
-// registerStreamMetrics registers the metrics of streams and classes. Those that count streams read a cache when they are scraped.
-func registerStreamMetrics(cache client.Reader) {
-	registerStreamsOnce.Do(func() {
-		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, streamCounts{cache})
+// registerMetrics registers the metrics of streams and classes. Streams, listeners and routes are counted in the cache of the replica that
+// leads when it is scraped.
+func registerMetrics(cache client.Reader, gateways *kube.Gateways) {
+	registerOnce.Do(func() {
+		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, streamCounts{cache}, gatewayCounts{gateways})
 	})
 }
 
@@ -74,15 +76,14 @@ func (streamCounts) Describe(descs chan<- *prometheus.Desc) { descs <- streamsDe
 func (s streamCounts) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), report.ScrapeTimeout)
 	defer cancel()
-	type key struct{ class, state string }
 	var streams v1beta1.StreamIngressList
 	if s.cache.List(ctx, &streams) != nil {
 		return
 	}
-	byState := map[key]float64{}
+	byState := map[classState]float64{}
 	for i := range streams.Items {
 		si := &streams.Items[i]
-		byState[key{si.Status.ClassName, stateOf(si)}]++
+		byState[classState{si.Status.ClassName, stateOf(si)}]++
 	}
 	for k, n := range byState {
 		out <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, n, k.class, k.state)

@@ -2,12 +2,10 @@ package streams
 
 import (
 	"context"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -24,15 +22,7 @@ var (
 	routesDesc = prometheus.NewDesc("portcullis_gateway_routes",
 		"Routes that Portcullis has written for the streams of a class, by what the controller of the Gateway says of them "+
 			"(accepted, refused, pending).", []string{"class", "state"}, nil)
-
-	registerGatewaysOnce sync.Once
 )
-
-// registerGatewayMetrics registers the metrics of listeners and routes. They are counted in the cache of the replica that leads when it is
-// scraped.
-func registerGatewayMetrics(gateways *kube.Gateways) {
-	registerGatewaysOnce.Do(func() { metrics.Registry.MustRegister(gatewayCounts{gateways}) })
-}
 
 // gatewayCounts counts listeners and routes.
 type gatewayCounts struct{ gateways *kube.Gateways }

@@ -19,8 +19,7 @@ import (
 func Setup(
 	mgr manager.Manager, a access.Access, holders *kube.KeyMutex[types.NamespacedName], ports *kube.KeyMutex[claim.Coordinate],
 ) error {
-	registerStreamMetrics(mgr.GetCache())
-	registerGatewayMetrics(a.View.Gateways)
+	registerMetrics(mgr.GetCache(), a.View.Gateways)
 	b := base{a, newLeftovers(clock.RealClock{}, a.Ledger.Grace)}
 	refused := newRefusedDoors()
 	return errors.Join(
