@@ -98,7 +98,7 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 		return reconcile.Result{}, nil // the status of the class says why, and its change brings the port back here
 	}
 	if d.service != nil && !kube.IsForwarded(d.service) {
-		return r.refuse(d, v1beta1.ReasonServiceNameTaken, fmt.Sprintf(
+		return r.refused.refuse(d, v1beta1.ReasonServiceNameTaken, fmt.Sprintf(
 			"the stream needs a Service %s, and one of that name exists that Portcullis has not made: delete it", d.key))
 	}
 	addresses, held, err := r.claimFront(ctx, d, addresses)
@@ -120,7 +120,7 @@ func (r *forwardReconciler) open(ctx context.Context, d *door, si *v1beta1.Strea
 	}
 	switch err := r.write(ctx, d, addresses, mirrored); {
 	case err == nil && len(held) > 0: // the claim that goes brings the port back here
-		return r.refuse(d, v1beta1.ReasonPortRefused, fmt.Sprintf("the port is open at %s only: %s", addresses[0], held[0].Err.Detail))
+		return r.refused.refuse(d, v1beta1.ReasonPortRefused, fmt.Sprintf("the port is open at %s only: %s", addresses[0], held[0].Err.Detail))
 	case err == nil:
 		r.refused.clear(d)
 		return reconcile.Result{}, nil

@@ -33,6 +33,12 @@ func (r *refusedDoors) set(d *door, reason, message string) {
 	r.note(d.class, func(ports map[stream.PortKey]v1beta1.RefusedPort) { ports[d.port] = refused })
 }
 
+// refuse notes why a port could not be opened, and has it tried again later.
+func (r *refusedDoors) refuse(d *door, reason, message string) (reconcile.Result, error) {
+	r.set(d, reason, message)
+	return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+}
+
 // clear notes that nothing keeps a port from being open, or that nobody asks for it.
 func (r *refusedDoors) clear(d *door) {
 	r.note(d.class, func(ports map[stream.PortKey]v1beta1.RefusedPort) { delete(ports, d.port) })

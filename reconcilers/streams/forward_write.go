@@ -24,7 +24,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/stream"
-	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 	"jeffthecoder.xyz/portcullis/reconcilers/write"
 )
 
@@ -251,26 +250,22 @@ func (r *forwardReconciler) removeService(ctx context.Context, svc *corev1.Servi
 // failed reports what the API server has refused to write; all else is tried again.
 func (r *forwardReconciler) failed(d *door, err error) (reconcile.Result, error) {
 	if errors.Is(err, errTaken) {
-		return r.refuse(d, v1beta1.ReasonServiceNameTaken, "the stream needs an EndpointSlice of a name that somebody else's has: "+err.Error())
+		return r.refused.refuse(d, v1beta1.ReasonServiceNameTaken,
+			"the stream needs an EndpointSlice of a name that somebody else's has: "+err.Error())
 	}
 	if !write.IsRefusal(err) {
 		return reconcile.Result{}, err
 	}
 	if write.OutOfNodePorts(err.Error()) {
-		return r.refuse(d, v1beta1.ReasonNodePortsExhausted,
+		return r.refused.refuse(d, v1beta1.ReasonNodePortsExhausted,
 			"the cluster has no node port left for the health check of the stream's Service: "+err.Error())
 	}
 	if outOfClusterIPs(err) {
 		if again := r.clusterIPs.exhausted(d.at); again > 0 {
 			return reconcile.Result{RequeueAfter: again}, nil
 		}
-		return r.refuse(d, v1beta1.ReasonClusterIPsExhausted, "the cluster has no cluster IP left for the Service of the stream: "+err.Error())
+		return r.refused.refuse(d, v1beta1.ReasonClusterIPsExhausted,
+			"the cluster has no cluster IP left for the Service of the stream: "+err.Error())
 	}
-	return r.refuse(d, v1beta1.ReasonServiceRefused, fmt.Sprintf("Service %s: %s", d.key, err))
-}
-
-// refuse reports a port that can't be forwarded, and has it tried again later.
-func (r *forwardReconciler) refuse(d *door, reason, message string) (reconcile.Result, error) {
-	r.refused.set(d, reason, message)
-	return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+	return r.refused.refuse(d, v1beta1.ReasonServiceRefused, fmt.Sprintf("Service %s: %s", d.key, err))
 }

@@ -213,13 +213,11 @@ func (r *routeReconciler) write(ctx context.Context, d *door, c *v1beta1.EdgeCla
 	case err != nil:
 		return reconcile.Result{}, err
 	case stored != nil && !kube.IsRoute(stored):
-		r.refused.set(d, v1beta1.ReasonRouteNameTaken, fmt.Sprintf(
+		return r.refused.refuse(d, v1beta1.ReasonRouteNameTaken, fmt.Sprintf(
 			"the stream needs a %s %s, and one of that name exists that Portcullis has not made: delete it", kind, d.key))
-		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
 	case stored != nil && stored.GetDeletionTimestamp() != nil: // its end brings the port back here before, if it still says whose it is
-		r.refused.set(d, v1beta1.ReasonRouteNameTaken, fmt.Sprintf(
+		return r.refused.refuse(d, v1beta1.ReasonRouteNameTaken, fmt.Sprintf(
 			"%s %s is being deleted, and its finalizers keep it: the stream gets another one when it is gone", kind, d.key))
-		return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
 	case stored != nil && slices.Contains(c.Spec.RouteNamespaces, d.key.Namespace) && wanted.IsWritten(stored) &&
 		stored.GetLabels()[v1beta1.LabelClass] == d.class.Name:
 		r.refused.clear(d)
@@ -245,8 +243,7 @@ func (r *routeReconciler) write(ctx context.Context, d *door, c *v1beta1.EdgeCla
 	case !write.IsRefusal(err):
 		return reconcile.Result{}, err
 	}
-	r.refused.set(d, v1beta1.ReasonRouteRefused, fmt.Sprintf("%s %s: %s", kind, d.key, err))
-	return reconcile.Result{RequeueAfter: watch.RefusedRetry}, nil
+	return r.refused.refuse(d, v1beta1.ReasonRouteRefused, fmt.Sprintf("%s %s: %s", kind, d.key, err))
 }
 
 // errClaimGone says that a port is nobody's any longer.
