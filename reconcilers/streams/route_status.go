@@ -198,7 +198,7 @@ func (r *streamReconciler) onGateway() handler.EventHandler {
 		}
 		key := client.ObjectKeyFromObject(cmp.Or(after, before))
 		for _, class := range r.classesWith(ctx, func(gateway types.NamespacedName) bool { return gateway == key }) {
-			watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
+			watch.Add(q, requestsFor(r.streams(ctx, ofClass(class.Name))))
 		}
 	})
 }

@@ -56,14 +56,17 @@ func portsChanged() predicate.Predicate {
 	}}
 }
 
-// streams lists streams by an index; an error is logged, as the next event brings the chance again.
-func (b base) streams(ctx context.Context, index, value string, and ...client.ListOption) []v1beta1.StreamIngress {
+// streams lists some streams; an error is logged, as the next event brings the chance again.
+func (b base) streams(ctx context.Context, which ...client.ListOption) []v1beta1.StreamIngress {
 	var list v1beta1.StreamIngressList
-	if err := b.View.Reader.List(ctx, &list, append(and, client.MatchingFields{index: value})...); err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "index", index, "value", value)
+	if err := b.View.Reader.List(ctx, &list, which...); err != nil {
+		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "which", which)
 	}
 	return list.Items
 }
+
+// ofClass are the streams that name a class, or none for "".
+func ofClass(class string) client.ListOption { return client.MatchingFields{kube.IndexClass: class} }
 
 // streamsAt lists the streams that ask for a port or have it, port 0 for those that wait to be given one; an error is
 // logged, as the next event brings the chance again.
@@ -76,8 +79,8 @@ func (b base) streamsAt(ctx context.Context, protocol v1beta1.Protocol, port int
 }
 
 // streamsTo lists the streams whose upstream is a Service.
-func (b base) streamsTo(ctx context.Context, service client.ObjectKey) []v1beta1.StreamIngress {
-	return b.streams(ctx, kube.IndexUpstream, service.Namespace+"/"+service.Name)
+func (b base) streamsTo(ctx context.Context, service client.ObjectKey, and ...client.ListOption) []v1beta1.StreamIngress {
+	return b.streams(ctx, append(and, client.MatchingFields{kube.IndexUpstream: service.String()})...)
 }
 
 // classes lists all classes; an error is logged, as the next event brings the chance again.
@@ -111,16 +114,12 @@ func requestsFor[kind any, object objectOf[kind]](objects []kind) []reconcile.Re
 
 // streamsOfClass finds the streams that a class serves, and those that name none.
 func (r *streamReconciler) streamsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(requestsFor(r.streams(ctx, kube.IndexClass, obj.GetName())), requestsFor(r.streams(ctx, kube.IndexClass, ""))...)
+	return requestsFor(append(r.streams(ctx, ofClass(obj.GetName())), r.streams(ctx, ofClass(""))...))
 }
 
 // streamsIn finds the streams of a namespace.
 func (r *streamReconciler) streamsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
-	var list v1beta1.StreamIngressList
-	if err := r.View.Reader.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngresses", "namespace", namespace.GetName())
-	}
-	return requestsFor(list.Items)
+	return requestsFor(r.streams(ctx, client.InNamespace(namespace.GetName())))
 }
 
 // onClaim looks at the stream that holds a claim, and, when a claim goes, at those that wait for its port: on the proxy, or on the

@@ -42,7 +42,7 @@ func (s *consents) WaitForSync(ctx context.Context) error {
 // streamsBy lists the streams that count on some consents.
 func (b base) streamsBy(ctx context.Context, given []kube.Consent) (counting []v1beta1.StreamIngress) {
 	for _, c := range given { // one for all Services of a namespace has the name that the index has for it
-		counting = append(counting, b.streams(ctx, kube.IndexUpstream, c.To.Namespace+"/"+c.To.Name, client.InNamespace(c.From))...)
+		counting = append(counting, b.streamsTo(ctx, c.To, client.InNamespace(c.From))...)
 	}
 	return counting
 }
@@ -54,11 +54,7 @@ func (r *streamReconciler) themselves(_ context.Context, streams []v1beta1.Strea
 
 // streamsAbroad finds the streams that send their traffic to another namespace than their own.
 func (r *streamReconciler) streamsAbroad(ctx context.Context) []reconcile.Request {
-	var list v1beta1.StreamIngressList
-	if err := r.View.Reader.List(ctx, &list); err != nil {
-		log.FromContext(ctx).Error(err, "could not list StreamIngresses")
-	}
-	return requestsFor(slices.DeleteFunc(list.Items, func(si v1beta1.StreamIngress) bool {
+	return requestsFor(slices.DeleteFunc(r.streams(ctx), func(si v1beta1.StreamIngress) bool {
 		return si.UpstreamNamespace() == si.Namespace
 	}))
 }

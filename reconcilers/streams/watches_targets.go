@@ -67,7 +67,7 @@ func (r *streamReconciler) onFront() handler.EventHandler {
 	return watch.OnChanges(func(ctx context.Context, q watch.Queue, before, after *corev1.Service) {
 		if before == nil || after == nil || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) {
 			for _, class := range r.naming(ctx, cmp.Or(after, before)) {
-				watch.Add(q, requestsFor(r.streams(ctx, kube.IndexClass, class.Name)))
+				watch.Add(q, requestsFor(r.streams(ctx, ofClass(class.Name))))
 			}
 			return
 		}
