@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"hash/fnv"
 	"slices"
 
@@ -12,10 +13,7 @@ import (
 
 // Ends are the first and the last port of a range, which may leave out the last.
 func Ends(r v1beta1.PortRange) (from, to int32) {
-	if r.To == 0 {
-		return r.From, r.From
-	}
-	return r.From, r.To
+	return r.From, cmp.Or(r.To, r.From)
 }
 
 // Reserved says whether the class keeps the port for itself.
@@ -128,14 +126,7 @@ func PickPort(free *PortSet, namespace, name string) int32 {
 
 // AllowedEnds are the first and the last port that a rule gives.
 func AllowedEnds(rule *v1beta1.PortAllowance) (from, to int32) {
-	from, to = rule.From, rule.To
-	if from == 0 {
-		from = 1
-	}
-	if to == 0 {
-		to = maxPort
-	}
-	return from, to
+	return cmp.Or(rule.From, 1), cmp.Or(rule.To, maxPort)
 }
 
 // speaksOf says whether a rule gives ports of a protocol.

@@ -1,12 +1,14 @@
 package stream
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -22,13 +24,9 @@ var (
 // ClassOf finds the class of a stream: the one it names; else the one that serves it already, so that a new default
 // class moves no port; else the default class.
 func ClassOf(f Facts, s *v1beta1.StreamIngress) (*v1beta1.StreamIngressClass, refusal.Problems) {
-	name := s.Spec.ClassName
+	name := cmp.Or(s.Spec.ClassName, s.Status.ClassName)
 	if name == "" {
-		name = s.Status.ClassName
-	}
-	if name == "" {
-		held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
-		if len(held) > 0 {
+		if held := f.Held(claim.StreamHolder(s.Namespace, s.Name)); len(held) > 0 {
 			name = held[0].Class()
 		}
 	}
@@ -205,14 +203,7 @@ func automatic(f Facts, s *v1beta1.StreamIngress, req Request) (Request, refusal
 func Moves(before, after *v1beta1.StreamIngress) bool {
 	return before.Spec.ClassName != after.Spec.ClassName ||
 		before.ProtocolOrDefault() != after.ProtocolOrDefault() ||
-		!sameListen(before.Spec.Listen, after.Spec.Listen)
-}
-
-func sameListen(a, b *int32) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
+		!ptr.Equal(before.Spec.Listen, after.Spec.Listen)
 }
 
 // Redirects says whether a change of a stream sends its traffic elsewhere.
