@@ -41,10 +41,8 @@ func ClassTargets(
 		theirs := targets(other)
 		for _, t := range targets(class) {
 			if slices.ContainsFunc(theirs, t.sameObject) {
-				problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonTargetConflict, Err: &field.Error{
-					Type: field.ErrorTypeDuplicate, Field: specPath.Child(t.field).String(), BadValue: refText(&t.ref),
-					Detail: fmt.Sprintf("held by StreamIngressClass %s; two classes can't share it, their ports would collide", other.Name),
-				}})
+				problems = append(problems, refusal.One(v1beta1.ReasonTargetConflict, refusal.Duplicate(specPath.Child(t.field), refText(&t.ref),
+					fmt.Sprintf("held by StreamIngressClass %s; two classes can't share it, their ports would collide", other.Name)))...)
 			}
 		}
 	}
@@ -77,12 +75,7 @@ func NewTargets(before, after *v1beta1.StreamIngressClass) *v1beta1.StreamIngres
 func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.Protocol]int) refusal.Problems {
 	var problems refusal.Problems
 	keep := func(name string, was, is *v1beta1.ObjectReference, n int) {
-		if n == 0 || sameRef(was, is) {
-			return
-		}
-		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonClassInUse, Err: field.Forbidden(specPath.Child(name), fmt.Sprintf(
-			"can't be changed from %s to %s while the class serves %d stream(s): create another class and move them there, or delete them first",
-			refText(was), refText(is), n))})
+		problems = append(problems, keeps(specPath.Child(name), refText(was), refText(is), n)...)
 	}
 	tcp, udp := served[v1beta1.TCP], served[v1beta1.UDP]
 	keep("tcpConfigMap", before.Spec.TCPConfigMap, after.Spec.TCPConfigMap, tcp)
@@ -90,6 +83,16 @@ func ClassChange(before, after *v1beta1.StreamIngressClass, served map[v1beta1.P
 	keep("service", before.Spec.Service, after.Spec.Service, tcp+udp)
 	keep("gateway", before.Spec.Gateway, after.Spec.Gateway, tcp+udp)
 	return append(problems, poolChange(before, after, tcp+udp)...)
+}
+
+// keeps refuses a class another value of a field while it serves so many streams.
+func keeps(path *field.Path, was, is string, served int) refusal.Problems {
+	if served == 0 || was == is {
+		return nil
+	}
+	return refusal.One(v1beta1.ReasonClassInUse, field.Forbidden(path, fmt.Sprintf(
+		"can't be changed from %s to %s while the class serves %d stream(s): create another class and move them there, or delete them first",
+		was, is, served)))
 }
 
 // target is an object that a class writes to, and the field that names it.
@@ -113,13 +116,6 @@ func targets(class *v1beta1.StreamIngressClass) []target {
 	add("Service", "service", class.Spec.Service)
 	add("Gateway", "gateway", class.Spec.Gateway)
 	return all
-}
-
-func sameRef(a, b *v1beta1.ObjectReference) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
 
 func refText(ref *v1beta1.ObjectReference) string {

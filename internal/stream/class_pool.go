@@ -50,28 +50,19 @@ func ClassAddresses(class *v1beta1.StreamIngressClass) []netip.Addr {
 // poolChange decides whether a change of a class would take the addresses, or the Services, from so many streams.
 func poolChange(before, after *v1beta1.StreamIngressClass, served int) (problems refusal.Problems) {
 	was, is := before.Spec.AddressPool, after.Spec.AddressPool
-	if served == 0 || was == nil && is == nil {
+	if was == nil && is == nil {
 		return nil
-	}
-	keep := func(path *field.Path, from, to string) {
-		if from == to {
-			return
-		}
-		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonClassInUse, Err: field.Forbidden(path, fmt.Sprintf(
-			"can't be changed from %s to %s while the class serves %d stream(s): create another class and move them there, or delete them first",
-			from, to, served))})
 	}
 	if was == nil || is == nil {
 		text := map[bool]string{true: "none", false: "a pool"}
-		keep(specPath.Child("addressPool"), text[was == nil], text[is == nil])
-		return problems
+		return keeps(specPath.Child("addressPool"), text[was == nil], text[is == nil], served)
 	}
-	keep(PoolNamePath, was.Name, is.Name)
-	keep(specPath.Child("addressPool", "namespace"), was.Namespace, is.Namespace)
+	problems = append(keeps(PoolNamePath, was.Name, is.Name, served),
+		keeps(specPath.Child("addressPool", "namespace"), was.Namespace, is.Namespace, served)...)
 	asked, _ := RequestedAddresses(after)
 	for _, ip := range ClassAddresses(before) {
 		if len(asked) > 0 && !slices.Contains(asked, ip) {
-			keep(AddressesPath, ip.String(), asked[0].String())
+			problems = append(problems, keeps(AddressesPath, ip.String(), asked[0].String(), served)...)
 		}
 	}
 	return problems
