@@ -75,11 +75,7 @@ func FrontOf(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 // has every port.
 func ownFront(facts FrontFacts, class *v1beta1.StreamIngressClass) *Front {
 	f := &Front{class: class}
-	for _, text := range class.Status.Addresses {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
+	for _, ip := range ClassAddresses(class) {
 		if whole := facts.Claim(claim.Address(ip).Name()); whole == nil || claim.HolderOf(whole) != f.Holder() {
 			f.Addresses = append(f.Addresses, ip)
 		}
@@ -241,43 +237,40 @@ func (f *Front) others(services []*corev1.Service) []*corev1.Service {
 func (f *Front) Refused(
 	reserved func() loadbalancer.PortRanges, point claim.Coordinate, held *v1beta1.EdgeClaim,
 ) refusal.Problems {
-	if held != nil && f.IsOwn(held) {
-		return nil
-	}
-	if point.IsStream() {
-		if held == nil {
-			return nil
-		}
-		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+fmt.Sprintf(
-			", of class %q, whose Gateway has the same address as that of class %q", point.Class(), f.class.Name)))
-	}
-	if f.Service == nil {
-		if held == nil {
-			return nil
-		}
-		where := ", on the nodes, where the class's proxy listens, too"
-		if point.IsAddress() {
-			where = fmt.Sprintf(", on %s, which is also an address of class %q", point.Address(), f.class.Name)
-		}
-		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+where))
-	}
-	where := fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
-	if f.class.Spec.Gateway != nil {
-		where = fmt.Sprintf("Service %s/%s, which stands in front of the class's Gateway", f.Service.Namespace, f.Service.Name)
-	}
 	switch {
-	case held != nil && point.IsNode():
-		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
-			", on the nodes, which also serve "+where))
-	case held != nil:
-		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), refusal.Held(held, false, 0)+
-			fmt.Sprintf(", on %s, which is also an address of %s", point.Address(), where)))
-	case point.IsNode() && reserved().Has(point.Port()):
+	case held != nil && !f.IsOwn(held):
+		text := refusal.Held(held, false, 0) + f.where(point)
+		return refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenPath, point.Point(), text))
+	case held == nil && f.Service != nil && point.IsNode() && reserved().Has(point.Port()):
 		return refusal.One(v1beta1.ReasonPortReserved, field.Invalid(listenPath, point.Port(),
-			"the nodes reserve this port for themselves, and they serve "+where))
+			"the nodes reserve this port for themselves, and they serve "+f.text()))
 	default:
 		return nil
 	}
+}
+
+// where says what a point is that somebody else holds, as the end of a refusal.
+func (f *Front) where(point claim.Coordinate) string {
+	switch {
+	case point.IsStream():
+		return fmt.Sprintf(", of class %q, whose Gateway has the same address as that of class %q", point.Class(), f.class.Name)
+	case point.IsAddress() && f.Service == nil:
+		return fmt.Sprintf(", on %s, which is also an address of class %q", point.Address(), f.class.Name)
+	case point.IsAddress():
+		return fmt.Sprintf(", on %s, which is also an address of %s", point.Address(), f.text())
+	case f.Service == nil:
+		return ", on the nodes, where the class's proxy listens, too"
+	default:
+		return ", on the nodes, which also serve " + f.text()
+	}
+}
+
+// text is the Service in front, in words.
+func (f *Front) text() string {
+	if f.class.Spec.Gateway != nil {
+		return fmt.Sprintf("Service %s/%s, which stands in front of the class's Gateway", f.Service.Namespace, f.Service.Name)
+	}
+	return fmt.Sprintf("Service %s/%s, which stands in front of the class's proxy", f.Service.Namespace, f.Service.Name)
 }
 
 // Free takes out of a set the ports that are not free on the front.
