@@ -174,44 +174,37 @@ func (r Route) parent() gatewayv1.ParentReference {
 
 // IsWritten says whether a stored route says what this one does.
 func (r Route) IsWritten(stored RouteObject) bool {
-	switch wanted := r.Object().(type) {
-	case *gatewayv1.UDPRoute:
-		s, ok := stored.(*gatewayv1.UDPRoute)
-		return ok && equality.Semantic.DeepEqual(s.Spec, wanted.Spec)
+	is, _, _ := partsOf(stored)
+	wanted, _, _ := partsOf(r.Object())
+	return equality.Semantic.DeepEqual(is, wanted)
+}
+
+// partsOf are what a stored route says, what it attaches to, and what controllers say in its status.
+func partsOf(stored RouteObject) (spec any, parents []gatewayv1.ParentReference, said []gatewayv1.RouteParentStatus) {
+	switch r := stored.(type) {
 	case *gatewayv1.TCPRoute:
-		s, ok := stored.(*gatewayv1.TCPRoute)
-		return ok && equality.Semantic.DeepEqual(s.Spec, wanted.Spec)
+		return r.Spec, r.Spec.ParentRefs, r.Status.Parents
+	case *gatewayv1.UDPRoute:
+		return r.Spec, r.Spec.ParentRefs, r.Status.Parents
 	default:
-		return false
+		return nil, nil, nil
 	}
 }
 
 // LeadsFrom says whether a stored route leads from the listener of a port in a ListenerSet.
 func LeadsFrom(stored RouteObject, set types.NamespacedName, port PortKey) bool {
 	wanted := Route{Port: port, Set: set}.parent()
-	return slices.ContainsFunc(parentsOf(stored), func(p gatewayv1.ParentReference) bool { return isParent(p, wanted) })
-}
-
-func parentsOf(stored RouteObject) []gatewayv1.ParentReference {
-	switch r := stored.(type) {
-	case *gatewayv1.TCPRoute:
-		return r.Spec.ParentRefs
-	case *gatewayv1.UDPRoute:
-		return r.Spec.ParentRefs
-	default:
-		return nil
-	}
+	_, parents, _ := partsOf(stored)
+	return slices.ContainsFunc(parents, func(p gatewayv1.ParentReference) bool { return isParent(p, wanted) })
 }
 
 // SetsOf are the ListenerSets that a route leads from.
 func SetsOf(stored RouteObject) (sets []types.NamespacedName) {
-	for _, p := range parentsOf(stored) {
+	_, parents, _ := partsOf(stored)
+	for _, p := range parents {
 		if ptr.Deref(p.Kind, "") == KindListenerSet {
-			set := types.NamespacedName{Namespace: stored.GetNamespace(), Name: string(p.Name)}
-			if p.Namespace != nil {
-				set.Namespace = string(*p.Namespace)
-			}
-			sets = append(sets, set)
+			namespace := ptr.Deref(p.Namespace, gatewayv1.Namespace(stored.GetNamespace()))
+			sets = append(sets, types.NamespacedName{Namespace: string(namespace), Name: string(p.Name)})
 		}
 	}
 	return sets
@@ -246,14 +239,8 @@ func ParentOf(
 
 // SaidOf is what controllers say in the status of a route.
 func SaidOf(route RouteObject) []gatewayv1.RouteParentStatus {
-	switch r := route.(type) {
-	case *gatewayv1.TCPRoute:
-		return r.Status.Parents
-	case *gatewayv1.UDPRoute:
-		return r.Status.Parents
-	default:
-		return nil
-	}
+	_, _, said := partsOf(route)
+	return said
 }
 
 // isParent says whether a reference names the listener that another one, of ours, does.

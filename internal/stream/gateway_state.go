@@ -81,15 +81,10 @@ func (s GatewayState) Problems(class *v1beta1.StreamIngressClass) refusal.Proble
 
 // unsupported is a feature that a GatewayClass says it does not have, empty for none. One that lists none at all says nothing.
 func (s GatewayState) unsupported() string {
-	if len(s.Class.Status.SupportedFeatures) == 0 {
-		return ""
-	}
-	listed := map[gatewayv1.FeatureName]bool{}
-	for _, f := range s.Class.Status.SupportedFeatures {
-		listed[f.Name] = true
-	}
+	listed := s.Class.Status.SupportedFeatures
 	for _, needed := range []gatewayv1.FeatureName{KindListenerSet, KindTCPRoute, KindUDPRoute} {
-		if !listed[needed] {
+		isNeeded := func(f gatewayv1.SupportedFeature) bool { return f.Name == needed }
+		if len(listed) > 0 && !slices.ContainsFunc(listed, isNeeded) {
 			return string(needed)
 		}
 	}
