@@ -134,9 +134,6 @@ func (s MirrorSource) portName(protocol corev1.Protocol) (name string, ok bool) 
 
 // numberIn is the number that a port has in a slice, 0 if it is not there.
 func numberIn(slice *discoveryv1.EndpointSlice, name string, protocol corev1.Protocol) int32 {
-	if slice == nil {
-		return 0
-	}
 	for _, p := range slice.Ports {
 		number := ptr.Deref(p.Port, 0)
 		if ptr.Deref(p.Name, "") == name && cmp.Or(ptr.Deref(p.Protocol, ""), corev1.ProtocolTCP) == protocol && 0 < number && number <= 65535 {
@@ -163,19 +160,19 @@ func (s MirrorSource) endpoints(slice *discoveryv1.EndpointSlice) (kept []discov
 			Addresses: addresses, Conditions: e.Conditions, NodeName: e.NodeName, Zone: e.Zone, Hints: e.Hints,
 		}).DeepCopy())
 	}
-	slices.SortFunc(kept, compareEndpoints)
 	// Of several for one address, which the API allows, one is enough: one that is ready, if any is.
-	slices.SortStableFunc(kept, func(a, b discoveryv1.Endpoint) int {
-		order := strings.Compare(a.Addresses[0], b.Addresses[0])
-		return cmp.Or(order, cmp.Compare(notReady(a), notReady(b)))
+	slices.SortFunc(kept, func(a, b discoveryv1.Endpoint) int {
+		if order := cmp.Or(strings.Compare(a.Addresses[0], b.Addresses[0]), cmp.Compare(notReady(a), notReady(b))); order != 0 {
+			return order
+		}
+		return compareEndpoints(a, b)
 	})
 	kept = slices.CompactFunc(kept, func(a, b discoveryv1.Endpoint) bool { return a.Addresses[0] == b.Addresses[0] })
-	for len(kept) > maxMirrored {
-		last := len(kept) - 1
-		left = append(left, fmt.Sprintf("%s: an EndpointSlice has at most %d endpoints", kept[last].Addresses[0], maxMirrored))
-		kept = kept[:last]
+	room := min(len(kept), maxMirrored)
+	for _, e := range kept[room:] {
+		left = append(left, fmt.Sprintf("%s: an EndpointSlice has at most %d endpoints", e.Addresses[0], maxMirrored))
 	}
-	return kept, left
+	return kept[:room], left
 }
 
 func notReady(e discoveryv1.Endpoint) int {
