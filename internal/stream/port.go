@@ -119,7 +119,8 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 	held := f.Held(claim.StreamHolder(s.Namespace, s.Name))
 	req.Front = FrontOf(f, class)
 	req.At = Wanted(s, class.Name, held)
-	if s.DeletionTimestamp != nil && !slices.Contains(held, req.At) {
+	has := slices.Contains(held, req.At)
+	if s.DeletionTimestamp != nil && !has {
 		return req, refusal.Problems{refusal.BeingDeleted(listenPath)}
 	}
 	if s.Spec.Listen == nil {
@@ -128,7 +129,7 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 		}
 		return automatic(f, s, req)
 	}
-	if problems := roomFor(class); len(problems) > 0 && !slices.Contains(held, req.At) {
+	if problems := roomFor(class); len(problems) > 0 && !has {
 		return req, problems
 	}
 	port := *s.Spec.Listen
@@ -141,7 +142,7 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 		return req, refusal.One(v1beta1.ReasonPortNotAllowed, field.Invalid(listenPath, port,
 			fmt.Sprintf("class %q does not give %s/%d to namespace %q; %s", class.Name, protocol, port, s.Namespace, suggest(f, s, req.At))))
 	}
-	if !slices.Contains(held, req.At) {
+	if !has {
 		if problems := portLimit(f, s, class, namespace, req.At); len(problems) > 0 {
 			return req, problems
 		}
@@ -155,24 +156,19 @@ func PortFor(f Facts, s *v1beta1.StreamIngress, class *v1beta1.StreamIngressClas
 
 // roomFor says whether a class can have one more stream. What it last saw of the cluster is in its status.
 func roomFor(class *v1beta1.StreamIngressClass) refusal.Problems {
-	if class.Spec.AddressPool == nil {
-		return nil
-	}
 	programmed := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionProgrammed)
-	if programmed == nil {
+	if class.Spec.AddressPool == nil || programmed == nil || exhausted[programmed.Reason] == "" {
 		return nil
 	}
-	var without string
-	switch programmed.Reason {
-	case v1beta1.ReasonClusterIPsExhausted:
-		without = "each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or have a ServiceCIDR added"
-	case v1beta1.ReasonNodePortsExhausted:
-		without = "each stream of the class takes a node port for its health check (externalTrafficPolicy: Local), and the cluster has none " +
-			"left: delete Services that have some, or use another class"
-	default:
-		return nil
-	}
-	return refusal.One(programmed.Reason, field.Invalid(classPath, class.Name, without))
+	return refusal.One(programmed.Reason, field.Invalid(classPath, class.Name, exhausted[programmed.Reason]))
+}
+
+// exhausted says, by the reason of the condition, what the cluster has none left of.
+var exhausted = map[string]string{
+	v1beta1.ReasonClusterIPsExhausted: "each stream of the class takes a cluster IP, and the cluster has none left: delete Services, or " +
+		"have a ServiceCIDR added",
+	v1beta1.ReasonNodePortsExhausted: "each stream of the class takes a node port for its health check (externalTrafficPolicy: Local), and " +
+		"the cluster has none left: delete Services that have some, or use another class",
 }
 
 // automatic finds the ports of which a stream without listen may be assigned one.
