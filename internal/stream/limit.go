@@ -37,29 +37,27 @@ func portShares(
 	if len(shares) == 0 {
 		return nil
 	}
+	count := func(protocol v1beta1.Protocol, port int32, c *v1beta1.EdgeClaim, isOwn bool) {
+		i := rules.Giving(protocol, port)
+		if of, limited := shares[i]; limited {
+			of.claims = append(of.claims, c)
+			of.All++
+			if isOwn {
+				of.Own++
+			}
+			shares[i] = of
+		}
+	}
 	for _, c := range f.ClaimsOfNamespace(s.Namespace, claim.StreamScope(class.Name)) {
 		at, err := claim.Of(c)
 		holder := inNamespace(c, s.Namespace)
 		if err != nil || !holder.IsStream() {
 			continue
 		}
-		i := rules.Giving(at.Protocol(), at.Port())
-		if of, limited := shares[i]; limited {
-			of.claims = append(of.claims, c)
-			of.All++
-			if holder.Name == s.Name && !isGivenAway(c, s) {
-				of.Own++
-			}
-			shares[i] = of
-		}
+		count(at.Protocol(), at.Port(), c, holder.Name == s.Name && !isGivenAway(c, s))
 	}
 	for at, c := range listenedPorts(f, s.Namespace, class) {
-		i := rules.Giving(at.Protocol, at.Port)
-		if of, limited := shares[i]; limited {
-			of.claims = append(of.claims, c)
-			of.All++
-			shares[i] = of
-		}
+		count(at.Protocol, at.Port, c, false)
 	}
 	return shares
 }
