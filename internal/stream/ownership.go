@@ -137,11 +137,10 @@ func Ports(svc *corev1.Service) (ServicePorts, error) {
 	for _, p := range svc.Spec.Ports {
 		key := PortKey{Protocol: v1beta1.Protocol(p.Protocol), Port: p.Port}
 		item := portElement(p)
-		mine, theirs := owns(ours, item), opened(others, item)
-		switch {
-		case mine && !theirs:
+		mine, theirs := owns(ours, item), others.Has(fieldpath.Path{item}) // who only edits a field of one of our ports has not opened it
+		if mine && !theirs {
 			f.Ours[key] = p
-		default:
+		} else {
 			f.Foreign[key] = p
 			f.Shared[key] = mine
 		}
@@ -152,11 +151,6 @@ func Ports(svc *corev1.Service) (ServicePorts, error) {
 // owns says whether a set has the list item or anything in it.
 func owns(set *fieldpath.Set, item fieldpath.PathElement) bool {
 	return set.Has(fieldpath.Path{item}) || !set.WithPrefix(item).Empty()
-}
-
-// opened says whether a set has the list item itself. Whoever only edits a field of one of our ports has not opened it.
-func opened(set *fieldpath.Set, item fieldpath.PathElement) bool {
-	return set.Has(fieldpath.Path{item})
 }
 
 func fieldName(name string) fieldpath.PathElement { return fieldpath.PathElement{FieldName: &name} }
