@@ -249,7 +249,7 @@ func (v *streamValidator) reserve(
 	if isDryRun(ctx) {
 		return nil, v.ledger.Check(ctx, by, nil, at)
 	}
-	return v.ledger.ReserveAny(ctx, by, at)
+	return v.ledger.ReserveAll(ctx, by, at)
 }
 
 // claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
@@ -287,7 +287,7 @@ func (v *streamValidator) autoAssign(
 		if err != nil || !assignable {
 			return false, err
 		}
-		withdraw, err := v.ledger.ReserveAny(ctx, by, at)
+		withdraw, err := v.ledger.ReserveAll(ctx, by, at)
 		if err != nil {
 			return false, claim.IgnoreHeld(err)
 		}

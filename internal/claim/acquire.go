@@ -60,12 +60,6 @@ func (l *Ledger) Reserve(ctx context.Context, by Claimant, mayTake MayTake, poin
 	return err
 }
 
-// ReserveAny reserves a point in place of which any other would do as well. withdraw takes back what was reserved, unless the
-// claimant had the point before, or somebody counts on it by now.
-func (l *Ledger) ReserveAny(ctx context.Context, by Claimant, at Coordinate) (withdraw func(context.Context) error, err error) {
-	return l.ReserveAll(ctx, by, at)
-}
-
 // ReserveAll reserves all of some points, or none: where one of them is held, what was made for the others is taken back. So does
 // withdraw, but for those that the claimant had before, or on which somebody counts by now.
 func (l *Ledger) ReserveAll(
@@ -80,21 +74,8 @@ func (l *Ledger) Check(ctx context.Context, by Claimant, mayTake MayTake, points
 }
 
 func (l *Ledger) checkAll(ctx context.Context, by Claimant, mayTake MayTake, isStored bool, points []Coordinate) error {
-	errs := make([]error, len(points))
-	l = l.askingOnce(points...)
-	group := errgroup.Group{}
-	group.SetLimit(l.sideBySide())
-	for i, at := range points {
-		group.Go(func() error {
-			errs[i] = l.check(ctx, by, mayTake, isStored, at)
-			return nil
-		})
-	}
-	_ = group.Wait()                                       // each has its own
-	if held := slices.IndexFunc(errs, IsHeld); held >= 0 { // as in reserveBy
-		return errs[held]
-	}
-	return cmp.Or(errs...)
+	l = l.AskingOnce(points...)
+	return firstOf(l.sideBySide(len(points), func(i int) error { return l.check(ctx, by, mayTake, isStored, points[i]) }))
 }
 
 // check says whether the claimant, which is stored or about to be, may have a point.
@@ -155,7 +136,28 @@ func (l *Ledger) ClaimUnless(
 // mostSideBySide is how many claims of one object are made at a time, unless the ledger says otherwise.
 const mostSideBySide = 8
 
-func (l *Ledger) sideBySide() int { return cmp.Or(l.SideBySide, mostSideBySide) }
+// sideBySide does something so many times, side by side, and returns the error of each.
+func (l *Ledger) sideBySide(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	group := errgroup.Group{}
+	group.SetLimit(cmp.Or(l.SideBySide, mostSideBySide))
+	for i := range n {
+		group.Go(func() error {
+			errs[i] = do(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own
+	return errs
+}
+
+// firstOf is the first error of those of some points, in their order; that one is held says more than that another could not be claimed.
+func firstOf(errs []error) error {
+	if held := slices.IndexFunc(errs, IsHeld); held >= 0 {
+		return errs[held]
+	}
+	return cmp.Or(errs...)
+}
 
 // reservation is what was reserved at a time.
 type reservation struct {
@@ -168,7 +170,7 @@ type reservation struct {
 }
 
 func (l *Ledger) reserve(ctx context.Context, by Claimant, mayTake MayTake, points []Coordinate) (reservation, error) {
-	l = l.askingOnce(points...)
+	l = l.AskingOnce(points...)
 	return l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
 		return l.acquire(ctx, l.cached(at.Name()), at, by, l.now(), mayTake)
 	})
@@ -196,26 +198,13 @@ func (l *Ledger) reserveBy(
 		}
 		return r, err
 	}
-	errs := make([]error, len(points))
-	group := errgroup.Group{}
-	group.SetLimit(l.sideBySide())
-	for i := 1; i < len(points); i++ {
-		group.Go(func() error {
-			errs[i] = claim(i)
-			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
+	errs := append([]error{nil}, l.sideBySide(len(points)-1, func(i int) error { return claim(i + 1) })...)
 	for i, at := range points {
 		if errs[i] == nil && r.made[i] == nil {
 			r.renewed = append(r.renewed, at)
 		}
 	}
-	// The first of those that failed, in the order of the points; that one is held says more than that another could not be claimed.
-	if held := slices.IndexFunc(errs, IsHeld); held >= 0 {
-		return r, errs[held]
-	}
-	return r, cmp.Or(errs...)
+	return r, firstOf(errs)
 }
 
 // errMayBeGone says that only a cache knows of the claim. Its holder may have let go of it, and a no has to be true.
@@ -317,7 +306,11 @@ func (l *Ledger) take(
 			return nil, nil, fmt.Errorf("claiming %s: %w", at, err)
 		}
 	}
-	return nil, nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+	return nil, nil, tooFast(at)
+}
+
+func tooFast(at Coordinate) error {
+	return apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
 }
 
 // tryTake takes a point by the claim that was found on it, nil for none, once. fresh says that it was read past the cache: only of such a

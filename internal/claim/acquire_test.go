@@ -248,7 +248,7 @@ func TestReservedPointsAreWithdrawn(t *testing.T) {
 				m = NewFake(tc.before)
 			}
 			l, by := ledgerAt(m, start), Claimant{Holder: alice, UID: "a1", Generation: 1}
-			withdraw, err := l.ReserveAny(t.Context(), by, tcp(80))
+			withdraw, err := l.ReserveAll(t.Context(), by, tcp(80))
 			if err == nil && tc.renewed {
 				err = ledgerAt(m, start.Add(time.Second)).Reserve(t.Context(), by, nil, tcp(80))
 			}
@@ -263,7 +263,7 @@ func TestReservedPointsAreWithdrawn(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ledgerAt(NewFake(held(tcp(80), old, "c1", 1, start)), start).ReserveAny(t.Context(), Claimant{Holder: alice, UID: "a1"}, tcp(80)); !IsHeld(err) {
+	if _, err := ledgerAt(NewFake(held(tcp(80), old, "c1", 1, start)), start).ReserveAll(t.Context(), Claimant{Holder: alice, UID: "a1"}, tcp(80)); !IsHeld(err) {
 		t.Errorf("drawing what another has: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (t Taken) isHandedOver() bool {
 // anything is written, and those are claimed last: of the points of an address, a giver is to lose all or none. What has been claimed is
 // returned with an error, too, for Return.
 func (l *Ledger) ClaimAll(ctx context.Context, by Claimant, points ...Coordinate) ([]Taken, error) {
-	l = l.askingOnce(points...)
+	l = l.AskingOnce(points...)
 	if err := l.MayClaim(ctx, by, points...); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (l *Ledger) ClaimAll(ctx context.Context, by Claimant, points ...Coordinate
 
 // ClaimEach claims points of all of which, and maybe of more, MayClaim has just said that the object could claim them, as ClaimAll does.
 func (l *Ledger) ClaimEach(ctx context.Context, by Claimant, points ...Coordinate) ([]Taken, error) {
-	l = l.askingOnce(points...)
+	l = l.AskingOnce(points...)
 	var free, others []Coordinate // by one look: the cache may change meanwhile
 	for _, at := range points {
 		if l.isOthers(by, at) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -31,7 +30,7 @@ const (
 func (l *Ledger) ReserveBeside(
 	ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate,
 ) (withdraw func(context.Context) error, err error) {
-	l = l.askingOnce(points...)
+	l = l.AskingOnce(points...)
 	r, err := l.reserveBy(ctx, by, points, func(at Coordinate) (*v1beta1.EdgeClaim, bool, error) {
 		return l.acquireBeside(ctx, at, by, beside)
 	})
@@ -73,24 +72,17 @@ func (l *Ledger) acquireBeside(
 			return nil, false, fmt.Errorf("relying on the claim on %s: %w", at, err)
 		}
 	}
-	return nil, false, apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", at))
+	return nil, false, tooFast(at)
 }
 
 // CheckBeside says what ReserveBeside would, from what is stored now, and writes nothing.
 func (l *Ledger) CheckBeside(ctx context.Context, by Claimant, beside func(*v1beta1.EdgeClaim) Beside, points ...Coordinate) error {
-	errs := make([]error, len(points))
-	l = l.askingOnce(points...)
-	group := errgroup.Group{}
-	group.SetLimit(l.sideBySide())
-	for i, at := range points {
-		group.Go(func() error {
-			errs[i] = l.check(ctx, by, nil, false, at)
-			if held, isHeld := errors.AsType[*HeldError](errs[i]); isHeld && beside(held.Claim) != Apart {
-				errs[i] = nil
-			}
+	l = l.AskingOnce(points...)
+	return cmp.Or(l.sideBySide(len(points), func(i int) error {
+		err := l.check(ctx, by, nil, false, points[i])
+		if held, isHeld := errors.AsType[*HeldError](err); isHeld && beside(held.Claim) != Apart {
 			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
-	return cmp.Or(errs...)
+		}
+		return err
+	})...)
 }

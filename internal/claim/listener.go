@@ -193,5 +193,5 @@ func (l *Ledger) shares(ctx context.Context, at Coordinate) error {
 			return fmt.Errorf("claiming %s: %w", hosts, err)
 		}
 	}
-	return apierrors.NewTooManyRequestsError(fmt.Sprintf("the claim on %s changes too fast, try again", hosts))
+	return tooFast(hosts)
 }

@@ -43,9 +43,9 @@ func Once[T any](ctx context.Context, key any, read func() (T, error)) (T, error
 	return found()
 }
 
-// askingOnce is the ledger for the points of one request: it asks each holder once whether it hands over, however many of the points that
-// has, and however many of them are looked at side by side.
-func (l *Ledger) askingOnce(points ...Coordinate) *Ledger {
+// AskingOnce is the ledger for the points of one request, or of one look at an object that claims several: it asks each holder once whether
+// it hands over, however many of the points that has, and however many of them are looked at side by side.
+func (l *Ledger) AskingOnce(points ...Coordinate) *Ledger {
 	if l.HandsOver == nil {
 		return l
 	}
@@ -76,6 +76,3 @@ func (l *Ledger) askingOnce(points ...Coordinate) *Ledger {
 	}
 	return &one
 }
-
-// AskingOnce is the ledger for one look at an object that claims several points: it asks each holder once whether it hands over.
-func (l *Ledger) AskingOnce(points ...Coordinate) *Ledger { return l.askingOnce(points...) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -44,17 +43,10 @@ func isNewTo(by Holder, before, c *v1beta1.EdgeClaim) bool {
 
 // each does something with claims, side by side. One that is no longer as it was is left alone.
 func (l *Ledger) each(claims []*v1beta1.EdgeClaim, do func(*v1beta1.EdgeClaim) error) error {
-	errs := make([]error, len(claims))
-	group := errgroup.Group{}
-	group.SetLimit(l.sideBySide())
-	for i, c := range claims {
-		group.Go(func() error {
-			if err := do(c); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				errs[i] = fmt.Errorf("taking back %s: %w", c.Name, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each has its own
-	return errors.Join(errs...)
+	return errors.Join(l.sideBySide(len(claims), func(i int) error {
+		if err := do(claims[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("taking back %s: %w", claims[i].Name, err)
+		}
+		return nil
+	})...)
 }
