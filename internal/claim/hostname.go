@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -35,15 +34,6 @@ func Suffixes(host string) (suffixes []string) {
 
 func (c Coordinate) hostnameName() string {
 	return hashedName(HostnameScope, HostnameScope+" "+c.host, strings.Replace(c.host, "*", "any", 1), "")
-}
-
-// hostnameOf is the coordinate of a claim on a host name as such.
-func hostnameOf(c *v1beta1.EdgeClaim) (Coordinate, error) {
-	at := Hostname(c.Spec.Point)
-	if at.IsZero() || at.Name() != c.Name {
-		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q", c.Name, c.Spec.Point)
-	}
-	return at, nil
 }
 
 // Overlapping finds the claims of others on host names that stand for one, or that one stands for, by the names of the claims. The answer

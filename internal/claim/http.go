@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -85,31 +86,36 @@ func MayBeOfAnyClass(c *v1beta1.EdgeClaim) bool {
 
 // Of is the coordinate of a claim that is stored. The error says that the claim is not as Portcullis writes claims.
 func Of(c *v1beta1.EdgeClaim) (Coordinate, error) {
-	if strings.HasPrefix(c.Spec.Scope, GatewayScope+"/") {
-		return listenerOf(c)
-	}
-	if strings.HasPrefix(c.Spec.Scope, RouteScope+"/") {
-		return routeOf(c)
-	}
-	if c.Spec.Scope == HostnameScope {
-		return hostnameOf(c)
-	}
-	if strings.HasPrefix(c.Spec.Scope, gatewayPaths) {
-		return routePathOf(c)
-	}
-	if ScopeFamily(c.Spec.Scope) != HTTPScope {
+	var at Coordinate
+	switch scope := c.Spec.Scope; {
+	case strings.HasPrefix(scope, GatewayScope+"/"):
+		at = listenerOf(c)
+	case strings.HasPrefix(scope, RouteScope+"/"):
+		at = routeOf(c)
+	case scope == HostnameScope:
+		at = Hostname(c.Spec.Point)
+	case strings.HasPrefix(scope, gatewayPaths):
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(scope, gatewayPaths), "/")
+		at = hostOrPath(c.Spec.Point).OnGateway(types.NamespacedName{Namespace: namespace, Name: name})
+	case ScopeFamily(scope) != HTTPScope:
 		return Parse(c.Name)
+	default:
+		if _, class, named := strings.Cut(scope, "/"); !named || len(validation.IsDNS1123Subdomain(class)) == 0 {
+			at = hostOrPath(c.Spec.Point).ServedBy(class)
+		}
 	}
-	at := Host(c.Spec.Point)
-	if slash := strings.IndexByte(c.Spec.Point, '/'); slash >= 0 {
-		at = HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:])
-	}
-	_, class, named := strings.Cut(c.Spec.Scope, "/")
-	at = at.ServedBy(class)
-	if at.IsZero() || named && len(validation.IsDNS1123Subdomain(class)) > 0 || at.Name() != c.Name {
-		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q", c.Name, c.Spec.Point)
+	if at.IsZero() || at.Name() != c.Name {
+		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q of %q", c.Name, c.Spec.Point, c.Spec.Scope)
 	}
 	return at, nil
+}
+
+// hostOrPath is the coordinate of a point that no class serves.
+func hostOrPath(point string) Coordinate {
+	if slash := strings.IndexByte(point, '/'); slash >= 0 {
+		return HTTP(point[:slash], point[slash:])
+	}
+	return Host(point)
 }
 
 // IsHTTP says whether c is a host, or a path on one, as Ingresses serve them.

@@ -100,8 +100,8 @@ func (c Coordinate) listenerName() string {
 		strings.ReplaceAll(c.gateway, "/", ".")+"."+strings.ToLower(string(c.protocol))+"."+strconv.Itoa(int(c.port)), c.host)
 }
 
-// listenerOf is the coordinate of a claim in the scope of a Gateway.
-func listenerOf(c *v1beta1.EdgeClaim) (Coordinate, error) {
+// listenerOf is the coordinate of a claim in the scope of a Gateway, no point if the claim says it otherwise than Portcullis does.
+func listenerOf(c *v1beta1.EdgeClaim) Coordinate {
 	parts := strings.Split(c.Spec.Scope, "/")
 	protocol, rest, _ := strings.Cut(c.Spec.Point, "/")
 	var at Coordinate
@@ -113,11 +113,10 @@ func listenerOf(c *v1beta1.EdgeClaim) (Coordinate, error) {
 		port, _ := strconv.ParseInt(parts[3], 10, 32)
 		at = HostListener(types.NamespacedName{Namespace: parts[1], Name: parts[2]}, v1beta1.Protocol(protocol), int32(port), rest)
 	}
-	isIts := at.Name() == c.Name && at.Scope() == c.Spec.Scope && at.Point() == c.Spec.Point
-	if at.IsZero() || !isIts || len(validation.IsDNS1123Subdomain(c.Name)) > 0 {
-		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q of %q", c.Name, c.Spec.Point, c.Spec.Scope)
+	if at.IsZero() || at.Scope() != c.Spec.Scope || at.Point() != c.Spec.Point || len(validation.IsDNS1123Subdomain(c.Name)) > 0 {
+		return Coordinate{}
 	}
-	return at, nil
+	return at
 }
 
 // InTheWay are the points that nobody else may have beside a listener: another has the whole port, or host names at it.

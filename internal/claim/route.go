@@ -3,7 +3,6 @@ package claim
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -99,16 +98,16 @@ func hashedName(scope, all, hint, host string) string {
 	return scope + "." + hint + "." + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// routeOf is the coordinate of a claim in the scope of a listener's routes.
-func routeOf(c *v1beta1.EdgeClaim) (Coordinate, error) {
+// routeOf is the coordinate of a claim in the scope of a listener's routes, no point if the claim says it otherwise than Portcullis does.
+func routeOf(c *v1beta1.EdgeClaim) Coordinate {
 	of := Coordinate{route: strings.TrimPrefix(c.Spec.Scope, RouteScope+"/")}.Section()
 	protocol, host, shared := strings.Cut(c.Spec.Point, "/")
 	at := Route(of, v1beta1.Protocol(protocol))
 	if shared && protocol == string(TLSListener) {
 		at = HostRoute(of, host)
 	}
-	if at.IsZero() || at.Name() != c.Name || at.Scope() != c.Spec.Scope || at.Point() != c.Spec.Point {
-		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q of %q", c.Name, c.Spec.Point, c.Spec.Scope)
+	if at.IsZero() || at.Scope() != c.Spec.Scope || at.Point() != c.Spec.Point {
+		return Coordinate{}
 	}
-	return at, nil
+	return at
 }

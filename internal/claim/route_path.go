@@ -1,13 +1,10 @@
 package claim
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
 
 // gatewayPaths is what the scopes of paths begin with that routes serve on a Gateway, whose namespace and name follow. No IngressClass has
@@ -45,16 +42,4 @@ func GatewayPathsScope(gateway types.NamespacedName) string { return gatewayPath
 // path of the host infra that is taken for one of Gateway infra/edge.
 func (c Coordinate) routePathName() string {
 	return hashedName(HTTPScope, "/gateway "+c.gateway+" "+c.host+c.path, strings.Replace(c.host, "*", "any", 1), "")
-}
-
-// routePathOf is the coordinate of a claim in the scope of a Gateway's paths.
-func routePathOf(c *v1beta1.EdgeClaim) (at Coordinate, err error) {
-	namespace, name, _ := strings.Cut(strings.TrimPrefix(c.Spec.Scope, gatewayPaths), "/")
-	if slash := strings.IndexByte(c.Spec.Point, '/'); slash >= 0 {
-		at = HTTP(c.Spec.Point[:slash], c.Spec.Point[slash:]).OnGateway(types.NamespacedName{Namespace: namespace, Name: name})
-	}
-	if at.IsZero() || at.Name() != c.Name {
-		return Coordinate{}, fmt.Errorf("%q is not the name of a claim on %q of %q", c.Name, c.Spec.Point, c.Spec.Scope)
-	}
-	return at, nil
 }
