@@ -96,14 +96,7 @@ func (l *Ledger) check(ctx context.Context, by Claimant, mayTake MayTake, isStor
 			return &HeldError{At: at, Claim: found}
 		}
 	}
-	rival, err := l.rival(ctx, at, by.Holder, "")
-	if err != nil {
-		return fmt.Errorf("reading what %s can't be held beside: %w", at, err)
-	}
-	if rival != nil {
-		return &HeldError{At: at, Claim: rival}
-	}
-	return nil
+	return l.checkRival(ctx, at, by.Holder, "")
 }
 
 // Claim claims the point for an object that is stored. It writes nothing when the object has the claim already, and
@@ -267,17 +260,14 @@ func (l *Ledger) acquireFrom(
 	if at.ListenerHost() != "" {
 		err = l.shares(ctx, at)
 	}
-	var rival *v1beta1.EdgeClaim
 	if err == nil {
-		rival, err = l.rival(ctx, at, by.Holder, c.ResourceVersion)
+		err = l.checkRival(ctx, at, by.Holder, c.ResourceVersion)
 	}
-	switch {
-	case err != nil:
-		err = fmt.Errorf("claiming %s: %w", at, err)
-	case rival != nil:
-		err = &HeldError{At: at, Claim: rival}
-	default:
+	if err == nil {
 		return c, before, nil
+	}
+	if !IsHeld(err) {
+		err = fmt.Errorf("claiming %s: %w", at, err)
 	}
 	if isNewTo(by.Holder, before, c) {
 		err = errors.Join(err, l.undo(ctx, by.Holder, c))

@@ -68,19 +68,16 @@ func (l *Ledger) takeOver(
 	}
 	// Before anything is written, as this is asked again and again while a rival stands. Who makes one meanwhile finds this claim, and takes
 	// its own back.
-	rival, err := l.rival(ctx, at, by.Holder, "")
-	switch {
-	case err != nil:
+	if err := l.checkRival(ctx, at, by.Holder, ""); err != nil {
 		return nil, err
-	case rival != nil:
-		return nil, &HeldError{At: at, Claim: rival}
+	}
+	switch {
 	case isPromise:
 		return l.promise(ctx, found, at, by)
 	case at.IsHostname() && HeirOf(found) != by.Holder: // of others that overlap, one of the two has to see the other: see promise
 		if found, err = l.promise(ctx, found, at, by); err != nil {
 			return nil, err
 		}
-	default:
 	}
 	next := l.handedTo(ctx, found, by)
 	return next, l.handOver(ctx, found, next)

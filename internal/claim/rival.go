@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"fmt"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 )
@@ -43,6 +44,18 @@ func (l *Ledger) rival(ctx context.Context, at Coordinate, holder Holder, versio
 		}
 	}
 	return nil, nil
+}
+
+// checkRival is a *HeldError where rival finds a claim of somebody else.
+func (l *Ledger) checkRival(ctx context.Context, at Coordinate, holder Holder, version string) error {
+	rival, err := l.rival(ctx, at, holder, version)
+	if err != nil {
+		return fmt.Errorf("reading what %s can't be held beside: %w", at, err)
+	}
+	if rival != nil {
+		return &HeldError{At: at, Claim: rival}
+	}
+	return nil
 }
 
 // mayBeTakenBack says whether an admission that made a claim on a point may yet find a rival, and delete it. A stored
