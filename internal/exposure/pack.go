@@ -44,8 +44,8 @@ func isPacked(ing *networkingv1.Ingress) bool {
 
 func leaveDigests(ing *networkingv1.Ingress) {
 	var digests []uint64
-	for host, path := range served(ing) {
-		digests = append(digests, digest(host, path), digest(host, ""))
+	for host, path := range Served(ing) {
+		digests = append(digests, digest(host, path.Value), digest(host, ""))
 	}
 	slices.Sort(digests)
 	digests = slices.Compact(digests)

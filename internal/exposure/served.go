@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
@@ -14,28 +15,18 @@ import (
 // claim takes several times the memory of its host, on each replica and in etcd.
 const MostEntries = 1024
 
-// served are the hosts and paths that an Ingress lists, as the ledger writes them, in the order of the list.
-func served(ing *networkingv1.Ingress) iter.Seq2[string, string] {
-	return func(yield func(host, path string) bool) {
-		for host, path := range Served(ing) {
-			if !yield(host, path.Value) {
-				return
-			}
-		}
-	}
-}
-
 // Served are the hosts and paths that an Ingress lists, as the ledger writes them, each with the type of its path, in the order of the
 // list. A rule for all hosts has an empty one. The Ingress is not packed.
 func Served(ing *networkingv1.Ingress) iter.Seq2[string, Path] {
 	return func(yield func(host string, path Path) bool) {
 		for i := range ing.Spec.Rules {
 			r := &ing.Spec.Rules[i]
-			if r.HTTP == nil && !yield(r.Host, Path{Type: networkingv1.PathTypePrefix, Value: "/"}) {
-				return
+			paths := []networkingv1.HTTPIngressPath{{}} // all of the host, as a path that is left empty is
+			if r.HTTP != nil {
+				paths = r.HTTP.Paths
 			}
-			for j := range pathsOf(r) {
-				p := pathOf(&r.HTTP.Paths[j])
+			for j := range paths {
+				p := pathOf(&paths[j])
 				if !yield(r.Host, Path{Type: p.Type, Value: p.point()}) {
 					return
 				}
@@ -44,19 +35,8 @@ func Served(ing *networkingv1.Ingress) iter.Seq2[string, Path] {
 	}
 }
 
-func pathsOf(r *networkingv1.IngressRule) []networkingv1.HTTPIngressPath {
-	if r.HTTP == nil {
-		return nil
-	}
-	return r.HTTP.Paths
-}
-
 func pathOf(listed *networkingv1.HTTPIngressPath) Path {
-	p := Path{Type: networkingv1.PathTypePrefix, Value: listed.Path}
-	if listed.PathType != nil {
-		p.Type = *listed.PathType
-	}
-	return p
+	return Path{Type: ptr.Deref(listed.PathType, networkingv1.PathTypePrefix), Value: listed.Path}
 }
 
 // PointsOf are the points of the edge that an Ingress serves, in ascending order and without repetition. What no
@@ -64,8 +44,8 @@ func pathOf(listed *networkingv1.HTTPIngressPath) Path {
 func PointsOf(ing *networkingv1.Ingress) []claim.Coordinate {
 	var points []claim.Coordinate
 	class := ClassOf(ing)
-	for host, path := range served(ing) {
-		if at := claim.HTTP(host, path); !at.IsZero() {
+	for host, path := range Served(ing) {
+		if at := claim.HTTP(host, path.Value); !at.IsZero() {
 			points = append(points, at.ServedBy(class))
 		}
 	}
@@ -110,7 +90,7 @@ func listsMore(ing *networkingv1.Ingress, most int) bool {
 		return true
 	}
 	n := 0
-	for range served(ing) {
+	for range Served(ing) {
 		n++
 		if n > most {
 			return true
@@ -139,8 +119,8 @@ func Serves(ing *networkingv1.Ingress, at claim.Coordinate) bool {
 	if isPacked(ing) {
 		return packedServes(ing, at)
 	}
-	for host, path := range served(ing) {
-		if host == at.Host() && (path == at.Path() || at.IsHost()) {
+	for host, path := range Served(ing) {
+		if host == at.Host() && (path.Value == at.Path() || at.IsHost()) {
 			return true
 		}
 	}
