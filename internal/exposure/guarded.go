@@ -134,7 +134,7 @@ func heldBy(facts Facts, ing *networkingv1.Ingress, at claim.Coordinate) *v1beta
 // holder is gone.
 func PathConflict(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim, graceLeft time.Duration) refusal.Problems {
 	whose, ways := whose(facts, at, held, claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name), graceLeft)
-	if gives(r.Ingress) && yields(facts, at, held, r.heirs()...) {
+	if HandsOver(r.Ingress) && yields(facts, at, held, r.heirs()...) {
 		ways = fmt.Sprintf("; or remove the annotation %s: an Ingress that hands over what it has takes nothing over",
 			v1beta1.AnnotationHandOverTo)
 	}
@@ -189,20 +189,16 @@ func (l PathLoss) Key() string {
 // heirOf is to whom an Ingress, or the Service that it is made for, hands over what it holds; the zero Holder for nobody. isLeft says that
 // it is the Service: what that has handed over is taken off the Ingress.
 func heirOf(facts Facts, ing *networkingv1.Ingress) (heir claim.Holder, isLeft bool) {
-	if MadeFor(ing) != "" {
-		svc := facts.Service(types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name})
-		if svc == nil {
-			return claim.Holder{}, false
+	if MadeFor(ing) == "" {
+		if to, named := claim.NamedHeir(ing); named {
+			heir = claim.IngressHolder(to.Namespace, to.Name)
 		}
+	} else if svc := facts.Service(types.NamespacedName{Namespace: ing.Namespace, Name: ing.Name}); svc != nil {
 		if to, named := claim.NamedHeir(svc); named {
 			return claim.ServiceHolder(to.Namespace, to.Name), true
 		}
-		return claim.Holder{}, false
 	}
-	if to, named := claim.NamedHeir(ing); named {
-		return claim.IngressHolder(to.Namespace, to.Name), false
-	}
-	return claim.Holder{}, false
+	return heir, false
 }
 
 // PathsLost are the paths that an Ingress serves though another namespace has the claim on them, at most mostPathProblems. Nothing is said

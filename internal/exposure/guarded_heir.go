@@ -3,8 +3,6 @@ package exposure
 import (
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
-
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 )
@@ -13,7 +11,7 @@ import (
 // the first of very many. There are none where admission would refuse the Ingress if it asked for all that it serves, nor for one that
 // hands over itself. The request has no Before. graceLeft says how long a claim is kept if its holder is gone.
 func HandedTo(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) time.Duration) (handed []claim.Coordinate) {
-	if gives(r.Ingress) || listsMore(r.Ingress, MostEntries) {
+	if HandsOver(r.Ingress) || listsMore(r.Ingress, MostEntries) {
 		return nil
 	}
 	self := claim.IngressHolder(r.Ingress.Namespace, r.Ingress.Name)
@@ -30,14 +28,7 @@ func HandedTo(facts Facts, r PathRequest, graceLeft func(*v1beta1.EdgeClaim) tim
 	return handed
 }
 
-// gives says whether an Ingress that somebody writes says to whom it hands over what it holds. Such a one takes nothing over: two that name
-// each other would take it from each other for ever, and so would any ring of them.
-func gives(ing *networkingv1.Ingress) bool {
-	_, named := claim.NamedHeir(ing)
-	return named
-}
-
 // yieldsTo says whether the holder of a claim gives a point to who asks for it.
 func yieldsTo(facts Facts, r PathRequest, at claim.Coordinate, held *v1beta1.EdgeClaim) bool {
-	return !gives(r.Ingress) && yields(facts, at, held, r.heirs()...)
+	return !HandsOver(r.Ingress) && yields(facts, at, held, r.heirs()...)
 }

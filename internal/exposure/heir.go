@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -63,9 +64,10 @@ func Asks(svc *corev1.Service, defaults Defaults, at claim.Coordinate) bool {
 	return len(problems) == 0 && slices.Contains(e.Points(), at)
 }
 
-// HandsOver says whether a Service says to whom it hands over what it holds.
-func HandsOver(svc *corev1.Service) bool {
-	_, named := claim.NamedHeir(svc)
+// HandsOver says whether a Service, or an Ingress that somebody writes, says to whom it hands over what it holds. Such an Ingress takes
+// nothing over: two that name each other would take it from each other for ever, and so would any ring of them.
+func HandsOver(obj metav1.Object) bool {
+	_, named := claim.NamedHeir(obj)
 	return named
 }
 
