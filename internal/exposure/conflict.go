@@ -29,7 +29,8 @@ func Conflicts(
 			held = ofAnyClass(facts, at, self)
 		}
 		if held == nil && !servedBefore(facts, svc, at) {
-			held = servedElsewhere(facts, svc, at)
+			// The ledger may not have it yet, or have it by its host only.
+			held = servedBeside(facts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}, at)
 		}
 		if held == nil || claim.HolderOf(held) == self || mayTake(held) || told.Has(at.ServedBy("")) {
 			continue
@@ -41,12 +42,6 @@ func Conflicts(
 		problems = append(problems, Conflict(facts, svc, at, held, graceLeft(held))...)
 	}
 	return problems
-}
-
-// servedElsewhere finds another Ingress that serves a point on which nobody has a claim, and returns the claim that it would
-// have. The ledger may not have it yet, or have it by its host only.
-func servedElsewhere(facts Facts, svc *corev1.Service, at claim.Coordinate) *v1beta1.EdgeClaim {
-	return servedBeside(facts, types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}, at)
 }
 
 // servedBeside is the claim that the first Ingress of another name would have which serves a point, nil for none.
