@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -26,10 +27,7 @@ func ClassOf(ing *networkingv1.Ingress) string {
 		}
 		return class
 	}
-	if ing.Spec.IngressClassName == nil {
-		return ""
-	}
-	return *ing.Spec.IngressClassName
+	return ptr.Deref(ing.Spec.IngressClassName, "")
 }
 
 // IsOfTwoClasses says whether an Ingress names one class by the annotation of old, and another in its spec. The API lets nobody create
@@ -42,12 +40,9 @@ func IsOfTwoClasses(ing *networkingv1.Ingress) bool {
 // DefaultClass is the class of Ingresses that name none, empty where no class is marked as the default: of several it is the youngest, as
 // the API server has it.
 func DefaultClass(classes []networkingv1.IngressClass) string {
-	var marked []networkingv1.IngressClass
-	for i := range classes {
-		if classes[i].Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
-			marked = append(marked, classes[i])
-		}
-	}
+	marked := slices.DeleteFunc(slices.Clone(classes), func(class networkingv1.IngressClass) bool {
+		return class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true"
+	})
 	if len(marked) == 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,9 +40,7 @@ func (d Defaults) host(namespace, service string) string {
 // Complete fills in what an exposure of a Service leaves out, except for the port. The error says that the names of the
 // Service and its namespace make no host.
 func (d Defaults) Complete(e Exposure, namespace, service string) (Exposure, *field.Error) {
-	if e.Class == "" {
-		e.Class = d.Class
-	}
+	e.Class = cmp.Or(e.Class, d.Class)
 	if len(e.Hosts) == 0 {
 		host := d.host(namespace, service)
 		if f := hostFlaw(host); f != nil {

@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -68,20 +70,16 @@ func (e Exposure) FillCertificate(spec *cmv1.CertificateSpec) {
 
 // Mark writes into an object that it is owned by a Service, and made for it as it is. Owners that do not control it stay.
 func Mark(obj metav1.Object, svc *corev1.Service) {
-	annotations := map[string]string{v1beta1.AnnotationMadeFor: string(svc.UID) + "@" + svc.ResourceVersion}
-	for key, value := range obj.GetAnnotations() {
-		if key != v1beta1.AnnotationMadeFor {
-			annotations[key] = value
-		}
-	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, obj.GetAnnotations())
+	annotations[v1beta1.AnnotationMadeFor] = string(svc.UID) + "@" + svc.ResourceVersion
 	obj.SetAnnotations(annotations)
-	isController, block := true, false
 	owners := []metav1.OwnerReference{{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: serviceKind, Name: svc.Name, UID: svc.UID,
-		Controller: &isController, BlockOwnerDeletion: &block,
+		Controller: new(true), BlockOwnerDeletion: new(false),
 	}}
 	for _, owner := range obj.GetOwnerReferences() {
-		if owner.UID != svc.UID && (owner.Controller == nil || !*owner.Controller) {
+		if owner.UID != svc.UID && !ptr.Deref(owner.Controller, false) {
 			owners = append(owners, owner)
 		}
 	}
