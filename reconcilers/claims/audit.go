@@ -13,7 +13,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/audit"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
@@ -26,7 +25,6 @@ const toldAtOnce = 16
 // what it is there to find. It changes nothing.
 type auditor struct {
 	access.Access
-	defaults exposure.Defaults
 	interval time.Duration
 	watch    audit.Watch
 }
@@ -35,7 +33,7 @@ func setupAudit(mgr manager.Manager, b access.Access, interval time.Duration) er
 	if interval == 0 {
 		return nil
 	}
-	return mgr.Add(&auditor{Access: b, defaults: b.View.Ingresses.Defaults, interval: interval, watch: audit.Watch{Patience: interval}})
+	return mgr.Add(&auditor{Access: b, interval: interval, watch: audit.Watch{Patience: interval}})
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: one auditor is enough.

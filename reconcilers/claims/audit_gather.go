@@ -3,12 +3,15 @@ package claims
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -37,25 +40,17 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 	}
 	for i := range pools.Items {
 		facts.AddPool(&pools.Items[i])
-		held.byServices.addresses = true // that may be given away
+		held.addresses = true // that may be given away
 	}
-	for page, err := range kube.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			facts.AddStream(&page.Items[i])
-		}
+	if err := each(kube.Pages[v1beta1.StreamIngressList](ctx, a.Live, atOnce), facts.AddStream); err != nil {
+		return nil, err
 	}
-	for page, err := range kube.Pages[networkingv1.IngressList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			facts.AddIngress(&page.Items[i], a.View.Ingresses.MaxHTTPPoints)
-		}
+	if err := each(kube.Pages[networkingv1.IngressList](ctx, a.Live, atOnce), func(ing *networkingv1.Ingress) {
+		facts.AddIngress(ing, a.View.Ingresses.MaxHTTPPoints)
+	}); err != nil {
+		return nil, err
 	}
-	if err := a.gatherServices(ctx, facts, held.byServices); err != nil {
+	if err := a.gatherServices(ctx, facts, held); err != nil {
 		return nil, err
 	}
 	if held.guarded {
@@ -63,17 +58,33 @@ func (a *auditor) gather(ctx context.Context) (*audit.Facts, error) {
 			return nil, err
 		}
 	}
-	if err := a.gatherNames(ctx, facts, held.names); err != nil {
+	if err := a.gatherNames(ctx, facts, held); err != nil {
 		return nil, err
 	}
 	return facts, a.gatherClasses(ctx, facts)
 }
 
+// each does something with each object of some pages.
+func each[L client.ObjectList, O client.Object](pages iter.Seq2[L, error], do func(O)) error {
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		if err := meta.EachListItem(page, func(obj runtime.Object) error {
+			do(obj.(O))
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // gatherNames reads which host names some namespaces use, and which paths their routes serve.
-func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, namespaces map[string]heldNames) error {
+func (a *auditor) gatherNames(ctx context.Context, facts *audit.Facts, held heldAll) error {
 	look := a.View.Hosts.Look(a.Live)
-	for namespace, held := range namespaces {
-		stored, err := look.In(ctx, namespace, held.names, held.paths)
+	for namespace := range held.names.Union(held.routePaths) {
+		stored, err := look.In(ctx, namespace, held.names.Has(namespace), held.routePaths.Has(namespace))
 		if err != nil {
 			return err
 		}
@@ -98,45 +109,32 @@ func (a *auditor) gatherPaths(ctx context.Context, facts *audit.Facts) error {
 
 // heldAll says what has to be read for what is claimed.
 type heldAll struct {
-	byServices heldByServices
-	// guarded says that something on Gateways is, and names are the namespaces that have host names, or paths of routes.
+	// paths and addresses say what Services have: reading them whole costs most of all.
+	paths, addresses bool
+	// guarded says that something on Gateways is.
 	guarded bool
-	names   map[string]heldNames
-}
-
-// heldNames says which a namespace has.
-type heldNames struct {
-	names, paths bool
+	// names and routePaths are the namespaces that have host names, and paths of routes.
+	names, routePaths sets.Set[string]
 }
 
 // gatherClaims reads the ledger.
 func (a *auditor) gatherClaims(ctx context.Context, facts *audit.Facts) (heldAll, error) {
-	held := heldAll{names: map[string]heldNames{}}
-	for page, err := range kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return held, err
+	held := heldAll{names: sets.New[string](), routePaths: sets.New[string]()}
+	err := each(kube.Pages[v1beta1.EdgeClaimList](ctx, a.Live, atOnce), func(c *v1beta1.EdgeClaim) {
+		facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
+		holder, at := claim.HolderOf(c), coordinateOf(c)
+		held.paths = held.paths || holder.IsService() && at.IsHTTP()
+		held.addresses = held.addresses || holder.IsService() && (at.IsAddress() || at.IsNode())
+		switch family := claim.ScopeFamily(c.Spec.Scope); {
+		case family == claim.HostnameScope:
+			held.names.Insert(holder.Name)
+		case family == claim.HTTPScope && holder.IsNamespace():
+			held.routePaths.Insert(holder.Name)
+		case family == claim.GatewayScope, family == claim.RouteScope:
+			held.guarded = true
 		}
-		for i := range page.Items {
-			c := &page.Items[i]
-			facts.AddClaim(c, a.Ledger.GraceLeft(c) > 0)
-			held.byServices.note(c)
-			switch claim.ScopeFamily(c.Spec.Scope) {
-			case claim.HostnameScope:
-				of := held.names[claim.HolderOf(c).Name]
-				of.names = true
-				held.names[claim.HolderOf(c).Name] = of
-			case claim.HTTPScope:
-				if holder := claim.HolderOf(c); holder.IsNamespace() {
-					of := held.names[holder.Name]
-					of.paths = true
-					held.names[holder.Name] = of
-				}
-			case claim.GatewayScope, claim.RouteScope:
-				held.guarded = true
-			}
-		}
-	}
-	return held, nil
+	})
+	return held, err
 }
 
 // ignoreNoMatch is an error unless it says that a kind is not installed.
@@ -149,21 +147,11 @@ func ignoreNoMatch(err error) error {
 
 // gatherGuarded reads all that can listen on Gateways. The error is one that meta.IsNoMatchError knows where these are not installed.
 func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
-	for page, err := range kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			facts.AddGateway(&page.Items[i])
-		}
+	if err := each(kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce), facts.AddGateway); err != nil {
+		return err
 	}
-	for page, err := range kube.Pages[gatewayv1.ListenerSetList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			facts.AddListenerSet(&page.Items[i])
-		}
+	if err := each(kube.Pages[gatewayv1.ListenerSetList](ctx, a.Live, atOnce), facts.AddListenerSet); err != nil {
+		return err
 	}
 	routes, err := a.View.Gateways.GuardedIn(ctx, "") // there are many more of them than matter, and what is asked of them is in the cache
 	for _, r := range routes {
@@ -175,44 +163,22 @@ func (a *auditor) gatherGuarded(ctx context.Context, facts *audit.Facts) error {
 	return err
 }
 
-// heldByServices says what of Services has to be read: reading them whole costs most of all.
-type heldByServices struct {
-	paths, addresses bool
-}
-
-func (h *heldByServices) note(c *v1beta1.EdgeClaim) {
-	at, err := claim.Of(c)
-	if err != nil || !claim.HolderOf(c).IsService() {
-		return
-	}
-	h.paths = h.paths || at.IsHTTP()
-	h.addresses = h.addresses || at.IsAddress() || at.IsNode()
-}
-
 // gatherServices reads what Services ask for. Where no address is given away, their metadata says it.
-func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldByServices) error {
+func (a *auditor) gatherServices(ctx context.Context, facts *audit.Facts, held heldAll) error {
+	defaults := a.View.Ingresses.Defaults
 	switch {
 	case held.addresses:
-		for page, err := range kube.Pages[corev1.ServiceList](ctx, a.Live, atOnce) {
-			if err != nil {
-				return err
-			}
-			for i := range page.Items {
-				facts.AddService(&page.Items[i], a.defaults)
-				facts.AddLoadBalancer(&page.Items[i])
-			}
-		}
+		return each(kube.Pages[corev1.ServiceList](ctx, a.Live, atOnce), func(svc *corev1.Service) {
+			facts.AddService(svc, defaults)
+			facts.AddLoadBalancer(svc)
+		})
 	case held.paths:
-		for page, err := range kube.PagesOf(ctx, a.Live, serviceMetadata, atOnce) {
-			if err != nil {
-				return err
-			}
-			for i := range page.Items {
-				facts.AddService(&page.Items[i], a.defaults)
-			}
-		}
+		return each(kube.PagesOf(ctx, a.Live, serviceMetadata, atOnce), func(svc *metav1.PartialObjectMetadata) {
+			facts.AddService(svc, defaults)
+		})
+	default:
+		return nil
 	}
-	return nil
 }
 
 // serviceMetadata is an empty list of the metadata of Services.
@@ -264,15 +230,12 @@ func (a *auditor) gatherGateway(ctx context.Context, class *v1beta1.StreamIngres
 		return err
 	}
 	targets.Gateway = gateway
-	for page, err := range kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce) {
-		if err != nil {
-			return err
+	if err := each(kube.Pages[gatewayv1.GatewayList](ctx, a.Live, atOnce), func(other *gatewayv1.Gateway) {
+		if other.UID != gateway.UID && stream.HaveInCommon(gateway, other) {
+			targets.Sharing = append(targets.Sharing, other)
 		}
-		for i := range page.Items {
-			if other := &page.Items[i]; other.UID != gateway.UID && stream.HaveInCommon(gateway, other) {
-				targets.Sharing = append(targets.Sharing, other)
-			}
-		}
+	}); err != nil {
+		return err
 	}
 	return a.gatherListeners(ctx, append([]*gatewayv1.Gateway{gateway}, targets.Sharing...), targets)
 }

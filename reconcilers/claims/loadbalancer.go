@@ -223,9 +223,6 @@ func (r *claimReconciler) enqueuePoints(ctx context.Context, q claimQueue, point
 
 // coordinateOf is the coordinate of a claim, no point if it is not as Portcullis writes claims.
 func coordinateOf(c *v1beta1.EdgeClaim) claim.Coordinate {
-	at, err := claim.Of(c)
-	if err != nil {
-		return claim.Coordinate{}
-	}
+	at, _ := claim.Of(c)
 	return at
 }
