@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -132,22 +131,15 @@ func sameHosts(view *kube.View, before, after client.Object) bool {
 // attach: routes may have taken them over from there. So it does at those on paths that routes serve on a Gateway, or by a ListenerSet: any
 // tenant may change one of its own, again and again.
 func (r *claimReconciler) onHostParent() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(ctx context.Context, obj client.Object, q claimQueue) {
+	changed := func(before, after client.Object) bool { return before.GetGeneration() != after.GetGeneration() }
+	return onLost(changed, func(ctx context.Context, obj client.Object, q claimQueue) {
 		for _, req := range r.holdersOf(ctx, r.View.Hosts.Beneath(ctx, obj)) {
 			q.Add(req)
 		}
 		for _, req := range r.pathHoldersBy(ctx, obj) {
 			q.AddAfter(req, mergeRoutes)
 		}
-	}
-	return handler.TypedFuncs[client.Object, claimRequest]{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				look(ctx, e.ObjectOld, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
-	}
+	})
 }
 
 // holdersOf are those who hold some host names.
@@ -174,31 +166,22 @@ func (r *claimReconciler) pathHoldersBy(ctx context.Context, parent client.Objec
 
 // pathHoldersOn are those who hold paths that routes serve on some Gateways.
 func (r *claimReconciler) pathHoldersOn(ctx context.Context, gateways ...types.NamespacedName) []claimRequest {
-	holders := sets.New[claimRequest]()
+	var all []*v1beta1.EdgeClaim
 	for _, gateway := range gateways {
 		held, err := r.View.Claims.OnGatewayPaths(ctx, gateway)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not list the claims on paths of a Gateway", "gateway", gateway)
 		}
-		for _, c := range held {
-			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
-		}
+		all = append(all, held...)
 	}
-	return holders.UnsortedList()
+	return requestsOf(all)
 }
 
 // onHostPolicies looks at all host names that are held: the policies may give them to nobody any longer.
-func (r *claimReconciler) onHostPolicies(ctx context.Context) (requests []claimRequest) {
+func (r *claimReconciler) onHostPolicies(ctx context.Context) []claimRequest {
 	held, err := r.View.Hosts.Claims(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the claims on host names")
 	}
-	seen := map[claim.Holder]bool{}
-	for _, c := range held {
-		if holder := claim.HolderOf(c); !seen[holder] {
-			seen[holder] = true
-			requests = append(requests, claimRequest{Holder: holder})
-		}
-	}
-	return requests
+	return requestsOf(held)
 }

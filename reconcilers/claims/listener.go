@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -93,11 +94,11 @@ func enqueueHosts(q claimQueue, at claim.Coordinate) {
 	}
 }
 
-// enqueueGuarded asks for a look at the claims of all who listen on Gateways, or route from there, those of a namespace, or of all for "":
-// which Gateway lets them attach, and with which others that is at an address, has changed.
-func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, add func(claimRequest)) {
+// guarded are all who listen on Gateways, or route from there, those of a namespace, or all of them for "", of whom it has changed which
+// Gateway lets them attach, and with which others that is at an address.
+func (r *claimReconciler) guarded(ctx context.Context, namespace string) []claimRequest {
 	if len(r.View.Gateways.Guarded.Among(slices.Concat(guard.Listeners(), guard.Routes())...)) == 0 {
-		return
+		return nil
 	}
 	by := []client.ListOption{client.InNamespace("")} // all of them
 	if namespace != "" {
@@ -106,18 +107,17 @@ func (r *claimReconciler) enqueueGuarded(ctx context.Context, namespace string, 
 			client.MatchingFields{kube.IndexShare: kube.ShareOf(namespace, claim.RouteScope)},
 		}
 	}
-	seen := map[claim.Holder]bool{}
+	holders := sets.New[claimRequest]()
 	for _, selected := range by {
 		var claims v1beta1.EdgeClaimList
 		if err := r.View.Reader.List(ctx, &claims, selected); err != nil {
 			log.FromContext(ctx).Error(err, "could not list claims")
 		}
 		for i := range claims.Items {
-			h := claim.HolderOf(&claims.Items[i])
-			if at := coordinateOf(&claims.Items[i]); !seen[h] && (at.IsListener() || at.IsRoute()) {
-				seen[h] = true
-				add(claimRequest{Holder: h})
+			if at := coordinateOf(&claims.Items[i]); at.IsListener() || at.IsRoute() {
+				holders.Insert(claimRequest{Holder: claim.HolderOf(&claims.Items[i])})
 			}
 		}
 	}
+	return holders.UnsortedList()
 }

@@ -1,9 +1,15 @@
 package claims
 
 import (
+	"context"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -18,6 +24,15 @@ type claimRequest struct {
 	Gone types.UID
 	// At is the one point to look at, zero for all that the holder has.
 	At claim.Coordinate
+}
+
+// requestsOf ask for a look at all claims of the holders of some.
+func requestsOf(claims []*v1beta1.EdgeClaim) []claimRequest {
+	holders := sets.New[claimRequest]()
+	for _, c := range claims {
+		holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
+	}
+	return holders.UnsortedList()
 }
 
 type claimQueue = workqueue.TypedRateLimitingInterface[claimRequest]
@@ -36,6 +51,20 @@ func enqueueClaim(q claimQueue, c *v1beta1.EdgeClaim) {
 		req.At = at
 	}
 	q.Add(req)
+}
+
+// onLost looks at an object as it was before it changed, in a way that counts, or was deleted.
+func onLost(
+	changed func(before, after client.Object) bool, look func(context.Context, client.Object, claimQueue),
+) handler.TypedEventHandler[client.Object, claimRequest] {
+	return handler.TypedFuncs[client.Object, claimRequest]{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				look(ctx, e.ObjectOld, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
+	}
 }
 
 // turnOf is the namespace whose turn a request waits for.

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -85,7 +84,10 @@ func (s *holderReading) routeParent(ctx context.Context, key guard.ParentKey) (*
 
 // onRouteParent looks at the claims of the routes on listeners that a Gateway or a ListenerSet no longer has as it had them.
 func (r *claimReconciler) onRouteParent() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(ctx context.Context, obj client.Object, q claimQueue) {
+	changed := func(before, after client.Object) bool {
+		return !equality.Semantic.DeepEqual(listenersOf(before), listenersOf(after))
+	}
+	return onLost(changed, func(ctx context.Context, obj client.Object, q claimQueue) {
 		for _, listener := range listenersOf(obj) {
 			section := claim.Section{Kind: kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(), Listener: string(listener.Name)}
 			claims, err := r.View.Claims.OnSection(ctx, section)
@@ -96,15 +98,7 @@ func (r *claimReconciler) onRouteParent() handler.TypedEventHandler[client.Objec
 				enqueueClaim(q, c)
 			}
 		}
-	}
-	return handler.TypedFuncs[client.Object, claimRequest]{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
-			if !equality.Semantic.DeepEqual(listenersOf(e.ObjectOld), listenersOf(e.ObjectNew)) {
-				look(ctx, e.ObjectOld, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
-	}
+	})
 }
 
 func listenersOf(obj client.Object) []gatewayv1.Listener {

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -41,11 +42,10 @@ func concernedByGateways(ctx context.Context, view *kube.View) []claimRequest {
 	holders := sets.New[claimRequest]()
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		class, err := view.Class(ctx, coordinateOf(c).Class())
-		if at := coordinateOf(c); at.IsListener() || at.IsRoute() || at.IsHostname() || at.IsRoutePath() {
-			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
-		}
-		if len(c.Spec.RouteNamespaces) > 0 || err == nil && class != nil && class.Spec.Gateway != nil {
+		at := coordinateOf(c)
+		class, err := view.Class(ctx, at.Class())
+		if at.IsListener() || at.IsRoute() || at.IsHostname() || at.IsRoutePath() || len(c.Spec.RouteNamespaces) > 0 ||
+			err == nil && class != nil && class.Spec.Gateway != nil {
 			holders.Insert(claimRequest{Holder: claim.HolderOf(c)})
 		}
 	}
@@ -82,25 +82,25 @@ func (r *claimReconciler) onListenerSet() handler.TypedEventHandler[client.Objec
 
 // onRoute looks at the claim of the stream whose route is gone, or about to go.
 func (r *claimReconciler) onRoute() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(ctx context.Context, route client.Object, q claimQueue) {
+	isGoing := func(before, after client.Object) bool {
+		return before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil
+	}
+	return onLost(isGoing, func(ctx context.Context, route client.Object, q claimQueue) {
 		if c, err := r.View.RoutedBy(ctx, route); err == nil && c != nil {
 			enqueueClaim(q, c)
 		}
-	}
-	return handler.TypedFuncs[client.Object, claimRequest]{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
-			if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
-				look(ctx, e.ObjectNew, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) { look(ctx, e.Object, q) },
-	}
+	})
 }
 
 // onGateway looks at the claims of a Gateway, and, where it lets others attach than before, or is elsewhere or gone, at those of all whose
 // listeners were attached to any.
 func (r *claimReconciler) onGateway() handler.TypedEventHandler[client.Object, claimRequest] {
 	own := onHolder(claim.GatewayHolder, predicate.Funcs{})
+	lookAtAll := func(ctx context.Context, q claimQueue) {
+		for _, req := range append(r.attached(ctx, ""), r.guarded(ctx, "")...) {
+			q.Add(req)
+		}
+	}
 	return handler.TypedFuncs[client.Object, claimRequest]{
 		CreateFunc: own.Create,
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
@@ -108,49 +108,53 @@ func (r *claimReconciler) onGateway() handler.TypedEventHandler[client.Object, c
 			before, after := e.ObjectOld.(*gatewayv1.Gateway), e.ObjectNew.(*gatewayv1.Gateway)
 			if !equality.Semantic.DeepEqual(before.Spec.AllowedListeners, after.Spec.AllowedListeners) ||
 				!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) {
-				r.enqueueAttached(ctx, q)
-				r.enqueueGuarded(ctx, "", func(req claimRequest) { q.Add(req) })
+				lookAtAll(ctx, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
 			own.Delete(ctx, e, q)
-			r.enqueueAttached(ctx, q)
-			r.enqueueGuarded(ctx, "", func(req claimRequest) { q.Add(req) })
+			lookAtAll(ctx, q)
 		},
 	}
 }
 
-// enqueueAttached asks for a look at all whose listeners have ports of classes with a Gateway.
-func (r *claimReconciler) enqueueAttached(ctx context.Context, q claimQueue) {
-	classes, err := r.View.Classes(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not list the classes")
-	}
-	for i := range classes {
-		if classes[i].Spec.Gateway == nil {
-			continue
-		}
-		claims, err := r.View.Claims.OfClass(ctx, classes[i].Name)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "could not list the claims of a class")
-		}
-		for _, c := range claims {
-			if h := claim.HolderOf(c); h.Group == gatewayv1.GroupName {
-				q.Add(claimRequest{Holder: h})
-			}
-		}
-	}
-}
-
-// attachedIn finds the ListenerSets of a namespace whose labels have changed that have ports of classes, and who have host names by those
-// labels: Gateways may let those attach whose namespace has some.
-func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Object) []claimRequest {
+// attached are all whose listeners have ports of classes with a Gateway, those of a namespace, or all of them for "".
+func (r *claimReconciler) attached(ctx context.Context, namespace string) []claimRequest {
 	classes, err := r.View.Classes(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not list the classes")
 	}
 	holders := sets.New[claimRequest]()
-	r.enqueueGuarded(ctx, namespace.GetName(), func(req claimRequest) { holders.Insert(req) })
+	for i := range classes {
+		if classes[i].Spec.Gateway == nil {
+			continue
+		}
+		claims, err := r.portsOf(ctx, classes[i].Name, namespace)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not list the claims of a class", "class", classes[i].Name, "namespace", namespace)
+		}
+		for _, c := range claims {
+			if h := claim.HolderOf(c); h.Group == gatewayv1.GroupName {
+				holders.Insert(claimRequest{Holder: h})
+			}
+		}
+	}
+	return holders.UnsortedList()
+}
+
+// portsOf are the claims on ports of a class, those of a namespace, or all of them for "".
+func (r *claimReconciler) portsOf(ctx context.Context, class, namespace string) ([]*v1beta1.EdgeClaim, error) {
+	if namespace != "" {
+		return r.View.Claims.OfNamespace(ctx, namespace, claim.StreamScope(class))
+	}
+	claims, err := r.View.Claims.OfClass(ctx, class)
+	return slices.Collect(maps.Values(claims)), err
+}
+
+// attachedIn finds those of a namespace whose labels have changed that have ports of classes by their listeners, and who have host names by
+// those labels: Gateways may let those attach whose namespace has some.
+func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Object) []claimRequest {
+	holders := sets.New(append(r.attached(ctx, namespace.GetName()), r.guarded(ctx, namespace.GetName())...)...)
 	if r.View.Hosts.Policies().Owns() { // listeners may no longer let its routes attach, or Gateways its ListenerSets
 		holders.Insert(claimRequest{Holder: claim.NamespaceHolder(namespace.GetName())})
 		holders.Insert(r.holdersOf(ctx, r.View.Hosts.OfSetsIn(ctx, namespace.GetName()))...)
@@ -159,21 +163,5 @@ func (r *claimReconciler) attachedIn(ctx context.Context, namespace client.Objec
 		holders.Insert(claimRequest{Holder: claim.NamespaceHolder(namespace.GetName())})
 		holders.Insert(r.pathHoldersOn(ctx, r.View.Hosts.GatewaysOfSetsIn(ctx, namespace.GetName())...)...)
 	}
-	for i := range classes {
-		if classes[i].Spec.Gateway == nil {
-			continue
-		}
-		claims, err := r.View.Claims.OfNamespace(ctx, namespace.GetName(), claim.StreamScope(classes[i].Name))
-		if err != nil {
-			log.FromContext(ctx).Error(err, "could not list the claims of a namespace")
-		}
-		for _, c := range claims {
-			if h := claim.HolderOf(c); isListenerSet(h) {
-				holders.Insert(claimRequest{Holder: h})
-			}
-		}
-	}
 	return holders.UnsortedList()
 }
-
-func isListenerSet(h claim.Holder) bool { return h == claim.ListenerSetHolder(h.Namespace, h.Name) }
