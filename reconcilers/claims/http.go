@@ -155,12 +155,8 @@ func (r *claimReconciler) enqueueReplaced(ctx context.Context, q claimQueue, at 
 // onIngress looks at the claims of an Ingress, at those of the Service of its name, and at those of others on paths that it lists no
 // longer: an Ingress with many paths may have had one for its sake.
 func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, claimRequest] {
-	look := func(q claimQueue, obj client.Object, gone bool) {
-		var self types.UID
-		if gone {
-			self = obj.GetUID()
-		}
-		q.Add(claimRequest{Holder: claim.IngressHolder(obj.GetNamespace(), obj.GetName()), Gone: self})
+	look := func(q claimQueue, obj client.Object, gone types.UID) {
+		q.Add(claimRequest{Holder: claim.IngressHolder(obj.GetNamespace(), obj.GetName()), Gone: gone})
 		q.Add(claimRequest{Holder: claim.ServiceHolder(obj.GetNamespace(), obj.GetName())})
 	}
 	lookBeside := func(ctx context.Context, q claimQueue, before, now client.Object) {
@@ -179,13 +175,12 @@ func (r *claimReconciler) onIngress() handler.TypedEventHandler[client.Object, c
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q claimQueue) { r.enqueueInheriting(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q claimQueue) {
 			if changed.Update(e) {
-				look(q, e.ObjectOld, e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
-				look(q, e.ObjectNew, false)
+				look(q, e.ObjectNew, goneBy(e))
 				lookBeside(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q claimQueue) {
-			look(q, e.Object, true)
+			look(q, e.Object, e.Object.GetUID())
 			lookBeside(ctx, q, e.Object, &networkingv1.Ingress{})
 		},
 	}
