@@ -25,27 +25,22 @@ func enqueueHeir(q claimQueue, c *v1beta1.EdgeClaim) {
 
 // asks says whether an heir is stored, and asks for the point of a claim. That the door of the point is open to another is of no matter.
 func (s *holderReading) asks(ctx context.Context, c *v1beta1.EdgeClaim) (claim.HolderState, error) {
-	if at := coordinateOf(c); at.IsStream() && s.holder.IsStream() {
-		if s.stream == nil {
-			return claim.HolderState{}, nil
-		}
+	switch at := coordinateOf(c); {
+	case at.IsStream() && s.stream != nil:
 		return claim.HolderState{
 			Exists: true, UID: s.stream.UID, Generation: s.stream.Generation, Wants: stream.Inherits(s.stream, at),
 		}, nil
-	}
-	if at := coordinateOf(c); at.IsAddress() && s.holder.IsService() {
+	case at.IsAddress() && s.holder.IsService():
 		return s.balancerAsks(ctx, at)
-	}
-	if at := coordinateOf(c); at.IsHTTP() {
+	case at.IsHTTP():
 		return s.httpAsks(ctx, at)
-	}
-	if at := coordinateOf(c); at.IsRoute() && s.holder.IsRoute() {
+	case at.IsRoute() && s.holder.IsRoute():
 		return s.routeWants(ctx, at)
-	}
-	if s.holder.IsNamespace() {
+	case s.holder.IsNamespace():
 		return s.namespaceAsks(ctx, c)
+	default:
+		return claim.HolderState{}, nil // not stored, or nothing that is handed over
 	}
-	return claim.HolderState{}, nil // nothing else is handed over
 }
 
 // errEarly says that an heir is stored, and not in the cache yet.

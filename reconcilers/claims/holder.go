@@ -48,50 +48,39 @@ type holderReading struct {
 // readHolder reads the holder of some claims by reader.
 func (r *claimReconciler) readHolder(
 	ctx context.Context, reader client.Reader, holder claim.Holder, claims []*v1beta1.EdgeClaim,
-) (*holderReading, error) {
+) (s *holderReading, err error) {
 	_, isLive := reader.(kube.SlimReader)
-	s := &holderReading{view: r.View, reader: reader, holder: holder, isLive: isLive, graceLeft: r.Ledger.GraceLeft}
+	s = &holderReading{view: r.View, reader: reader, holder: holder, isLive: isLive, graceLeft: r.Ledger.GraceLeft}
 	for _, c := range claims {
 		if at, err := claim.Of(c); err == nil && !c.Spec.ExternalIP {
 			s.held = append(s.held, at)
 		}
 	}
 	slices.SortFunc(s.held, claim.Compare)
-	if holder.IsStream() {
-		stream := &v1beta1.StreamIngress{}
-		found, err := s.read(ctx, holder.Key(), stream)
-		if found {
-			s.stream = stream
-		}
+	switch {
+	case holder.IsStream():
+		s.stream, err = readObject[v1beta1.StreamIngress](ctx, s, holder.Key())
 		return s, err
-	}
-	if holder.IsNamespace() {
-		err := s.readNamespace(ctx)
+	case holder.IsNamespace():
+		err = s.readNamespace(ctx)
 		return s, err
 	}
 	// Before the Service: until it is gone, an Ingress that serves what it asked for is on its way.
 	if slices.ContainsFunc(s.held, claim.Coordinate.IsHTTP) {
-		ingress := &networkingv1.Ingress{}
-		found, err := s.read(ctx, holder.Key(), ingress)
-		if err != nil {
+		if s.ingress, err = readObject[networkingv1.Ingress](ctx, s, holder.Key()); err != nil {
 			return nil, err
 		}
-		if found {
-			s.ingress, s.entries = ingress, exposure.EntriesOf(ingress, s.view.Ingresses.MaxHTTPPoints)
+		if s.ingress != nil {
+			s.entries = exposure.EntriesOf(s.ingress, s.view.Ingresses.MaxHTTPPoints)
 		}
 		s.olderReplicas = s.view.Ingresses.OlderReplicas(ctx)
 	}
-	if holder.IsClass() {
-		if !slices.ContainsFunc(s.held, claim.Coordinate.IsNode) {
-			return s, nil
-		}
-		err := s.readClasses(ctx, (*v1beta1.StreamIngressClass).OnNodes)
-		return s, err
+	switch {
+	case holder.IsClass() && slices.ContainsFunc(s.held, claim.Coordinate.IsNode):
+		err = s.readClasses(ctx, (*v1beta1.StreamIngressClass).OnNodes)
+	case holder.IsService():
+		err = s.readService(ctx)
 	}
-	if !holder.IsService() {
-		return s, nil
-	}
-	err := s.readService(ctx)
 	return s, err
 }
 
@@ -108,16 +97,9 @@ func (s *holderReading) lookAgain() time.Duration {
 
 // readService reads a Service, and, where it has what it may share, the classes that name it, whether it exists or not.
 func (s *holderReading) readService(ctx context.Context) error {
-	service := &corev1.Service{}
-	found, err := s.read(ctx, s.holder.Key(), service)
-	if err != nil {
+	service, err := readObject[corev1.Service](ctx, s, s.holder.Key())
+	if s.service = service; err != nil || len(loadbalancer.Own(s.held)) == 0 {
 		return err
-	}
-	if found {
-		s.service = service
-	}
-	if len(loadbalancer.Own(s.held)) == 0 {
-		return nil
 	}
 	return s.readClasses(ctx, func(class *v1beta1.StreamIngressClass) bool {
 		ref := class.Spec.Service
@@ -146,6 +128,19 @@ func (s *holderReading) readClasses(ctx context.Context, isMeant func(*v1beta1.S
 func (s *holderReading) read(ctx context.Context, key types.NamespacedName, obj client.Object) (found bool, err error) {
 	err = s.reader.Get(ctx, key, obj)
 	return err == nil, client.IgnoreNotFound(err)
+}
+
+// readObject reads an object of a kind; nil when there is none.
+func readObject[T any, O interface {
+	*T
+	client.Object
+}](ctx context.Context, s *holderReading, key types.NamespacedName) (O, error) {
+	obj := O(new(T))
+	found, err := s.read(ctx, key, obj)
+	if !found {
+		return nil, err
+	}
+	return obj, nil
 }
 
 // wants says whether the holder of a claim is there, and wants its point.
