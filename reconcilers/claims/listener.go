@@ -45,8 +45,8 @@ func (s *holderReading) listenerWants(ctx context.Context, at claim.Coordinate) 
 
 // opener is the holder with its listeners, nil if it is not there, and the Gateway that they are on, nil for none.
 func (s *holderReading) opener(ctx context.Context) (*guard.Opener, *gatewayv1.Gateway, error) {
-	gateway := &gatewayv1.Gateway{}
 	if s.holder == claim.GatewayHolder(s.holder.Namespace, s.holder.Name) {
+		gateway := &gatewayv1.Gateway{}
 		found, err := s.readLate(ctx, s.holder.Key(), gateway)
 		if err != nil || !found {
 			return nil, nil, err
@@ -59,20 +59,25 @@ func (s *holderReading) opener(ctx context.Context) (*guard.Opener, *gatewayv1.G
 	if err != nil || !found {
 		return nil, nil, err
 	}
-	key := kube.GatewayOf(set)
-	opener := guard.OfListenerSet(set, key)
+	opener := guard.OfListenerSet(set, kube.GatewayOf(set))
+	gateway, err := s.attachedTo(ctx, set)
+	return &opener, gateway, err
+}
+
+// attachedTo is the Gateway that lets a ListenerSet attach, nil for none, and for one of ours: on the listeners of streams nobody holds
+// anything.
+func (s *holderReading) attachedTo(ctx context.Context, set *gatewayv1.ListenerSet) (*gatewayv1.Gateway, error) {
 	if own, err := s.view.Gateways.IsOwn(ctx, set); err != nil || own {
-		return &opener, nil, err
+		return nil, err
 	}
-	found, err = s.readLate(ctx, key, gateway)
-	if err != nil || !found {
-		return &opener, nil, err
+	gateway := &gatewayv1.Gateway{}
+	if found, err := s.readLate(ctx, kube.GatewayOf(set), gateway); err != nil || !found {
+		return nil, err
 	}
-	attaches, err := s.view.Gateways.Attaches(ctx, gateway, set)
-	if err != nil || !attaches {
-		return &opener, nil, err
+	if attaches, err := s.view.Gateways.Attaches(ctx, gateway, set); err != nil || !attaches {
+		return nil, err
 	}
-	return &opener, gateway, nil
+	return gateway, nil
 }
 
 // readLate reads an object of a kind that may not be installed; found is false then, too.

@@ -57,8 +57,8 @@ func (s *holderReading) route(ctx context.Context) (*guard.Route, error) {
 
 // routeParent is what routes attach to, as it is read; nil for what is not there, and for a ListenerSet that no Gateway lets attach.
 func (s *holderReading) routeParent(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
-	gateway := &gatewayv1.Gateway{}
 	if key.Kind == guard.Gateway {
+		gateway := &gatewayv1.Gateway{}
 		found, err := s.readLate(ctx, key.NamespacedName, gateway)
 		if err != nil || !found {
 			return nil, err
@@ -70,13 +70,7 @@ func (s *holderReading) routeParent(ctx context.Context, key guard.ParentKey) (*
 	if err != nil || !found {
 		return nil, err
 	}
-	if own, err := s.view.Gateways.IsOwn(ctx, set); err != nil || own { // on the listeners of streams nobody holds anything
-		return nil, err
-	}
-	if found, err = s.readLate(ctx, kube.GatewayOf(set), gateway); err != nil || !found {
-		return nil, err
-	}
-	if attaches, err := s.view.Gateways.Attaches(ctx, gateway, set); err != nil || !attaches {
+	if gateway, err := s.attachedTo(ctx, set); err != nil || gateway == nil {
 		return nil, err
 	}
 	return guard.ParentOfListenerSet(set, ""), nil
