@@ -243,14 +243,12 @@ func EntryFor(s *v1beta1.StreamIngress, svc *corev1.Service, current string) (en
 	if !ok || err != nil {
 		return entry, ok
 	}
-	if same := before.WithNumber(svc, s.ProtocolOrDefault()); same == entry {
-		return before, true
-	}
+	same := before.WithNumber(svc, s.ProtocolOrDefault())
 	if _, isNumber := ParseKey(before.Port); svc == nil && !isNumber {
-		same := before
-		if same.Port = entry.Port; same == entry {
-			return before, true
-		}
+		same.Port = entry.Port
+	}
+	if same == entry {
+		return before, true
 	}
 	return entry, true
 }
