@@ -120,14 +120,9 @@ func isLeaving(facts Facts, held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
 		if held.Spec.Renewed == nil { // made for what was served, as a cache may not show it
 			return false
 		}
-		ing := facts.Ingress(holder.Key())
-		return ing == nil || !Serves(ing, at)
-	}
-	svc := facts.Service(holder.Key())
-	if svc == nil {
+	} else if svc := facts.Service(holder.Key()); svc == nil {
 		return true
-	}
-	if svc.DeletionTimestamp == nil {
+	} else if svc.DeletionTimestamp == nil {
 		defaults := facts.Defaults(holder.Key())
 		if at.IngressClass() == "" { // which stands for any, where earlier versions run
 			e, _ := RequestOf(svc, defaults)
@@ -151,16 +146,13 @@ func Unheld(facts Facts, before *corev1.Service, points []claim.Coordinate) []cl
 		e, _ := RequestOf(before, facts.Defaults(holder.Key())) // which has no points if it can't be read
 		requested = Wanted(facts, e)
 	}
-	var unheld []claim.Coordinate
-	for _, at := range points {
-		if slices.Contains(requested, at) {
-			if c := facts.Claim(at.Name()); c != nil && claim.HolderOf(c) == holder {
-				continue
-			}
+	return slices.DeleteFunc(slices.Clone(points), func(at claim.Coordinate) bool {
+		if !slices.Contains(requested, at) {
+			return false
 		}
-		unheld = append(unheld, at)
-	}
-	return unheld
+		c := facts.Claim(at.Name())
+		return c != nil && claim.HolderOf(c) == holder
+	})
 }
 
 // BeingDeleted refuses what a Service that is being deleted requests and does not have.
