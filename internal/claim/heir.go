@@ -27,11 +27,8 @@ const MaxHeir = 63 + 1 + 253
 // none.
 func NamedHeir(obj metav1.Object) (heir types.NamespacedName, ok bool) {
 	namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1beta1.AnnotationHandOverTo], "/")
-	if name == "" { // as of most, of which it is asked all the time
-		return types.NamespacedName{}, false
-	}
-	ok = len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
-	if !ok {
+	if name == "" || // as of most, of which it is asked all the time
+		len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return types.NamespacedName{}, false
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, true
