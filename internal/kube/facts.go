@@ -80,9 +80,9 @@ type features struct {
 	ingresses     ingressReader
 	http          Exposing
 	loadBalancers loadBalancerReader
-	guard         guardReader
+	guard         *Gateways
 	external      externalReader
-	hosts         hostReader
+	hosts         *Hosts
 }
 
 func (v *View) features() features {

@@ -146,16 +146,6 @@ func belowKeys(c *v1beta1.EdgeClaim) []string {
 	return suffixes[:min(len(suffixes), hostname.MostLabels)]
 }
 
-// hostReader answers what is asked of host names.
-type hostReader interface {
-	Policies() *hostname.Book
-	Using(ctx context.Context, host string) ([]hostname.User, error)
-	UsedIn(ctx context.Context, namespace, host string) (bool, error)
-	having(ctx context.Context, namespace string, at claim.Coordinate) ([]hostname.User, error)
-	pathLook() *pathLook
-	overlapping(ctx context.Context, at claim.Coordinate, by claim.Holder) ([]*v1beta1.EdgeClaim, error)
-}
-
 var _ hostname.Facts = &Facts{}
 
 // HostPolicies are the policies of the cluster.

@@ -137,12 +137,6 @@ func (s Standing) lookUp(index, key string) (there, known bool) {
 	return len(found) > 0, err == nil
 }
 
-// guardReader answers what is asked of the listeners of others.
-type guardReader interface {
-	Standing(ctx context.Context, gateway types.NamespacedName) (Standing, error)
-	onSection(ctx context.Context, of claim.Section) (onSection, error)
-}
-
 // HostClaims are the claims on host names at a port of a Gateway.
 func (f *Facts) HostClaims(hosts claim.Coordinate) []*v1beta1.EdgeClaim {
 	return once(f, func(ctx context.Context) ([]*v1beta1.EdgeClaim, error) { return f.ask.claims.HostClaims(ctx, hosts) })
