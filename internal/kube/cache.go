@@ -68,17 +68,7 @@ func CacheOptions() cache.Options {
 		DefaultUnsafeDisableDeepCopy: &shared,
 		DefaultTransform:             slim,
 		NewInformer:                  newInformer,
-		ByObject: map[client.Object]cache.ByObject{
-			ConfigMapObject():            {Label: labels.NewSelector().Add(*labeled)},
-			&corev1.Service{}:            {Transform: slimService},
-			&discoveryv1.EndpointSlice{}: {Transform: slimEndpointSlice},
-			&corev1.Node{}:               {Transform: slimNode},
-			&v1beta1.StreamIngress{}:     {Transform: slimStream},
-			&v1beta1.EdgeClaim{}:         {Transform: slimClaim},
-			&corev1.Pod{}:                {Transform: slimPod},
-			&v1beta1.PodToIP{}:           {Transform: slimPodToIP},
-			&networkingv1.Ingress{}:      {Transform: slimIngress},
-		},
+		ByObject:                     map[client.Object]cache.ByObject{ConfigMapObject(): {Label: labels.NewSelector().Add(*labeled)}},
 	}
 }
 

@@ -26,7 +26,7 @@ func TestEndpointsWithoutNode(t *testing.T) {
 			slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
 			}, Endpoints: tc.endpoints}
-			slim, err := slimEndpointSlice(slice)
+			slim, err := slim(slice)
 			if err != nil {
 				t.Fatal(err)
 			}

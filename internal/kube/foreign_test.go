@@ -73,7 +73,7 @@ func TestForeign(t *testing.T) {
 func seesOnly(t *testing.T, watched bool, cm *corev1.ConfigMap, svc *corev1.Service) *View {
 	t.Helper()
 	cachedService := svc.DeepCopy()
-	if _, err := slimService(cachedService); err != nil {
+	if _, err := slim(cachedService); err != nil {
 		t.Fatal(err)
 	}
 	seen, live := clientOf(t, cachedService).Build(), clientOf(t, cm, svc).Build()

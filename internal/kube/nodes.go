@@ -27,11 +27,7 @@ var readyNode = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.C
 
 // slimNode keeps of a node what decides whether it takes traffic: its labels, its addresses, and whether it is ready.
 // Most changes of a node, its heartbeats, leave no trace.
-func slimNode(obj any) (any, error) {
-	node, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
-	}
+func slimNode(node *corev1.Node) *corev1.Node {
 	slim := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
@@ -44,15 +40,11 @@ func slimNode(obj any) (any, error) {
 			slim.Status.Conditions = readyNode
 		}
 	}
-	return slim, nil
+	return slim
 }
 
 // slimEndpointSlice keeps of an EndpointSlice on which nodes there are endpoints that are ready, and of our own what it says.
-func slimEndpointSlice(obj any) (any, error) {
-	slice, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return obj, nil
-	}
+func slimEndpointSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slim := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion,
 		Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
@@ -60,13 +52,13 @@ func slimEndpointSlice(obj any) (any, error) {
 	intern(&slim.Namespace)
 	if IsOwnSlice(slice) {
 		slimOwnSlice(slim, slice)
-		return slim, nil
+		return slim
 	}
 	if IsMirror(slice) {
 		slim.Labels[discoveryv1.LabelManagedBy] = MirrorManager
 		slim.OwnerReferences, slim.AddressType = controllerOf(&slice.ObjectMeta), slice.AddressType
 		slim.Annotations = map[string]string{digestKey: digestOf(slice)}
-		return slim, nil
+		return slim
 	}
 	seen := map[string]bool{}
 	for i := range slice.Endpoints {
@@ -81,7 +73,7 @@ func slimEndpointSlice(obj any) (any, error) {
 		}
 		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName})
 	}
-	return slim, nil
+	return slim
 }
 
 // digestOf is the digest of a mirror that may be slim already. An informer that streams its first list slims what is in it twice: the

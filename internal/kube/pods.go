@@ -45,11 +45,7 @@ func (p *cachedPod) DeepCopyObject() runtime.Object {
 }
 
 // slimPod keeps of a Pod what is used. All else, most of a Pod, is left to the garbage collector.
-func slimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
+func slimPod(pod *corev1.Pod) *cachedPod {
 	slim := &cachedPod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
@@ -68,7 +64,7 @@ func slimPod(obj any) (any, error) {
 	slim.ready = slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
-	return slim, nil
+	return slim
 }
 
 // PodOf is what is known of a Pod that came from the cache, as a Pod.
@@ -89,18 +85,14 @@ func PodOf(obj client.Object) *corev1.Pod {
 }
 
 // slimPodToIP keeps of a PodToIP what it says and whose it is.
-func slimPodToIP(obj any) (any, error) {
-	p, ok := obj.(*v1beta1.PodToIP)
-	if !ok {
-		return obj, nil
-	}
+func slimPodToIP(p *v1beta1.PodToIP) *v1beta1.PodToIP {
 	return &v1beta1.PodToIP{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
 			DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: p.OwnerReferences,
 		},
 		Spec: p.Spec,
-	}, nil
+	}
 }
 
 // Pods reads Pods and PodToIPs.

@@ -52,7 +52,7 @@ func TestSlimPod(t *testing.T) {
 		"a Pod nobody has looked at": {&corev1.Pod{}, &corev1.Pod{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := slimPod(c.pod)
+			got, err := slim(c.pod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestSlimPod(t *testing.T) {
 			if diff := cmp.Diff(c.want, PodOf(slim)); diff != "" {
 				t.Errorf("slimPod (-want +got):\n%s", diff)
 			}
-			again, err := slimPod(slim)
+			again, err := transformOf(c.pod)(slim)
 			if err != nil || again != any(slim) {
 				t.Errorf("a second time, it made %v, %v", again, err)
 			}
@@ -88,7 +88,7 @@ func TestSlimPodToIP(t *testing.T) {
 	}
 	full := want.DeepCopy()
 	full.Labels, full.ManagedFields = map[string]string{"app": "web"}, []metav1.ManagedFieldsEntry{{Manager: "portcullis"}}
-	got, err := slimPodToIP(full)
+	got, err := slim(full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSlimPodToIP(t *testing.T) {
 
 func TestSlimLeavesWhatItDoesNotKnow(t *testing.T) {
 	unknown := toolscache.DeletedFinalStateUnknown{Key: "shop/web-0"}
-	for name, slim := range map[string]toolscache.TransformFunc{"slimPod": slimPod, "slimPodToIP": slimPodToIP} {
+	for name, slim := range map[string]toolscache.TransformFunc{"Pods": transformOf(&corev1.Pod{}), "PodToIPs": transformOf(&v1beta1.PodToIP{})} {
 		if got, err := slim(unknown); err != nil || got != any(unknown) {
 			t.Errorf("%s made %v, %v of %v", name, got, err, unknown)
 		}

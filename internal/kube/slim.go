@@ -7,9 +7,9 @@ import (
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
@@ -21,14 +21,39 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// slim leaves of an object of a kind without a transform of its own what somebody reads. Some of these kinds may be installed
-// later, so that the cache can't be told of them by name.
+// slim leaves of an object what somebody reads. It knows all kinds: some may be installed later, so that the cache can't be told of them by
+// name. What is slim already stays as it is.
 func slim(obj any) (any, error) {
 	switch o := obj.(type) {
+	case *corev1.Service:
+		slimService(o)
+	case *discoveryv1.EndpointSlice:
+		return slimEndpointSlice(o), nil
+	case *corev1.Node:
+		return slimNode(o), nil
+	case *corev1.Pod:
+		return slimPod(o), nil
+	case *v1beta1.PodToIP:
+		return slimPodToIP(o), nil
+	case *v1beta1.StreamIngress:
+		slimStream(o)
+	case *v1beta1.EdgeClaim:
+		slimClaim(o)
+	case *networkingv1.Ingress:
+		slimIngress(o)
 	case *metav1.PartialObjectMetadata:
 		slimPartial(o)
 	case *cmv1.Certificate:
 		slimCertificate(o)
+	case metav1.Object:
+		slimOfGateways(o)
+	}
+	return obj, nil
+}
+
+// slimOfGateways does so for the kinds of the Gateway API, and for those that only administrators write.
+func slimOfGateways(obj metav1.Object) {
+	switch o := obj.(type) {
 	case *gatewayv1beta1.ReferenceGrant:
 		slimGrant(o)
 	case *gatewayv1.ListenerSet:
@@ -53,11 +78,10 @@ func slim(obj any) (any, error) {
 			Rules: guard.SlimGRPCPaths(o, intern),
 		}
 		o.Status = gatewayv1.GRPCRouteStatus{}
-	case metav1.Object: // an administrator's
+	default: // an administrator's
 		o.SetManagedFields(nil)
 		o.SetAnnotations(knownAnnotations(o.GetAnnotations()))
 	}
-	return obj, nil
 }
 
 // slimRouting leaves of the metadata of what streams have of the Gateway API whose it is.
@@ -120,11 +144,9 @@ type SlimReader struct {
 // Get implements client.Reader.
 func (r SlimReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	err := r.Reader.Get(ctx, key, obj, options...)
-	for _, slim := range []toolscache.TransformFunc{slimStream, slimService, slimIngress} {
-		_, _ = slim(obj) // of another kind is left as it is
-	}
-	if set, is := obj.(*gatewayv1.ListenerSet); is {
-		slimListenerSet(set)
+	switch obj.(type) { // of another kind is left as it is
+	case *v1beta1.StreamIngress, *corev1.Service, *networkingv1.Ingress, *gatewayv1.ListenerSet:
+		_, _ = slim(obj)
 	}
 	return err
 }
@@ -145,11 +167,7 @@ const configMapKind = "ConfigMap"
 
 // slimService leaves of a Service what an Ingress, an address or a stream of it is judged by. Its managed fields are those of
 // targets to keep, if a class names it.
-func slimService(obj any) (any, error) {
-	svc, ok := obj.(*corev1.Service)
-	if !ok {
-		return obj, nil
-	}
+func slimService(svc *corev1.Service) {
 	before := svc.ObjectMeta
 	slimMeta(&svc.ObjectMeta)
 	if svc.Labels = labelOfClass(before.Labels); svc.Labels != nil {
@@ -180,7 +198,6 @@ func slimService(obj any) (any, error) {
 		intern(&s.Ports[i].Name)
 		intern(&s.Ports[i].Protocol)
 	}
-	return svc, nil
 }
 
 // someSelector stands for any selector in the cache. All Services share it: a map of its own for one key takes 336 bytes.
@@ -195,11 +212,7 @@ func whether(selector map[string]string) map[string]string {
 }
 
 // slimStream leaves out what nobody reads of a StreamIngress, and shares what many of them have in common.
-func slimStream(obj any) (any, error) {
-	s, ok := obj.(*v1beta1.StreamIngress)
-	if !ok {
-		return obj, nil
-	}
+func slimStream(s *v1beta1.StreamIngress) {
 	slimMeta(&s.ObjectMeta)
 	internMeta(&s.TypeMeta, &s.ObjectMeta)
 	intern(&s.Spec.ClassName)
@@ -218,16 +231,11 @@ func slimStream(obj any) (any, error) {
 		intern(&c.Status)
 		intern(&c.Reason)
 	}
-	return s, nil
 }
 
 // slimClaim leaves out what nobody reads of an EdgeClaim, and shares what many of them have in common. Nobody but Portcullis
 // writes them, and it writes them whole, so that all other metadata stays.
-func slimClaim(obj any) (any, error) {
-	c, ok := obj.(*v1beta1.EdgeClaim)
-	if !ok {
-		return obj, nil
-	}
+func slimClaim(c *v1beta1.EdgeClaim) {
 	c.ManagedFields = nil
 	internMeta(&c.TypeMeta, &c.ObjectMeta)
 	intern(&c.Spec.Scope)
@@ -235,16 +243,11 @@ func slimClaim(obj any) (any, error) {
 	intern(&c.Spec.Holder.Group)
 	intern(&c.Spec.Holder.Kind)
 	intern(&c.Spec.Holder.Namespace)
-	return c, nil
 }
 
 // slimIngress leaves of an Ingress what it serves, packed, and of one that may be made for a Service also where that leads to,
 // which is compared with what it should say.
-func slimIngress(obj any) (any, error) {
-	ing, ok := obj.(*networkingv1.Ingress)
-	if !ok {
-		return obj, nil
-	}
+func slimIngress(ing *networkingv1.Ingress) {
 	slimMeta(&ing.ObjectMeta)
 	ing.Status = networkingv1.IngressStatus{}
 	_, marked := ing.Annotations[v1beta1.AnnotationMadeFor]
@@ -259,7 +262,7 @@ func slimIngress(obj any) (any, error) {
 		ing.Spec.TLS = []networkingv1.IngressTLS{{}}
 	}
 	if exposure.Pack(ing) {
-		return ing, nil
+		return
 	}
 	for i := range ing.Spec.Rules {
 		intern(&ing.Spec.Rules[i].Host)
@@ -270,7 +273,6 @@ func slimIngress(obj any) (any, error) {
 			slimBackend(&ing.Spec.Rules[i].HTTP.Paths[j].Backend, mayBeMade)
 		}
 	}
-	return ing, nil
 }
 
 // slimBackend drops where a path leads to, or, of one that is to be compared, what is never asked for.

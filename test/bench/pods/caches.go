@@ -23,11 +23,6 @@ func (p *Population) CachedBytes(ctx context.Context, config *rest.Config) (slim
 	if slim, err = p.fill(ctx, config, options); err != nil {
 		return 0, 0, err
 	}
-	for obj := range options.ByObject {
-		if _, ok := obj.(*corev1.Pod); ok {
-			delete(options.ByObject, obj)
-		}
-	}
 	options.DefaultTransform = nil
 	plain, err = p.fill(ctx, config, options)
 	return slim, plain, err
