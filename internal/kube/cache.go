@@ -74,38 +74,44 @@ func CacheOptions() cache.Options {
 
 // AddIndexes adds the indexes to a cache.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	type index struct {
-		of    client.Object
-		name  string
-		value client.IndexerFunc
-	}
-	indexes := []index{
-		{&v1beta1.StreamIngress{}, IndexClass, func(o client.Object) []string { return classesOf(o.(*v1beta1.StreamIngress)) }},
-		{&v1beta1.StreamIngress{}, IndexUpstream, func(o client.Object) []string {
-			s := o.(*v1beta1.StreamIngress)
+	indexes := append(forwardingIndexes(),
+		indexOf(&v1beta1.StreamIngress{}, IndexClass, classesOf),
+		indexOf(&v1beta1.StreamIngress{}, IndexUpstream, func(s *v1beta1.StreamIngress) []string {
 			return []string{s.UpstreamNamespace() + "/" + s.UpstreamService(), s.UpstreamNamespace() + "/"}
-		}},
-		{&v1beta1.StreamIngress{}, IndexOutside, func(o client.Object) []string {
-			s := o.(*v1beta1.StreamIngress)
+		}),
+		indexOf(&v1beta1.StreamIngress{}, IndexOutside, func(s *v1beta1.StreamIngress) []string {
 			if !s.Outside() {
 				return nil
 			}
 			return []string{v1beta1.OutsideServiceName(s.Name)}
-		}},
-		{&v1beta1.StreamIngress{}, IndexListen, func(o client.Object) []string { return listenKeys(o.(*v1beta1.StreamIngress)) }},
-	}
+		}),
+		indexOf(&v1beta1.StreamIngress{}, IndexListen, listenKeys),
+		indexOf(&corev1.Service{}, indexListed, listedKeys),
+	)
 	for name, keys := range claimIndexes {
-		indexes = append(indexes, index{&v1beta1.EdgeClaim{}, name, func(o client.Object) []string { return keys(o.(*v1beta1.EdgeClaim)) }})
+		indexes = append(indexes, indexOf(&v1beta1.EdgeClaim{}, name, keys))
 	}
+	return addIndexes(ctx, indexer, indexes...)
+}
+
+// index finds objects of the kind of an empty one by keys.
+type index struct {
+	of   client.Object
+	name string
+	keys client.IndexerFunc
+}
+
+func indexOf[T client.Object](of T, name string, keys func(T) []string) index {
+	return index{of, name, func(obj client.Object) []string { return keys(obj.(T)) }}
+}
+
+func addIndexes(ctx context.Context, indexer client.FieldIndexer, indexes ...index) error {
 	for _, i := range indexes {
-		if err := indexer.IndexField(ctx, i.of, i.name, i.value); err != nil {
+		if err := indexer.IndexField(ctx, i.of, i.name, i.keys); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", i.of, i.name, err)
 		}
 	}
-	if err := addListedIndex(ctx, indexer); err != nil {
-		return err
-	}
-	return addForwardingIndexes(ctx, indexer)
+	return nil
 }
 
 // fill starts to cache everything that decisions are made from, so that the first request finds it there: on replicas

@@ -55,8 +55,7 @@ type Ingresses struct {
 
 // AddExposureIndexes adds the indexes of Services and Ingresses to a cache.
 func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Exposing) error {
-	requested := func(o client.Object) []string {
-		svc := o.(*corev1.Service)
+	requested := func(svc *corev1.Service) []string {
 		if _, requests := exposure.Annotation(svc); !requests {
 			return nil
 		}
@@ -67,29 +66,27 @@ func AddExposureIndexes(ctx context.Context, indexer client.FieldIndexer, e Expo
 		}
 		return placeNames(points)
 	}
-	exposed := func(o client.Object) []string {
-		if _, requests := exposure.Annotation(o.(*corev1.Service)); requests {
+	exposed := func(svc *corev1.Service) []string {
+		if _, requests := exposure.Annotation(svc); requests {
 			return []string{"true"}
 		}
 		return nil
 	}
-	served := func(o client.Object) []string {
-		ing := o.(*networkingv1.Ingress)
+	served := func(ing *networkingv1.Ingress) []string {
 		if exposure.HasManyHosts(ing) {
 			return []string{manyHosts}
 		}
 		return placeNames(exposure.EntriesOf(ing, e.MaxHTTPPoints))
 	}
-	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexPoint, requested); err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexPoint, err)
+	indexes := []index{
+		indexOf(&corev1.Service{}, IndexPoint, requested),
+		indexOf(&corev1.Service{}, IndexExposed, exposed),
+		indexOf(&networkingv1.Ingress{}, IndexPoint, served),
 	}
-	if err := indexer.IndexField(ctx, &corev1.Service{}, IndexExposed, exposed); err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexExposed, err)
+	for _, k := range hostKinds {
+		indexes = append(indexes, index{k.object, indexHost, hostKeys(e.Defaults)})
 	}
-	if err := indexer.IndexField(ctx, &networkingv1.Ingress{}, IndexPoint, served); err != nil {
-		return fmt.Errorf("indexing Ingresses by %s: %w", IndexPoint, err)
-	}
-	return addHostIndexes(ctx, indexer, e.Defaults)
+	return addIndexes(ctx, indexer, indexes...)
 }
 
 // placeName is a host or path of any class: the name of the claim on it that names none.

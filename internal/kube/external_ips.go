@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,22 +17,17 @@ const (
 	anyExternalIP   = "any"
 )
 
-func addExternalIPIndex(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, indexExternalIP, func(obj client.Object) (keys []string) {
-		for _, ip := range loadbalancer.ExternalIPs(obj.(*corev1.Service)) {
-			if ip.IsValid() {
-				keys = append(keys, ip.String())
-			}
+// externalKeys are those under which indexExternalIP finds a Service.
+func externalKeys(svc *corev1.Service) (keys []string) {
+	for _, ip := range loadbalancer.ExternalIPs(svc) {
+		if ip.IsValid() {
+			keys = append(keys, ip.String())
 		}
-		if len(keys) > 0 {
-			keys = append(keys, anyExternalIP)
-		}
-		return keys
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", indexExternalIP, err)
 	}
-	return nil
+	if len(keys) > 0 {
+		keys = append(keys, anyExternalIP)
+	}
+	return keys
 }
 
 // ExternalIPs reads the Services that name addresses in spec.externalIPs.

@@ -35,9 +35,9 @@ func naming(name string, addresses ...string) *corev1.Service {
 func viewOfNaming(t *testing.T, services ...client.Object) *View {
 	t.Helper()
 	b := clientOf(t, services...)
-	if err := addExternalIPIndex(t.Context(), indexer(func(obj client.Object, name string, value client.IndexerFunc) {
+	if err := addIndexes(t.Context(), indexer(func(obj client.Object, name string, value client.IndexerFunc) {
 		b.WithIndex(obj, name, value)
-	})); err != nil {
+	}), indexOf(&corev1.Service{}, indexExternalIP, externalKeys)); err != nil {
 		t.Fatal(err)
 	}
 	c := b.Build()

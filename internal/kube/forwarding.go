@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -29,42 +28,32 @@ const (
 	IndexMirrored = "mirrored"
 )
 
-// addForwardingIndexes adds the indexes of what is written for streams that the kernel forwards.
-func addForwardingIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, IndexForwarded, func(obj client.Object) []string {
-		svc := obj.(*corev1.Service)
-		class, _, ok := ForwardedPort(svc)
-		if !ok || !IsForwarded(svc) {
-			return nil
-		}
-		return []string{class}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexForwarded, err)
+// forwardingIndexes are the indexes of what is written for streams that the kernel forwards.
+func forwardingIndexes() []index {
+	return []index{
+		indexOf(&corev1.Service{}, IndexForwarded, func(svc *corev1.Service) []string {
+			class, _, ok := ForwardedPort(svc)
+			if !ok || !IsForwarded(svc) {
+				return nil
+			}
+			return []string{class}
+		}),
+		indexOf(&corev1.Service{}, IndexOpenAt, func(svc *corev1.Service) (names []string) {
+			for _, at := range OpenAt(svc) {
+				names = append(names, at.Name())
+			}
+			if class, port, ok := ForwardedPort(svc); ok && len(names) > 0 {
+				names = append(names, claim.Stream(class, port.Protocol, port.Port).Name())
+			}
+			return names
+		}),
+		indexOf(&discoveryv1.EndpointSlice{}, IndexMirrored, func(slice *discoveryv1.EndpointSlice) []string {
+			if !IsMirror(slice) {
+				return nil
+			}
+			return []string{slice.Labels[discoveryv1.LabelServiceName]}
+		}),
 	}
-	err = indexer.IndexField(ctx, &corev1.Service{}, IndexOpenAt, func(obj client.Object) (names []string) {
-		svc := obj.(*corev1.Service)
-		for _, at := range OpenAt(svc) {
-			names = append(names, at.Name())
-		}
-		if class, port, ok := ForwardedPort(svc); ok && len(names) > 0 {
-			names = append(names, claim.Stream(class, port.Protocol, port.Port).Name())
-		}
-		return names
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexOpenAt, err)
-	}
-	err = indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, IndexMirrored, func(obj client.Object) []string {
-		if !IsMirror(obj) {
-			return nil
-		}
-		return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing EndpointSlices by %s: %w", IndexMirrored, err)
-	}
-	return nil
 }
 
 // digestKey is the annotation that a cached mirror has in place of what it says; see MirrorDigest.

@@ -83,11 +83,8 @@ func (g *Gateways) Prepare(ctx context.Context) error {
 		if g.indexed[name] || name == IndexListens && !g.Guarded.Guards(guard.Listeners()...) {
 			continue
 		}
-		err := g.indexer.IndexField(ctx, &gatewayv1.ListenerSet{}, name, func(obj client.Object) []string {
-			return keys(obj.(*gatewayv1.ListenerSet))
-		})
-		if err != nil {
-			return fmt.Errorf("indexing ListenerSets by %s: %w", name, err)
+		if err := addIndexes(ctx, g.indexer, indexOf(&gatewayv1.ListenerSet{}, name, keys)); err != nil {
+			return err
 		}
 		g.indexed[name] = true
 	}

@@ -61,7 +61,7 @@ func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error 
 	if g.indexed[name] {
 		return nil
 	}
-	err := g.indexer.IndexField(ctx, kind, indexParent, func(obj client.Object) (keys []string) {
+	byParent := func(obj client.Object) (keys []string) {
 		route, _ := guard.OfRoute(obj)
 		for _, ref := range route.Parents {
 			key := route.ParentOf(ref)
@@ -69,12 +69,10 @@ func (g *Gateways) prepareRoutes(ctx context.Context, kind client.Object) error 
 		}
 		slices.Sort(keys)
 		return slices.Compact(keys)
-	})
-	if err != nil {
-		return fmt.Errorf("indexing %T by %s: %w", kind, indexParent, err)
 	}
-	if err := g.indexer.IndexField(ctx, kind, indexHost, hostKeys(exposure.Defaults{})); err != nil {
-		return fmt.Errorf("indexing %T by %s: %w", kind, indexHost, err)
+	byHost := hostKeys(exposure.Defaults{})
+	if err := addIndexes(ctx, g.indexer, index{kind, indexParent, byParent}, index{kind, indexHost, byHost}); err != nil {
+		return err
 	}
 	g.indexed[name] = true
 	return nil

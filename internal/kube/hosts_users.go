@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -52,16 +51,6 @@ var hostKinds = []routeKind{
 
 // wildcard is what is behind the *. of a host name.
 func wildcard(host string) (suffix string, wild bool) { return strings.CutPrefix(host, "*.") }
-
-// addHostIndexes adds the indexes of Services and Ingresses by host names to a cache.
-func addHostIndexes(ctx context.Context, indexer client.FieldIndexer, defaults exposure.Defaults) error {
-	for _, k := range hostKinds {
-		if err := indexer.IndexField(ctx, k.object, indexHost, hostKeys(defaults)); err != nil {
-			return fmt.Errorf("indexing %T by %s: %w", k.object, indexHost, err)
-		}
-	}
-	return nil
-}
 
 // hostKeys are those under which indexHost finds an object.
 func hostKeys(defaults exposure.Defaults) client.IndexerFunc {

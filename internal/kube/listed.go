@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -21,16 +20,6 @@ import (
 // indexListed finds the Services of type LoadBalancer that may be ours to serve by the addresses in their status, one of each family. Those
 // with several, which are of nodes, it finds by their ports there: by their addresses each would have as many keys as there are nodes.
 const indexListed = "listed"
-
-func addListedIndex(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, indexListed, func(obj client.Object) []string {
-		return listedKeys(obj.(*corev1.Service))
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", indexListed, err)
-	}
-	return nil
-}
 
 func listedKeys(svc *corev1.Service) (keys []string) {
 	alone, several := listedBy(svc)

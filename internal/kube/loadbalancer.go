@@ -2,10 +2,10 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -28,19 +28,18 @@ type LoadBalancerOptions struct {
 
 // AddLoadBalancerIndexes adds the indexes of Services of type LoadBalancer to a cache.
 func AddLoadBalancerIndexes(ctx context.Context, indexer client.FieldIndexer, o LoadBalancerOptions) error {
-	err := indexer.IndexField(ctx, &corev1.Service{}, IndexOurLoadBalancers, func(svc client.Object) []string {
-		if loadbalancer.IsOurs(svc.(*corev1.Service), o.ByDefault) {
-			return []string{"true"}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Services by %s: %w", IndexOurLoadBalancers, err)
-	}
-	if err := addExternalIPIndex(ctx, indexer); err != nil {
-		return err
-	}
-	return addNodeIndexes(ctx, indexer)
+	return addIndexes(ctx, indexer,
+		indexOf(&corev1.Service{}, IndexOurLoadBalancers, func(svc *corev1.Service) []string {
+			if loadbalancer.IsOurs(svc, o.ByDefault) {
+				return []string{"true"}
+			}
+			return nil
+		}),
+		indexOf(&corev1.Service{}, indexExternalIP, externalKeys),
+		indexOf(&discoveryv1.EndpointSlice{}, IndexService, func(slice *discoveryv1.EndpointSlice) []string {
+			return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}
+		}),
+	)
 }
 
 // LoadBalancers reads Services of type LoadBalancer, the pools that give them addresses, and the nodes.

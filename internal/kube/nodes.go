@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -99,17 +98,6 @@ func slimOwnSlice(slim, slice *discoveryv1.EndpointSlice) {
 	for _, p := range slice.Ports[:min(2, len(slice.Ports))] {
 		slim.Ports = append(slim.Ports, discoveryv1.EndpointPort{Port: p.Port, Protocol: p.Protocol})
 	}
-}
-
-// addNodeIndexes adds the index of EndpointSlices to a cache.
-func addNodeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, IndexService, func(o client.Object) []string {
-		return []string{o.GetNamespace() + "/" + o.GetLabels()[discoveryv1.LabelServiceName]}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing EndpointSlices by %s: %w", IndexService, err)
-	}
-	return nil
 }
 
 // NodeAddresses are the addresses of the nodes of a pool that take the traffic of a Service, of its families, in
