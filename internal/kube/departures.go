@@ -105,29 +105,52 @@ func (c *Claims) Stored(ctx context.Context, by claim.Claimant) bool {
 	if by.UID == "" {
 		return by.IsService()
 	}
-	if c.departures.has(by.UID) {
-		return true
-	}
-	return c.shows(ctx, by)
+	return c.departures.has(by.UID) || c.shows(ctx, by)
 }
 
-// shows says whether the cache shows an object at the claimant's generation, or a later one.
+// shows says whether the cache shows an object at the claimant's generation, or a later one. For a namespace that is the object for which
+// it claims a host name or a path, by its version, as for Services. Which it is a claim does not say: then it is one of the namespace's, of
+// that UID.
 func (c *Claims) shows(ctx context.Context, by claim.Claimant) bool {
-	switch {
-	case by.IsNamespace():
-		return c.hosts.isStoredFor(ctx, by)
-	case by.IsStream():
-		s, err := read[v1beta1.StreamIngress](ctx, c.objects, by.Key())
-		return err == nil && s != nil && s.UID == by.UID && s.Generation >= by.Generation
-	case by.IsService():
-		svc, err := c.objects.Service(ctx, by.Key())
-		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
-	case by.Group == gatewayv1.GroupName:
-		return c.gateways.isStored(ctx, by)
-	case by.Holder == claim.IngressHolder(by.Namespace, by.Name):
-		ing, err := read[networkingv1.Ingress](ctx, c.objects, by.Key())
-		return err == nil && ing != nil && ing.UID == by.UID && ing.Generation >= by.Generation
-	default:
+	of := by.Holder
+	if by.IsNamespace() {
+		if of = by.For; of == (claim.Holder{}) {
+			return c.hosts.hasStored(ctx, by)
+		}
+	}
+	obj, err := c.holder(ctx, of)
+	if err != nil || obj == nil || obj.GetUID() != by.UID {
 		return false
 	}
+	if by.IsNamespace() || by.IsService() {
+		return claim.Version(obj.GetResourceVersion()) >= by.Generation
+	}
+	return obj.GetGeneration() >= by.Generation
+}
+
+// holder reads an object that may hold claims, or use host names, from the cache, nil where there is none.
+func (c *Claims) holder(ctx context.Context, of claim.Holder) (client.Object, error) {
+	switch {
+	case of.IsStream():
+		return orNone(read[v1beta1.StreamIngress](ctx, c.objects, of.Key()))
+	case of.IsService():
+		return orNone(read[corev1.Service](ctx, c.objects, of.Key()))
+	case of.IsIngress():
+		return orNone(read[networkingv1.Ingress](ctx, c.objects, of.Key()))
+	case of.Group == gatewayv1.GroupName:
+		return c.gateways.holder(ctx, of)
+	default:
+		return nil, nil
+	}
+}
+
+// orNone is an object that was read as one of any kind: of none, it is nil itself.
+func orNone[T any, P interface {
+	*T
+	client.Object
+}](obj P, err error) (client.Object, error) {
+	if obj == nil {
+		return nil, err
+	}
+	return obj, err
 }

@@ -43,24 +43,16 @@ func (g *Gateways) All(ctx context.Context) ([]gatewayv1.Gateway, error) {
 	return list.Items, err
 }
 
-// isStored says whether an object of a guarded kind is in the cache at the claimant's generation, or a later one.
-func (g *Gateways) isStored(ctx context.Context, by claim.Claimant) bool {
-	obj, err := g.holder(ctx, by.Holder)
-	return err == nil && obj != nil && obj.GetUID() == by.UID && obj.GetGeneration() >= by.Generation
-}
-
-// holder reads an object of the Gateway API that may hold claims from the cache, nil where there is none.
+// holder reads one of the Gateway API.
 func (g *Gateways) holder(ctx context.Context, of claim.Holder) (client.Object, error) {
 	var obj client.Object = &gatewayv1.ListenerSet{}
-	switch guard.Kind(of.Kind) {
-	case guard.Gateway:
+	if guard.Kind(of.Kind) == guard.Gateway {
 		obj = &gatewayv1.Gateway{}
-	case guard.TCPRoute:
-		obj = &gatewayv1.TCPRoute{}
-	case guard.UDPRoute:
-		obj = &gatewayv1.UDPRoute{}
-	case guard.TLSRoute:
-		obj = &gatewayv1.TLSRoute{}
+	}
+	for _, route := range hostRoutes {
+		if string(route.kind) == of.Kind {
+			obj = emptyOf(route.object)
+		}
 	}
 	found, err := g.get(ctx, of.Key(), obj)
 	if err != nil || !found {

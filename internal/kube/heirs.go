@@ -102,30 +102,14 @@ func (v *View) handsOverAddress(ctx context.Context, from, to claim.Holder, ip n
 
 // Heir is to whom the holder of a point hands over what it holds, as far as the cache knows; the zero name for nobody.
 func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
-	var obj metav1.Object
-	switch {
-	case from.IsService():
-		svc, err := v.Service(ctx, from.Key())
-		if err != nil || svc == nil {
-			return types.NamespacedName{}, err
-		}
-		obj = svc
-	case from.IsIngress():
-		ing, err := v.Ingresses.Get(ctx, from.Key())
-		if err != nil || ing == nil {
-			return types.NamespacedName{}, err
-		}
-		obj = ing
-	case from.IsRoute():
-		route, err := v.Gateways.holder(ctx, from)
-		if err != nil || route == nil {
-			return types.NamespacedName{}, err
-		}
-		obj = route
-	default:
+	if !from.IsService() && !from.IsIngress() && !from.IsRoute() {
 		return types.NamespacedName{}, nil
 	}
-	return v.named(ctx, obj), nil
+	holder, err := v.Claims.holder(ctx, from)
+	if err != nil || holder == nil {
+		return types.NamespacedName{}, err
+	}
+	return v.named(ctx, holder), nil
 }
 
 // named is to whom an object hands over what it holds. While replicas run that know of no heirs, that is nobody.

@@ -54,6 +54,7 @@ func TestHandsOver(t *testing.T) {
 			}
 			live := store(tc.stored)
 			view := &View{objects: &objects{Reader: store(tc.cached), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			view.Claims = &Claims{objects: view.objects}
 			for is, reader := range map[bool]Reader{tc.byCache: view, tc.admission: LiveReader{view}} {
 				f := &Facts{ctx: t.Context(), from: reader}
 				if got := f.HandsOver(from, to); f.err != nil || got != is {
@@ -100,6 +101,7 @@ func TestKeepsWhatItNamesByNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live := clientOf(t, tc.stored...).Build()
 			view := &View{objects: &objects{Reader: clientOf(t, givingTo("old", "data/new")).Build(), live: live, tenants: live}, Ingresses: &Ingresses{}}
+			view.Claims = &Claims{objects: view.objects}
 			for _, at := range []claim.Coordinate{claim.Address(ip), claim.AddressPort(ip, "TCP", 80)} {
 				given := claim.New(at, claim.Claimant{Holder: claim.ServiceHolder("shop", "old")})
 				if got, err := view.HandsOver(t.Context(), given, claim.Claimant{Holder: claim.ServiceHolder("data", "new")}, tc.promised); err != nil || got != tc.want {
@@ -119,7 +121,8 @@ func TestHandsOverAsksOfAFew(t *testing.T) {
 			return c.Get(ctx, key, obj, o...)
 		},
 	}).Build()
-	f := &Facts{ctx: t.Context(), from: LiveReader{&View{objects: &objects{Reader: clientOf(t).Build(), live: live, tenants: live}}}}
+	o := &objects{Reader: clientOf(t).Build(), live: live, tenants: live}
+	f := &Facts{ctx: t.Context(), from: LiveReader{&View{objects: o, Claims: &Claims{objects: o}}}}
 	for range 2 {
 		for i := range 100 {
 			f.HandsOver(claim.ServiceHolder("shop", fmt.Sprint("s", i)), claim.ServiceHolder("data", "new"))
@@ -142,6 +145,7 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 					are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clocktesting.NewFakePassiveClock(now), looked: now, found: runs,
 				},
 			}}
+			view.Claims = &Claims{objects: view.objects}
 			if view.Ingresses.HeirsKnown(t.Context()) == runs {
 				t.Errorf("heirs are known: %v", !runs)
 			}

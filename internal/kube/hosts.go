@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -170,29 +169,6 @@ func (f *Facts) Overlapping(at claim.Coordinate, by claim.Holder) *v1beta1.EdgeC
 			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 		}), nil
 	})
-}
-
-// isStoredFor says whether the object for which a namespace claims a host name or a path is in the cache, at the claimant's version or a
-// later one. Which it is a claim does not say: then it is one of the namespace's, of that UID.
-func (h *Hosts) isStoredFor(ctx context.Context, by claim.Claimant) bool {
-	switch {
-	case by.For == claim.Holder{}:
-		return h.hasStored(ctx, by)
-	case by.For.IsService():
-		svc, err := h.objects.Service(ctx, by.For.Key())
-		return err == nil && svc != nil && svc.UID == by.UID && claim.Version(svc.ResourceVersion) >= by.Generation
-	case by.For == claim.IngressHolder(by.For.Namespace, by.For.Name):
-		ing, err := read[networkingv1.Ingress](ctx, h.objects, by.For.Key())
-		return err == nil && ing != nil && ing.UID == by.UID && claim.Version(ing.ResourceVersion) >= by.Generation
-	}
-	for _, k := range hostRoutes {
-		if string(k.kind) == by.For.Kind {
-			obj := k.object.DeepCopyObject().(client.Object)
-			found, err := h.gateways.get(ctx, by.For.Key(), obj)
-			return err == nil && found && obj.GetUID() == by.UID && claim.Version(obj.GetResourceVersion()) >= by.Generation
-		}
-	}
-	return false
 }
 
 // hasStored says whether the cache has an object of a namespace with the claimant's UID, at its version or a later one.

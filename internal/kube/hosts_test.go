@@ -230,7 +230,7 @@ func TestIsStoredFor(t *testing.T) {
 		if tc.by.Holder == (claim.Holder{}) {
 			tc.by.Holder = claim.NamespaceHolder("shop")
 		}
-		if got := v.Hosts.isStoredFor(t.Context(), tc.by); got != tc.want || v.Claims.Stored(t.Context(), tc.by) != tc.want {
+		if got := v.Claims.shows(t.Context(), tc.by); got != tc.want || v.Claims.Stored(t.Context(), tc.by) != tc.want {
 			t.Errorf("%s is stored: %v", name, got)
 		}
 	}
