@@ -16,7 +16,6 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
-	"jeffthecoder.xyz/portcullis/internal/exposure"
 )
 
 // remembered is how long a departure is remembered at least. It matters to claims in their grace only.
@@ -36,38 +35,35 @@ type departures struct {
 // newDepartures makes departures that follow a cache.
 func newDepartures(ctx context.Context, c cache.Cache) (*departures, error) {
 	d := &departures{clock: clock.RealClock{}}
-	for _, obj := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}, &networkingv1.Ingress{}} {
-		if _, err := follow(ctx, c, obj, toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.replaced, DeleteFunc: d.deleted}); err != nil {
+	for _, kind := range []client.Object{&v1beta1.StreamIngress{}, &corev1.Service{}, &networkingv1.Ingress{}} {
+		if err := d.follow(ctx, c, kind); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
+// follow has the departures of a kind remembered from now on.
+func (d *departures) follow(ctx context.Context, c cache.Informers, kind client.Object) error {
+	_, err := follow(ctx, c, kind, toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.replaced, DeleteFunc: d.deleted})
+	return err
+}
+
 // replaced notices that an object was deleted and created anew between two looks of the cache.
 func (d *departures) replaced(before, after any) {
-	if wasReplaced(before, after) {
+	was, ok := before.(client.Object)
+	is, okay := after.(client.Object)
+	if ok && okay && was.GetUID() != is.GetUID() {
 		d.deleted(before)
 	}
 }
 
-func wasReplaced(before, after any) bool {
-	was, ok := before.(client.Object)
-	is, okay := after.(client.Object)
-	return ok && okay && was.GetUID() != is.GetUID()
-}
-
 func (d *departures) deleted(obj any) {
-	switch o := objectOf(obj).(type) {
-	case *v1beta1.StreamIngress:
-		d.add(o.UID)
-	case *networkingv1.Ingress:
-		d.add(o.UID)
-	case *corev1.Service:
-		if _, requests := exposure.Annotation(o); requests || o.Spec.Type == corev1.ServiceTypeLoadBalancer || len(o.Annotations) > 0 {
-			d.add(o.UID)
-		}
+	gone, ok := objectOf(obj).(client.Object)
+	if svc, is := gone.(*corev1.Service); !ok || is && svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(svc.Annotations) == 0 {
+		return
 	}
+	d.add(gone.GetUID())
 }
 
 func (d *departures) add(uid types.UID) {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -40,14 +41,14 @@ type Gateways struct {
 	mu      sync.Mutex
 	indexer client.FieldIndexer
 	indexed map[string]bool
-	// missing is when a guarded kind was last found not to be installed.
-	missing map[string]time.Time
+	// missing are the guarded kinds that were found not to be installed a moment ago.
+	missing *utilcache.Expiring
 	// unread is since when a kind is yet to be read, as far as anybody has asked; zero while none is.
 	unread time.Time
 }
 
 func newGateways(o *objects, d *departures) *Gateways {
-	g := &Gateways{objects: o, departures: d, asked: make(chan struct{}), indexed: map[string]bool{}, missing: map[string]time.Time{}}
+	g := &Gateways{objects: o, departures: d, asked: make(chan struct{}), indexed: map[string]bool{}, missing: utilcache.NewExpiring()}
 	g.ask = sync.OnceFunc(func() { close(g.asked) })
 	return g
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -43,15 +42,8 @@ func (g *Gateways) Read(ctx context.Context) error {
 		return nil
 	}
 	for _, kind := range g.guardedKinds() {
-		if g.wasMissing(kind) {
-			continue
-		}
-		known, err := g.isKnown(ctx, kind)
-		if err != nil {
+		if _, err := g.isInstalled(ctx, kind); err != nil {
 			return err
-		}
-		if !known {
-			g.isMissing(kind)
 		}
 	}
 	if _, err := g.prepared(ctx); err != nil {
@@ -63,16 +55,16 @@ func (g *Gateways) Read(ctx context.Context) error {
 // missingFor is for how long a kind that is not installed is not looked for: that asks the API server, and each decision reads.
 const missingFor = time.Second
 
-func (g *Gateways) wasMissing(kind client.Object) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Since(g.missing[fmt.Sprintf("%T", kind)]) < missingFor
-}
-
-func (g *Gateways) isMissing(kind client.Object) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.missing[fmt.Sprintf("%T", kind)] = time.Now()
+// isInstalled says what isKnown does, but does not look again a moment later for a kind that was not there.
+func (g *Gateways) isInstalled(ctx context.Context, kind client.Object) (known bool, err error) {
+	name := fmt.Sprintf("%T", kind)
+	if _, missing := g.missing.Get(name); missing {
+		return false, nil
+	}
+	if known, err = g.isKnown(ctx, kind); err == nil && !known {
+		g.missing.Set(name, nil, missingFor)
+	}
+	return known, err
 }
 
 // followed makes sure that departures of guarded objects are remembered.
@@ -81,23 +73,13 @@ func (g *Gateways) followed(ctx context.Context) error {
 	defer g.mu.Unlock()
 	for _, kind := range g.guardedKinds() {
 		name := fmt.Sprintf("%T", kind)
-		if g.indexed[name] || time.Since(g.missing[name]) < missingFor {
+		if g.indexed[name] {
 			continue
 		}
-		if known, err := g.isKnown(ctx, kind); err != nil || !known {
+		if known, err := g.isInstalled(ctx, kind); err != nil || !known {
 			continue
 		}
-		gone := func(obj any) {
-			if gone, ok := objectOf(obj).(client.Object); ok {
-				g.departures.add(gone.GetUID())
-			}
-		}
-		told := toolscache.ResourceEventHandlerFuncs{DeleteFunc: gone, UpdateFunc: func(before, after any) {
-			if wasReplaced(before, after) {
-				gone(before)
-			}
-		}}
-		if _, err := follow(ctx, g.objects.informers, kind, told); err != nil {
+		if err := g.departures.follow(ctx, g.objects.informers, kind); err != nil {
 			return err
 		}
 		g.indexed[name] = true

@@ -290,15 +290,8 @@ func eachOnce(do func(client.Object) error) func(client.Object) error {
 
 // prepared says whether a kind of routes is installed, and makes sure that it is indexed. That it is not is asked again a moment later.
 func (h *Hosts) prepared(ctx context.Context, kind client.Object) (known bool, err error) {
-	if h.gateways.wasMissing(kind) {
-		return false, nil
-	}
-	if known, err = h.gateways.isKnown(ctx, kind); err != nil {
+	if known, err = h.gateways.isInstalled(ctx, kind); err != nil || !known {
 		return known, err
-	}
-	if !known {
-		h.gateways.isMissing(kind)
-		return false, nil
 	}
 	return true, h.gateways.prepareRoutes(ctx, kind)
 }
