@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -153,25 +152,16 @@ func (c *Claims) under(ctx context.Context, index, key string, underway bool) ([
 }
 
 func (c *Claims) cached(ctx context.Context, index, key string) ([]*v1beta1.EdgeClaim, error) {
-	kept, known := c.objects.stores.under(reflect.TypeFor[*v1beta1.EdgeClaim](), index, key)
-	if !known {
-		return listClaims(ctx, c.objects.Reader, index, key)
+	if kept, known := keptUnder[*v1beta1.EdgeClaim](c.objects.stores, index, key); known {
+		return kept, nil
 	}
-	claims := make([]*v1beta1.EdgeClaim, 0, len(kept))
-	for _, obj := range kept {
-		claims = append(claims, obj.(*v1beta1.EdgeClaim))
-	}
-	return claims, nil
+	return listClaims(ctx, c.objects.Reader, index, key)
 }
 
 func listClaims(ctx context.Context, reader client.Reader, index, key string) ([]*v1beta1.EdgeClaim, error) {
 	var list v1beta1.EdgeClaimList
 	err := reader.List(ctx, &list, client.MatchingFields{index: key})
-	claims := make([]*v1beta1.EdgeClaim, 0, len(list.Items))
-	for i := range list.Items {
-		claims = append(claims, &list.Items[i])
-	}
-	return claims, err
+	return pointersTo(list.Items), err
 }
 
 // OnPorts lists the claims on ports of an address.

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -189,15 +188,15 @@ func (r *Ingresses) EnteredAt(ctx context.Context, at claim.Coordinate) ([]netwo
 
 // ingressesUnder lists the Ingresses that IndexPoint has under a value.
 func (r *Ingresses) ingressesUnder(ctx context.Context, value string) ([]networkingv1.Ingress, error) {
-	kept, known := r.objects.stores.under(reflect.TypeFor[*networkingv1.Ingress](), IndexPoint, value)
+	kept, known := keptUnder[*networkingv1.Ingress](r.objects.stores, IndexPoint, value)
 	if !known {
 		var list networkingv1.IngressList
 		err := r.objects.Reader.List(ctx, &list, client.MatchingFields{IndexPoint: value}, client.UnsafeDisableDeepCopy)
 		return list.Items, err
 	}
 	var ingresses []networkingv1.Ingress
-	for _, obj := range kept {
-		ingresses = append(ingresses, *obj.(*networkingv1.Ingress))
+	for _, ing := range kept {
+		ingresses = append(ingresses, *ing)
 	}
 	return ingresses, nil
 }

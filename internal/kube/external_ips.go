@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
@@ -39,12 +38,12 @@ type ExternalIPs struct {
 
 // Naming are the Services that name an address.
 func (e *ExternalIPs) Naming(ctx context.Context, ip netip.Addr) ([]*corev1.Service, error) {
-	return e.by(ctx, ip.String())
+	return e.objects.servicesUnder(ctx, indexExternalIP, ip.String())
 }
 
 // Named are the addresses that Services name.
 func (e *ExternalIPs) Named(ctx context.Context) (map[netip.Addr]bool, error) {
-	services, err := e.by(ctx, anyExternalIP)
+	services, err := e.objects.servicesUnder(ctx, indexExternalIP, anyExternalIP)
 	named := map[netip.Addr]bool{}
 	for _, svc := range services {
 		for _, ip := range loadbalancer.ExternalIPs(svc) {
@@ -53,16 +52,6 @@ func (e *ExternalIPs) Named(ctx context.Context) (map[netip.Addr]bool, error) {
 	}
 	delete(named, netip.Addr{})
 	return named, err
-}
-
-func (e *ExternalIPs) by(ctx context.Context, key string) ([]*corev1.Service, error) {
-	var list corev1.ServiceList
-	err := e.objects.Reader.List(ctx, &list, client.MatchingFields{indexExternalIP: key})
-	services := make([]*corev1.Service, 0, len(list.Items))
-	for i := range list.Items {
-		services = append(services, &list.Items[i])
-	}
-	return services, err
 }
 
 // externalReader answers what is asked of external IPs.

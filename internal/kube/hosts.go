@@ -46,11 +46,7 @@ func (h *Hosts) LivePolicies(ctx context.Context) (*hostname.Book, error) {
 	if err := h.objects.live.List(ctx, &list); err != nil {
 		return nil, err
 	}
-	policies := make([]*v1beta1.HostPolicy, 0, len(list.Items))
-	for i := range list.Items {
-		policies = append(policies, &list.Items[i])
-	}
-	return hostname.NewBook(policies), nil
+	return hostname.NewBook(pointersTo(list.Items)), nil
 }
 
 // Judges says whether host names of a kind are judged.

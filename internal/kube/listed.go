@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"net/netip"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -124,19 +123,8 @@ func (l *LoadBalancers) lacking(seen []*corev1.Service, lacks func(*corev1.Servi
 }
 
 // seenListing are the Services that the index has under a key, by the cache.
-func (l *LoadBalancers) seenListing(ctx context.Context, key string) (seen []*corev1.Service, err error) {
-	if kept, known := l.objects.stores.under(reflect.TypeFor[*corev1.Service](), indexListed, key); known {
-		for _, obj := range kept {
-			seen = append(seen, obj.(*corev1.Service))
-		}
-		return seen, nil
-	}
-	var list corev1.ServiceList
-	err = l.objects.Reader.List(ctx, &list, client.MatchingFields{indexListed: key})
-	for i := range list.Items {
-		seen = append(seen, &list.Items[i])
-	}
-	return seen, err
+func (l *LoadBalancers) seenListing(ctx context.Context, key string) ([]*corev1.Service, error) {
+	return l.objects.servicesUnder(ctx, indexListed, key)
 }
 
 // holdsListed says whether a Service holds what its status lists at an address: all of the address, or each port there. Who has begun to

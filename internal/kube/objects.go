@@ -142,6 +142,16 @@ func (o *objects) Service(ctx context.Context, key types.NamespacedName) (*corev
 	return read[corev1.Service](ctx, o, key)
 }
 
+// servicesUnder lists the Services that an index of the cache has under a key.
+func (o *objects) servicesUnder(ctx context.Context, index, key string) ([]*corev1.Service, error) {
+	if kept, known := keptUnder[*corev1.Service](o.stores, index, key); known {
+		return kept, nil
+	}
+	var list corev1.ServiceList
+	err := o.Reader.List(ctx, &list, client.MatchingFields{index: key})
+	return pointersTo(list.Items), err
+}
+
 // ServiceNow reads a Service as it is now, as far as the cache knows.
 func (o *objects) ServiceNow(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
 	return o.Service(ctx, key)

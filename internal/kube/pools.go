@@ -28,11 +28,7 @@ func (l *LoadBalancers) LivePools(ctx context.Context) (*addresspool.Book, error
 	if err := l.objects.live.List(ctx, &list); err != nil {
 		return nil, err
 	}
-	pools := make([]*v1beta1.AddressPool, 0, len(list.Items))
-	for i := range list.Items {
-		pools = append(pools, &list.Items[i])
-	}
-	return addresspool.NewBook(pools), nil
+	return addresspool.NewBook(pointersTo(list.Items)), nil
 }
 
 // FreeAddress is the lowest address of a pool and a family of which nobody has any of the points that points returns for

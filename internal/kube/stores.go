@@ -41,6 +41,25 @@ func (s stores) under(kind reflect.Type, index, value string) (objs []any, known
 	return objs, err == nil
 }
 
+// keptUnder lists the objects that an index has under a value, as they are in their store; known is false as for under.
+func keptUnder[P client.Object](s stores, index, value string) (kept []P, known bool) {
+	found, known := s.under(reflect.TypeFor[P](), index, value)
+	kept = make([]P, 0, len(found))
+	for _, obj := range found {
+		kept = append(kept, obj.(P))
+	}
+	return kept, known
+}
+
+// pointersTo are pointers to the items of a list.
+func pointersTo[T any](items []T) []*T {
+	pointers := make([]*T, 0, len(items))
+	for i := range items {
+		pointers = append(pointers, &items[i])
+	}
+	return pointers
+}
+
 // list lists all objects of a type; known is false as for find.
 func (s stores) list(kind reflect.Type) (objs []any, known bool) {
 	store, kept := s[kind]

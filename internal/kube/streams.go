@@ -3,7 +3,6 @@ package kube
 import (
 	"cmp"
 	"context"
-	"reflect"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,10 +38,10 @@ func (s *Streams) OfClass(ctx context.Context, class string) ([]v1beta1.StreamIn
 func (s *Streams) At(ctx context.Context, protocol v1beta1.Protocol, port int32) ([]v1beta1.StreamIngress, error) {
 	key := listenKey(protocol, port)
 	isThere := func(one *v1beta1.StreamIngress) bool { return slices.Contains(listens(one), port) }
-	if kept, known := s.objects.stores.under(reflect.TypeFor[*v1beta1.StreamIngress](), IndexListen, key); known {
+	if kept, known := keptUnder[*v1beta1.StreamIngress](s.objects.stores, IndexListen, key); known {
 		var streams []v1beta1.StreamIngress
-		for _, obj := range kept {
-			if one := obj.(*v1beta1.StreamIngress); isThere(one) {
+		for _, one := range kept {
+			if isThere(one) {
 				streams = append(streams, *one)
 			}
 		}
