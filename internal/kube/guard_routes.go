@@ -177,16 +177,11 @@ const mostLooks = 4
 
 // PlacesBy are those at the parents as they are read.
 func PlacesBy(ctx context.Context, r guard.Route, has labels.Set, read readParent) (places []guard.Place, err error) {
-	for _, key := range r.ParentKeys() {
-		parent, err := read(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		if parent != nil {
-			places = append(places, r.Places(parent, has)...)
-		}
+	parents, err := parentsOf(ctx, r, read)
+	for _, parent := range parents {
+		places = append(places, r.Places(parent, has)...)
 	}
-	return places, nil
+	return places, err
 }
 
 // RoutesTo are the guarded routes that name a parent, in the order in which an implementation serves them.

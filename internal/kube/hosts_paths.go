@@ -60,16 +60,25 @@ func (h *Hosts) served(ctx context.Context, obj metav1.Object, has labels.Set, r
 	if !h.judgesPathsOf(route.Kind) {
 		return served, nil
 	}
+	parents, err := parentsOf(ctx, route, read)
+	for _, parent := range parents {
+		served.AddHosts(route, parent, has)
+	}
+	return served, err
+}
+
+// parentsOf reads what a route attaches to, as far as it is there.
+func parentsOf(ctx context.Context, route guard.Route, read readParent) (parents []*guard.Parent, err error) {
 	for _, key := range route.ParentKeys() {
 		parent, err := read(ctx, key)
 		if err != nil {
-			return served, err
+			return nil, err
 		}
 		if parent != nil {
-			served.AddHosts(route, parent, has)
+			parents = append(parents, parent)
 		}
 	}
-	return served, nil
+	return parents, nil
 }
 
 // paths are those that an object serves, as far as they are asked for, each once.
@@ -114,15 +123,20 @@ func (h *Hosts) ServedNow(ctx context.Context, has labels.Set, versions ...metav
 func (h *Hosts) parentsOnce() readParent {
 	parents := map[guard.ParentKey]*guard.Parent{}
 	return func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
-		if parent, known := parents[key]; known {
-			return parent, nil
-		}
-		parent, err := h.gateways.Parent(ctx, key)
-		if err == nil {
-			parents[key] = parent
-		}
-		return parent, err
+		return readOnce(ctx, parents, key, h.gateways.Parent)
 	}
+}
+
+// readOnce reads what is not known yet, and keeps it unless that fails.
+func readOnce[K comparable, V any](ctx context.Context, known map[K]V, key K, read func(context.Context, K) (V, error)) (V, error) {
+	if value, is := known[key]; is {
+		return value, nil
+	}
+	value, err := read(ctx, key)
+	if err == nil {
+		known[key] = value
+	}
+	return value, err
 }
 
 // pathLook is one look at the routes of the cache: each parent is read once for it.

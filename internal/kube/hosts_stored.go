@@ -94,33 +94,29 @@ func (l *Look) note(ctx context.Context, obj client.Object, kind guard.Kind, sto
 }
 
 // parent reads what routes attach to; nil for what is not there, and for a ListenerSet that no Gateway lets attach.
-func (l *Look) parent(ctx context.Context, key guard.ParentKey) (parent *guard.Parent, err error) {
-	if parent, known := l.parents[key]; known || !isName(key.Name) || !isName(key.Namespace) {
-		return parent, nil
+func (l *Look) parent(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+	if !isName(key.Name) || !isName(key.Namespace) {
+		return nil, nil
 	}
-	if key.Kind == guard.Gateway {
-		var gateway *gatewayv1.Gateway
-		if gateway, err = l.gateway(ctx, key.NamespacedName); gateway != nil {
-			parent = guard.ParentOfGateway(gateway)
+	return readOnce(ctx, l.parents, key, func(ctx context.Context, key guard.ParentKey) (*guard.Parent, error) {
+		if key.Kind != guard.Gateway {
+			return l.set(ctx, key.NamespacedName)
 		}
-	} else {
-		parent, err = l.set(ctx, key.NamespacedName)
-	}
-	if err == nil {
-		l.parents[key] = parent
-	}
-	return parent, err
+		gateway, err := l.gateway(ctx, key.NamespacedName)
+		if err != nil || gateway == nil {
+			return nil, err
+		}
+		return guard.ParentOfGateway(gateway), nil
+	})
 }
 
-func (l *Look) gateway(ctx context.Context, key types.NamespacedName) (gateway *gatewayv1.Gateway, err error) {
-	gateway, known := l.gateways[key]
-	if known || !isName(key.Name) || !isName(key.Namespace) {
-		return gateway, nil
+func (l *Look) gateway(ctx context.Context, key types.NamespacedName) (*gatewayv1.Gateway, error) {
+	if !isName(key.Name) || !isName(key.Namespace) {
+		return nil, nil
 	}
-	if gateway, err = readInstalled[gatewayv1.Gateway](ctx, l.live, key); err == nil {
-		l.gateways[key] = gateway
-	}
-	return gateway, err
+	return readOnce(ctx, l.gateways, key, func(ctx context.Context, key types.NamespacedName) (*gatewayv1.Gateway, error) {
+		return readInstalled[gatewayv1.Gateway](ctx, l.live, key)
+	})
 }
 
 // set is a ListenerSet that its Gateway lets attach, or that is one of ours.
@@ -145,13 +141,7 @@ func (l *Look) set(ctx context.Context, key types.NamespacedName) (*guard.Parent
 
 // labelsOf are the labels of a namespace, none where there is none.
 func (l *Look) labelsOf(ctx context.Context, namespace string) (labels.Set, error) {
-	if has, known := l.labels[namespace]; known {
-		return has, nil
-	}
-	ns := NamespaceObject()
-	if err := client.IgnoreNotFound(l.live.Get(ctx, types.NamespacedName{Name: namespace}, ns)); err != nil {
-		return nil, err
-	}
-	l.labels[namespace] = ns.Labels
-	return ns.Labels, nil
+	return readOnce(ctx, l.labels, namespace, func(ctx context.Context, name string) (labels.Set, error) {
+		return labelsBy(ctx, l.live, name)
+	})
 }

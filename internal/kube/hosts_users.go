@@ -108,16 +108,11 @@ func (h *Hosts) names(ctx context.Context, obj metav1.Object, labelsOf readLabel
 
 // inherited are the host names of the listeners that a route attaches to.
 func inherited(ctx context.Context, route guard.Route, has labels.Set, read readParent) (hosts []guard.InheritedHost, err error) {
-	for _, key := range route.ParentKeys() {
-		parent, err := read(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		if parent != nil {
-			hosts = append(hosts, route.Inherited(parent, has)...)
-		}
+	parents, err := parentsOf(ctx, route, read)
+	for _, parent := range parents {
+		hosts = append(hosts, route.Inherited(parent, has)...)
 	}
-	return hosts, nil
+	return hosts, err
 }
 
 // ParentsNow reads what a route attaches to at admission: what the cache does not have is looked for past it, as any may have been made a

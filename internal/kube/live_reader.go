@@ -52,8 +52,13 @@ func (r LiveReader) NamespaceLabels(ctx context.Context, name string) (labels.Se
 	if found || err != nil || !isName(name) {
 		return labels, err
 	}
+	return labelsBy(ctx, r.live, name)
+}
+
+// labelsBy reads the labels of a namespace by a reader, none where there is none.
+func labelsBy(ctx context.Context, reader client.Reader, namespace string) (labels.Set, error) {
 	ns := NamespaceObject()
-	err = client.IgnoreNotFound(r.live.Get(ctx, types.NamespacedName{Name: name}, ns))
+	err := client.IgnoreNotFound(reader.Get(ctx, types.NamespacedName{Name: namespace}, ns))
 	return ns.Labels, err
 }
 
