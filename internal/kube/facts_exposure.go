@@ -33,17 +33,11 @@ func (f *Facts) Defaults(key types.NamespacedName) exposure.Defaults {
 
 // ClassFor is the IngressClass for which the holder of a path has it; known is false where that can't be told.
 func (f *Facts) ClassFor(holder claim.Holder) (class string, known bool) {
-	served := once(f, func(ctx context.Context) (servedBy, error) {
-		class, known, err := f.ask.ingresses.ClassFor(ctx, holder)
-		return servedBy{class, known}, err
+	class = once(f, func(ctx context.Context) (class string, err error) {
+		class, known, err = f.ask.ingresses.ClassFor(ctx, holder)
+		return class, err
 	})
-	return served.class, served.known
-}
-
-// servedBy is the class for which somebody has a path, if it is known.
-type servedBy struct {
-	class string
-	known bool
+	return class, known && f.err == nil
 }
 
 // OlderReplicas says whether replicas run that know of no IngressClasses.

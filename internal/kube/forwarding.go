@@ -111,18 +111,23 @@ func ServiceKey(class *v1beta1.StreamIngressClass, port stream.PortKey) types.Na
 // nameOfPort matches the names of v1beta1.StreamServiceName.
 var nameOfPort = regexp.MustCompile(`-(tcp|udp)-([1-9]\d{0,4})$`)
 
+// portNamed is the port in a name that is like one of those; ok is false if it is not.
+func portNamed(name string) (port stream.PortKey, ok bool) {
+	found := nameOfPort.FindStringSubmatch(name)
+	if found == nil {
+		return port, false
+	}
+	number, err := strconv.ParseInt(found[2], 10, 32) // it may be more than any port
+	return stream.PortKey{Protocol: v1beta1.Protocol(strings.ToUpper(found[1])), Port: int32(number)}, err == nil
+}
+
 // PortAt is the port of which a Service, or an EndpointSlice's Service, has the name, and its class, nil if it is that of none. What the
 // Service says of itself counts for nothing: by hand it can be made to say anything.
 func (v *View) PortAt(ctx context.Context, key types.NamespacedName) (class *v1beta1.StreamIngressClass, port stream.PortKey, err error) {
-	found := nameOfPort.FindStringSubmatch(key.Name)
-	if found == nil {
+	port, ok := portNamed(key.Name)
+	if !ok {
 		return nil, port, nil
 	}
-	number, err := strconv.ParseInt(found[2], 10, 32)
-	if err != nil {
-		return nil, port, nil //nolint:nilerr // no port has such a number
-	}
-	port = stream.PortKey{Protocol: v1beta1.Protocol(strings.ToUpper(found[1])), Port: int32(number)}
 	classes, err := v.Classes(ctx)
 	if err != nil {
 		return nil, port, err

@@ -3,8 +3,6 @@ package kube
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -91,15 +89,12 @@ func IsRoute(route client.Object) bool { return Written(route) }
 
 // PortOfRoute is the port of a class that a route is for, as its label and name say; ok is false if Portcullis has not made it.
 func PortOfRoute(route client.Object) (at claim.Coordinate, ok bool) {
-	class, found := route.GetLabels()[v1beta1.LabelClass], nameOfPort.FindStringSubmatch(route.GetName())
-	if class == "" || found == nil || !IsRoute(route) {
+	class := route.GetLabels()[v1beta1.LabelClass]
+	port, ok := portNamed(route.GetName())
+	if class == "" || !ok || !IsRoute(route) {
 		return at, false
 	}
-	number, err := strconv.ParseInt(found[2], 10, 32)
-	if err != nil {
-		return at, false
-	}
-	at = claim.Stream(class, v1beta1.Protocol(strings.ToUpper(found[1])), int32(number))
+	at = claim.Stream(class, port.Protocol, port.Port)
 	return at, !at.IsZero() && RouteKey(at, "").Name == route.GetName()
 }
 
