@@ -33,50 +33,37 @@ type listenerGuard struct {
 	events  events.EventRecorder
 }
 
-// gatewayGuard and setGuard are a listenerGuard for one kind each.
-type (
-	gatewayGuard struct{ listenerGuard }
-	setGuard     struct{ listenerGuard }
-)
-
-var (
-	_ admission.Validator[*gatewayv1.Gateway]     = gatewayGuard{}
-	_ admission.Validator[*gatewayv1.ListenerSet] = setGuard{}
-)
-
 var listenersPath = field.NewPath("spec", "listeners")
 
 // guardPatience is how long the API server waits for a decision, and would then go on without a warning.
 const guardPatience = 3 * time.Second
 
-// ValidateCreate claims what a new Gateway listens on.
-func (v gatewayGuard) ValidateCreate(ctx context.Context, g *gatewayv1.Gateway) (admission.Warnings, error) {
-	return v.answer(ctx, guard.Gateway, g.Name, func(ctx context.Context) (decision, error) { return v.gateway(ctx, nil, g) })
+// onWrite is a validator of what is written: of a new object (before is nil), or of the change of one.
+type onWrite[T client.Object] func(ctx context.Context, before, obj client.Object) (admission.Warnings, error)
+
+// ValidateCreate judges a new object.
+func (judge onWrite[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
+	return judge(ctx, nil, obj)
 }
 
-// ValidateUpdate claims what a Gateway comes to listen on.
-func (v gatewayGuard) ValidateUpdate(ctx context.Context, before, g *gatewayv1.Gateway) (admission.Warnings, error) {
-	return v.answer(ctx, guard.Gateway, g.Name, func(ctx context.Context) (decision, error) { return v.gateway(ctx, before, g) })
-}
-
-// ValidateDelete always passes.
-func (v gatewayGuard) ValidateDelete(context.Context, *gatewayv1.Gateway) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// ValidateCreate claims what a new ListenerSet listens on.
-func (v setGuard) ValidateCreate(ctx context.Context, set *gatewayv1.ListenerSet) (admission.Warnings, error) {
-	return v.answer(ctx, guard.ListenerSet, set.Name, func(ctx context.Context) (decision, error) { return v.set(ctx, nil, set) })
-}
-
-// ValidateUpdate claims what a ListenerSet comes to listen on.
-func (v setGuard) ValidateUpdate(ctx context.Context, before, set *gatewayv1.ListenerSet) (admission.Warnings, error) {
-	return v.answer(ctx, guard.ListenerSet, set.Name, func(ctx context.Context) (decision, error) { return v.set(ctx, before, set) })
+// ValidateUpdate judges the change of an object.
+func (judge onWrite[T]) ValidateUpdate(ctx context.Context, before, obj T) (admission.Warnings, error) {
+	return judge(ctx, before, obj)
 }
 
 // ValidateDelete always passes.
-func (v setGuard) ValidateDelete(context.Context, *gatewayv1.ListenerSet) (admission.Warnings, error) {
-	return nil, nil
+func (onWrite[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
+
+// guarding has a guard answer as decide decides on an object of a kind: on a new one (before is nil), or the change of one.
+func guarding[T client.Object](
+	v listenerGuard, kind guard.Kind, decide func(ctx context.Context, before, obj T) (decision, error),
+) onWrite[T] {
+	return func(ctx context.Context, before, obj client.Object) (admission.Warnings, error) {
+		return v.answer(ctx, kind, obj.GetName(), func(ctx context.Context) (decision, error) {
+			was, _ := before.(T)
+			return decide(ctx, was, obj.(T))
+		})
+	}
 }
 
 // answer turns a decision into what admission expects, by the action of a kind. Nothing but a conflict, and that too much is asked for at
@@ -149,7 +136,7 @@ func (v listenerGuard) reserve(
 	return nil, err
 }
 
-// gateway judges a new Gateway (before is nil) or the change of one.
+// gateway judges a new Gateway (before is nil) or the change of one, and claims what it comes to listen on.
 func (v listenerGuard) gateway(ctx context.Context, before, g *gatewayv1.Gateway) (decision, error) {
 	var had []guard.Listener
 	if before != nil {
@@ -165,7 +152,7 @@ func (v listenerGuard) gateway(ctx context.Context, before, g *gatewayv1.Gateway
 	return v.judge(ctx, guard.Gateway, request)
 }
 
-// set judges a new ListenerSet (before is nil) or the change of one.
+// set judges a new ListenerSet (before is nil) or the change of one, and claims what it comes to listen on.
 func (v listenerGuard) set(ctx context.Context, before, set *gatewayv1.ListenerSet) (decision, error) {
 	request, err := v.setRequest(ctx, before, set)
 	if err != nil || request == nil {

@@ -34,7 +34,8 @@ const (
 func BenchmarkGuard(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		w := guardWorld(b, n)
-		v := setGuard{listenerGuard{view: w.view, ledger: w.ledger, actions: guard.Actions{guard.ListenerSet: guard.Deny}}}
+		v := listenerGuard{view: w.view, ledger: w.ledger, actions: guard.Actions{guard.ListenerSet: guard.Deny}}
+		hook := guarding(v, guard.ListenerSet, v.set)
 		fresh, late := listenerSet(team(0), "fresh"), listenerSet(team(1), "late")
 		for i := range manyListeners / 2 {
 			addListeners(fresh, fmt.Sprintf("fresh-%d.example.com", i), int32(8000+i)) //nolint:gosec // small
@@ -42,7 +43,7 @@ func BenchmarkGuard(b *testing.B) {
 		addListeners(late, "late.example.com", firstListen)
 		b.Run(fmt.Sprintf("decision/sets=%d", n), func(b *testing.B) {
 			decideAll(b, admissionv1.Create, true, func(ctx context.Context) error {
-				problems, err := v.decide(ctx, fresh)
+				problems, err := judgeSet(ctx, v, fresh)
 				if len(problems) > 0 {
 					return problems[0].Err
 				}
@@ -55,7 +56,7 @@ func BenchmarkGuard(b *testing.B) {
 				b.Fatal(err)
 			}
 			decideAll(b, admissionv1.Create, true, func(ctx context.Context) error {
-				_, err := v.ValidateCreate(ctx, fresh)
+				_, err := hook.ValidateCreate(ctx, fresh)
 				for _, at := range asked.Points() {
 					w.claims.Drop(at.Name())
 				}
@@ -64,15 +65,15 @@ func BenchmarkGuard(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("refusal/sets=%d", n), func(b *testing.B) {
 			decideAll(b, admissionv1.Create, false, func(ctx context.Context) error {
-				_, err := v.ValidateCreate(ctx, late)
+				_, err := hook.ValidateCreate(ctx, late)
 				return err
 			})
 		})
 	}
 }
 
-// decide judges a ListenerSet as a request does, and claims nothing.
-func (v setGuard) decide(ctx context.Context, set *gatewayv1.ListenerSet) (refusal.Problems, error) {
+// judgeSet judges a ListenerSet as a request does, and claims nothing.
+func judgeSet(ctx context.Context, v listenerGuard, set *gatewayv1.ListenerSet) (refusal.Problems, error) {
 	request, err := v.setRequest(ctx, nil, set)
 	if err != nil || request == nil {
 		return nil, cmp.Or(err, errors.New("nobody asks for anything"))

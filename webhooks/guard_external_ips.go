@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
@@ -21,24 +20,7 @@ const externalIPsPath = "/guard-external-ips"
 // externalIPsGuard decides on the addresses that Services name in spec.externalIPs.
 type externalIPsGuard struct{ listenerGuard }
 
-var _ admission.Validator[*corev1.Service] = externalIPsGuard{}
-
-// ValidateCreate claims the ports of the addresses that a new Service names.
-func (v externalIPsGuard) ValidateCreate(ctx context.Context, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, guard.ExternalIPs, svc.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, nil, svc) })
-}
-
-// ValidateUpdate claims those that a Service comes to have.
-func (v externalIPsGuard) ValidateUpdate(ctx context.Context, before, svc *corev1.Service) (admission.Warnings, error) {
-	return v.answer(ctx, guard.ExternalIPs, svc.Name, func(ctx context.Context) (decision, error) { return v.decide(ctx, before, svc) })
-}
-
-// ValidateDelete always passes.
-func (v externalIPsGuard) ValidateDelete(context.Context, *corev1.Service) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// decide judges a new Service (before is nil) or the change of one.
+// decide judges a new Service (before is nil) or the change of one, and claims the ports of the addresses that it comes to name.
 func (v externalIPsGuard) decide(ctx context.Context, before, svc *corev1.Service) (d decision, err error) {
 	if len(svc.Spec.ExternalIPs) == 0 {
 		return d, nil

@@ -30,7 +30,7 @@ import (
 const hostsPath = "/guard-hosts-"
 
 // hostGuard decides on the host names that objects of a kind use, by HostPolicies.
-type hostGuard[T client.Object] struct {
+type hostGuard struct {
 	listenerGuard
 	// kind is what the names of such objects are guarded as, but for those that they give to external-dns; empty where they have no others.
 	kind guard.Kind
@@ -39,24 +39,10 @@ type hostGuard[T client.Object] struct {
 	resource schema.GroupResource
 }
 
-// ValidateCreate claims the host names of a new object for its namespace.
-func (v hostGuard[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
-	return v.each(ctx, nil, obj)
-}
-
-// ValidateUpdate claims the host names that an object comes to use.
-func (v hostGuard[T]) ValidateUpdate(ctx context.Context, before, obj T) (admission.Warnings, error) {
-	return v.each(ctx, before, obj)
-}
-
-// ValidateDelete always passes.
-func (v hostGuard[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// each answers for each kind as which the names of an object are guarded: one may be refused, and another warned of. What was claimed for
-// those before one that is refused is taken back.
-func (v hostGuard[T]) each(ctx context.Context, before, obj client.Object) (warnings admission.Warnings, err error) {
+// validate judges the host names of a new object (before is nil), or those that an object comes to use, and claims them for its namespace.
+// It answers for each kind as which they are guarded: one may be refused, and another warned of. What was claimed for those before one that
+// is refused is taken back.
+func (v hostGuard) validate(ctx context.Context, before, obj client.Object) (warnings admission.Warnings, err error) {
 	claimed := &claimed{}
 	for _, kind := range []guard.Kind{v.kind, guard.ExternalDNS} {
 		if kind == "" || kind == guard.ExternalDNS && !hostname.IsInDNS(obj) {
@@ -92,7 +78,7 @@ func (c *claimed) withdraw(ctx context.Context) {
 }
 
 // decide judges the names of a kind of a new object (before is nil) or the change of one.
-func (v hostGuard[T]) decide(
+func (v hostGuard) decide(
 	ctx context.Context, kind guard.Kind, before, obj client.Object, claimed *claimed,
 ) (d decision, err error) {
 	if err := ready(v.view); err != nil {
@@ -121,7 +107,7 @@ func (v hostGuard[T]) decide(
 }
 
 // decidePaths judges the paths of an object, where no policy gives the host to one namespace.
-func (v hostGuard[T]) decidePaths(
+func (v hostGuard) decidePaths(
 	ctx context.Context, before, obj client.Object, asks bool,
 ) (refusal.Problems, func(context.Context) error, error) {
 	if ing, is := obj.(*networkingv1.Ingress); is {
@@ -132,7 +118,7 @@ func (v hostGuard[T]) decidePaths(
 }
 
 // decideHosts judges the host names of an object by the policies.
-func (v hostGuard[T]) decideHosts(
+func (v hostGuard) decideHosts(
 	ctx context.Context, kind guard.Kind, before, obj client.Object, asks bool,
 ) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
 	if err := v.view.Gateways.Read(ctx); err != nil {
@@ -146,7 +132,7 @@ func (v hostGuard[T]) decideHosts(
 }
 
 // request is what an object asks for of names of a kind.
-func (v hostGuard[T]) request(ctx context.Context, kind guard.Kind, before, obj client.Object) (*hostname.Request, error) {
+func (v hostGuard) request(ctx context.Context, kind guard.Kind, before, obj client.Object) (*hostname.Request, error) {
 	parents := v.view.Hosts.ParentsNow()
 	user, err := v.view.Hosts.Names(ctx, obj, parents)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestRoutePathsAreTakenBack(t *testing.T) {
 			if tc.fails != nil {
 				w.ledger.Store = undeletable{w.ledger.Store, tc.fails}
 			}
-			v := hostGuard[*gatewayv1.HTTPRoute]{
+			v := hostGuard{
 				listenerGuard: listenerGuard{view: w.view, ledger: w.ledger, actions: actions}, kind: guard.HTTPRoute,
 				of:       schema.GroupKind{Group: gatewayv1.GroupName, Kind: "HTTPRoute"},
 				resource: schema.GroupResource{Group: gatewayv1.GroupName, Resource: "httproutes"},
@@ -66,7 +66,7 @@ func TestRoutePathsAreTakenBack(t *testing.T) {
 			if tc.dns != "" {
 				route.Annotations = map[string]string{v1beta1.AnnotationExternalDNS: tc.dns}
 			}
-			warnings, err := v.ValidateCreate(t.Context(), route)
+			warnings, err := v.validate(t.Context(), nil, route)
 			if apierrors.IsInvalid(err) != tc.refused || !tc.refused && err != nil || len(warnings) > 0 {
 				t.Errorf("it is told %v, %v", warnings, err)
 			}

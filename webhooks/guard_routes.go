@@ -16,43 +16,26 @@ import (
 )
 
 // routeGuard decides on the listeners, and host names there, that routes of a kind attach to.
-type routeGuard[T client.Object] struct {
+type routeGuard struct {
 	listenerGuard
 	kind guard.Kind
 	// resource is the kind, in plural and lower case.
 	resource string
 }
 
-var (
-	_ admission.Validator[*gatewayv1.TCPRoute] = routeGuard[*gatewayv1.TCPRoute]{}
-	_ admission.Validator[*gatewayv1.UDPRoute] = routeGuard[*gatewayv1.UDPRoute]{}
-	_ admission.Validator[*gatewayv1.TLSRoute] = routeGuard[*gatewayv1.TLSRoute]{}
-)
-
 var parentRefsPath = field.NewPath("spec", "parentRefs")
 
-// ValidateCreate claims what a new route attaches to.
-func (v routeGuard[T]) ValidateCreate(ctx context.Context, route T) (admission.Warnings, error) {
-	return v.answer(ctx, v.kind, route.GetName(), func(ctx context.Context) (decision, error) {
-		if err := v.isNew(ctx, route, v.resource); err != nil {
-			return decision{}, err
-		}
-		return v.decide(ctx, nil, route)
-	})
-}
-
-// ValidateUpdate claims what a route comes to attach to.
-func (v routeGuard[T]) ValidateUpdate(ctx context.Context, before, route T) (admission.Warnings, error) {
+// validate judges a new route (before is nil) or the change of one, and claims what it comes to attach to.
+func (v routeGuard) validate(ctx context.Context, before, route client.Object) (admission.Warnings, error) {
 	return v.answer(ctx, v.kind, route.GetName(), func(ctx context.Context) (decision, error) { return v.decide(ctx, before, route) })
 }
 
-// ValidateDelete always passes.
-func (v routeGuard[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// decide judges a new route (before is nil) or the change of one.
-func (v routeGuard[T]) decide(ctx context.Context, before, route client.Object) (d decision, err error) {
+func (v routeGuard) decide(ctx context.Context, before, route client.Object) (d decision, err error) {
+	if before == nil {
+		if err := v.isNew(ctx, route, v.resource); err != nil {
+			return d, err
+		}
+	}
 	if err := ready(v.view); err != nil {
 		return d, err
 	}
@@ -73,7 +56,7 @@ func (v routeGuard[T]) decide(ctx context.Context, before, route client.Object) 
 }
 
 // request is what a route asks for.
-func (v routeGuard[T]) request(ctx context.Context, before, route client.Object) (*guard.RouteRequest, error) {
+func (v routeGuard) request(ctx context.Context, before, route client.Object) (*guard.RouteRequest, error) {
 	if err := v.view.Gateways.Read(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +75,7 @@ func (v routeGuard[T]) request(ctx context.Context, before, route client.Object)
 }
 
 // claim claims what a route asks for anew.
-func (v routeGuard[T]) claim(ctx context.Context, request *guard.RouteRequest) (refusal.Problems, error) {
+func (v routeGuard) claim(ctx context.Context, request *guard.RouteRequest) (refusal.Problems, error) {
 	held, err := v.reserve(ctx, v.kind, request.Claimant, request.Points())
 	if err != nil || held == nil {
 		return nil, err

@@ -91,12 +91,12 @@ func all(o Options) []hook {
 	}
 	v := listenerGuard{view: o.View, ledger: o.Ledger, actions: o.Guard, events: o.Events}
 	return append(ours,
-		at("", "Gateway", &gatewayv1.Gateway{}, gatewayGuard{v}),
-		at("", "ListenerSet", &gatewayv1.ListenerSet{}, setGuard{v}),
+		at("", "Gateway", &gatewayv1.Gateway{}, guarding(v, guard.Gateway, v.gateway)),
+		at("", "ListenerSet", &gatewayv1.ListenerSet{}, guarding(v, guard.ListenerSet, v.set)),
 		ofRoutes(v, guard.TCPRoute, &gatewayv1.TCPRoute{}),
 		ofRoutes(v, guard.UDPRoute, &gatewayv1.UDPRoute{}),
 		ofRoutes(v, guard.TLSRoute, &gatewayv1.TLSRoute{}),
-		at(externalIPsPath, "spec.externalIPs", &corev1.Service{}, externalIPsGuard{v}),
+		at(externalIPsPath, "spec.externalIPs", &corev1.Service{}, guarding(v, guard.ExternalIPs, externalIPsGuard{v}.decide)),
 		ofHosts(v, "", "Service", "services", &corev1.Service{}, ""),
 		ofHosts(v, networkingv1.GroupName, "Ingress", "ingresses", &networkingv1.Ingress{}, guard.Ingress),
 		ofHosts(v, gatewayv1.GroupName, "HTTPRoute", "httproutes", &gatewayv1.HTTPRoute{}, guard.HTTPRoute),
@@ -109,13 +109,14 @@ func all(o Options) []hook {
 
 // ofHosts is the webhook of the host names of a kind, which are guarded as guards.
 func ofHosts[T client.Object](v listenerGuard, group, kind, resource string, obj T, guards guard.Kind) hook {
-	return at(hostsPath+resource, "the host names of "+resource, obj, hostGuard[T]{
+	return at(hostsPath+resource, "the host names of "+resource, obj, onWrite[T](hostGuard{
 		listenerGuard: v, kind: guards, of: schema.GroupKind{Group: group, Kind: kind},
 		resource: schema.GroupResource{Group: group, Resource: resource},
-	})
+	}.validate))
 }
 
 // ofRoutes is the webhook of a kind of routes.
 func ofRoutes[T client.Object](v listenerGuard, kind guard.Kind, route T) hook {
-	return at("", string(kind), route, routeGuard[T]{listenerGuard: v, kind: kind, resource: strings.ToLower(string(kind)) + "s"})
+	r := routeGuard{listenerGuard: v, kind: kind, resource: strings.ToLower(string(kind)) + "s"}
+	return at("", string(kind), route, onWrite[T](r.validate))
 }
