@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -115,6 +116,40 @@ func reserving(ctx context.Context, ledger *claim.Ledger) claim.Acquire {
 	}
 	return ledger.Reserve
 }
+
+// counted are conflicts, which are counted if there are any.
+func counted(conflicts refusal.Problems) refusal.Problems {
+	if len(conflicts) > 0 {
+		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+	}
+	return conflicts
+}
+
+// reserveAll claims points, all of them or none, or relies on what others have of which beside, nil for none, says so; if it only asks, it
+// finds out whether it could. held says which of them is somebody else's, and withdraw takes back what was claimed.
+func reserveAll(
+	ctx context.Context, ledger *claim.Ledger, asks bool, by claim.Claimant, beside func(*v1beta1.EdgeClaim) claim.Beside,
+	points []claim.Coordinate,
+) (held *claim.HeldError, withdraw func(context.Context) error, err error) {
+	switch {
+	case !asks:
+		withdraw, err = ledger.ReserveBeside(ctx, by, beside, points...)
+	case beside != nil:
+		err = ledger.CheckBeside(ctx, by, beside, points...)
+	default:
+		err = ledger.Check(ctx, by, nil, points...)
+	}
+	if withdraw == nil {
+		withdraw = nothing
+	}
+	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+		return held, withdraw, nil
+	}
+	return nil, withdraw, err
+}
+
+// nothing is to be taken back.
+func nothing(context.Context) error { return nil }
 
 // isDryRun says whether the request must have no effect.
 func isDryRun(ctx context.Context) bool {

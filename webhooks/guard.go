@@ -120,20 +120,9 @@ func undecided(err error) string {
 	return "portcullis could not check now whether somebody else has what this asks for; it will, and report by an event: " + err.Error()
 }
 
-// reserve claims points, all of them or none, if the action of their kind is to refuse what is held, and finds out whether it could
-// otherwise. held says which of them is somebody else's.
-func (v listenerGuard) reserve(
-	ctx context.Context, kind guard.Kind, by claim.Claimant, points []claim.Coordinate,
-) (held *claim.HeldError, err error) {
-	if v.actions[kind] == guard.Warn || isDryRun(ctx) {
-		err = v.ledger.Check(ctx, by, nil, points...)
-	} else {
-		_, err = v.ledger.ReserveAll(ctx, by, points...)
-	}
-	if held, ok := errors.AsType[*claim.HeldError](err); ok {
-		return held, nil
-	}
-	return nil, err
+// asks says that nothing is to be claimed for a request: it is a dry run, or the action of its kind is not to refuse what is held.
+func (v listenerGuard) asks(ctx context.Context, kind guard.Kind) bool {
+	return v.actions[kind] == guard.Warn || isDryRun(ctx)
 }
 
 // gateway judges a new Gateway (before is nil) or the change of one, and claims what it comes to listen on.
@@ -233,14 +222,8 @@ func (v listenerGuard) claim(
 		}
 		return problems, err
 	}
-	withdraw := func(context.Context) error { return nil }
-	var err error
-	if v.actions[kind] == guard.Warn || isDryRun(ctx) {
-		err = v.ledger.Check(ctx, request.Claimant, nil, points...)
-	} else {
-		withdraw, err = v.ledger.ReserveAll(ctx, request.Claimant, points...)
-	}
-	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+	held, withdraw, err := reserveAll(ctx, v.ledger, v.asks(ctx, kind), request.Claimant, nil, points)
+	if held != nil {
 		return conflict(held.At, held)
 	}
 	if err != nil {

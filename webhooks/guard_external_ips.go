@@ -44,8 +44,8 @@ func (v externalIPsGuard) decide(ctx context.Context, before, svc *corev1.Servic
 	if err == nil && len(d.problems) == 0 && len(points) > 0 {
 		d.problems, err = v.claim(ctx, svc, by, points)
 	}
-	if err == nil && len(d.problems) > 0 {
-		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+	if err == nil {
+		counted(d.problems)
 	}
 	return d, err
 }
@@ -54,7 +54,7 @@ func (v externalIPsGuard) decide(ctx context.Context, before, svc *corev1.Servic
 func (v externalIPsGuard) claim(
 	ctx context.Context, svc *corev1.Service, by claim.Claimant, points []claim.Coordinate,
 ) (refusal.Problems, error) {
-	held, err := v.reserve(ctx, guard.ExternalIPs, by, points)
+	held, _, err := reserveAll(ctx, v.ledger, v.asks(ctx, guard.ExternalIPs), by, nil, points)
 	if err != nil || held == nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (v hostGuard) decide(
 			return d, err
 		}
 	}
-	asks := v.actions[kind] == guard.Warn || isDryRun(ctx)
+	asks := v.asks(ctx, kind)
 	var withdraw func(context.Context) error
 	if named {
 		if d.problems, withdraw, err = v.decideHosts(ctx, kind, before, obj, asks); err != nil || len(d.problems) > 0 {
@@ -160,15 +160,14 @@ type hostDesk struct {
 func (h hostDesk) decide(
 	ctx context.Context, r *hostname.Request, before client.Object, asks bool,
 ) (problems refusal.Problems, withdraw func(context.Context) error, err error) {
-	withdraw = func(context.Context) error { return nil }
 	verdict, err := kube.Decide(ctx, kube.LiveReader{View: h.view}, func(f *kube.Facts) hostname.Verdict {
 		return hostname.Judge(f, r, h.ledger.GraceLeft)
 	})
 	if err != nil {
-		return nil, withdraw, err
+		return nil, nothing, err
 	}
-	problems = verdict.Problems
-	if len(problems) == 0 && len(verdict.Points) > 0 {
+	withdraw = nothing
+	if problems = verdict.Problems; len(problems) == 0 && len(verdict.Points) > 0 {
 		problems, withdraw, err = h.claim(ctx, r, before, verdict, asks)
 	}
 	if len(problems) == 0 {
@@ -212,16 +211,8 @@ func (h hostDesk) claim(
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.GetResourceVersion())
 	}
-	withdraw = func(context.Context) error { return nil }
-	if asks {
-		err = h.ledger.Check(ctx, by, nil, v.Points...)
-	} else {
-		var taken func(context.Context) error
-		if taken, err = h.ledger.ReserveAll(ctx, by, v.Points...); taken != nil {
-			withdraw = taken
-		}
-	}
-	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+	held, withdraw, err := reserveAll(ctx, h.ledger, asks, by, nil, v.Points)
+	if held != nil {
 		problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems {
 			return hostname.Conflict(f, r, held.At, held.Claim, h.ledger.GraceLeft)
 		})

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,14 +38,8 @@ func (p pathDesk) decide(
 	if problems = verdict.Problems; len(problems) == 0 && len(verdict.Points) > 0 {
 		problems, withdraw, err = p.claim(ctx, request, verdict.Points, asks)
 	}
-	if len(problems) > 0 {
-		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-	}
-	return problems, withdraw, err
+	return counted(problems), withdraw, err
 }
-
-// nothing is to be taken back.
-func nothing(context.Context) error { return nil }
 
 // claim claims points for an Ingress, or relies on the claims of others of its namespace.
 func (p pathDesk) claim(
@@ -57,15 +50,8 @@ func (p pathDesk) claim(
 	if r.Before != nil && r.Before.Generation == ing.Generation {
 		by.Generation++ // a change of its class by annotation, which no generation tells: only time settles the claims
 	}
-	if asks {
-		err = p.ledger.CheckBeside(ctx, by, r.Beside, points...)
-	} else {
-		withdraw, err = p.ledger.ReserveBeside(ctx, by, r.Beside, points...)
-	}
-	if withdraw == nil {
-		withdraw = nothing
-	}
-	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+	held, withdraw, err := reserveAll(ctx, p.ledger, asks, by, r.Beside, points)
+	if held != nil {
 		return p.conflict(ctx, r, held), withdraw, nil
 	}
 	return nil, withdraw, err

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -44,10 +43,7 @@ func (p routePathDesk) decide(
 	if problems = verdict.Problems; len(problems) == 0 && len(verdict.Points) > 0 {
 		problems, withdraw, err = p.claim(ctx, request, before, verdict.Points, asks)
 	}
-	if len(problems) > 0 {
-		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-	}
-	return problems, withdraw, err
+	return counted(problems), withdraw, err
 }
 
 // request is what a route asks for.
@@ -80,16 +76,8 @@ func (p routePathDesk) claim(
 	if before != nil {
 		by.Generation = claim.AfterVersion(before.GetResourceVersion())
 	}
-	if asks {
-		err = p.ledger.Check(ctx, by, nil, points...)
-	} else {
-		withdraw, err = p.ledger.ReserveAll(ctx, by, points...)
-	}
-	if withdraw == nil {
-		withdraw = nothing
-	}
-	held, isHeld := errors.AsType[*claim.HeldError](err)
-	if !isHeld {
+	held, withdraw, err := reserveAll(ctx, p.ledger, asks, by, nil, points)
+	if held == nil {
 		return nil, withdraw, err
 	}
 	problems, err = kube.Decide(ctx, p.view, func(f *kube.Facts) refusal.Problems {

@@ -49,8 +49,8 @@ func (v routeGuard) decide(ctx context.Context, before, route client.Object) (d 
 	if points := request.Points(); err == nil && len(d.problems) == 0 && len(points) > 0 {
 		d.problems, err = v.claim(ctx, request)
 	}
-	if err == nil && len(d.problems) > 0 {
-		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
+	if err == nil {
+		counted(d.problems)
 	}
 	return d, err
 }
@@ -76,7 +76,7 @@ func (v routeGuard) request(ctx context.Context, before, route client.Object) (*
 
 // claim claims what a route asks for anew.
 func (v routeGuard) claim(ctx context.Context, request *guard.RouteRequest) (refusal.Problems, error) {
-	held, err := v.reserve(ctx, v.kind, request.Claimant, request.Points())
+	held, _, err := reserveAll(ctx, v.ledger, v.asks(ctx, v.kind), request.Claimant, nil, request.Points())
 	if err != nil || held == nil {
 		return nil, err
 	}

@@ -280,7 +280,7 @@ func (v *serviceValidator) promise(
 		}
 		return conflicts
 	})
-	problems = append(problems, v.conflicts(conflicts)...)
+	problems = append(problems, counted(conflicts)...)
 	if err != nil || len(problems) > 0 {
 		return problems, err
 	}
@@ -296,14 +296,7 @@ func (v *serviceValidator) promise(
 		problems, err := kube.Decide(ctx, v.view, func(facts *kube.Facts) refusal.Problems {
 			return exposure.Conflict(facts, svc, held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
-		return v.conflicts(problems), err
+		return counted(problems), err
 	}
 	return nil, err
-}
-
-func (v *serviceValidator) conflicts(problems refusal.Problems) refusal.Problems {
-	if len(problems) > 0 {
-		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
-	}
-	return problems
 }

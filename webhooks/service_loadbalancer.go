@@ -64,7 +64,7 @@ func (v *serviceValidator) judgeLoadBalancer(ctx context.Context, before, svc *c
 	if loadbalancer.IsPending(d.Problems) {
 		j.warnings = waits(d.Problems)
 	} else {
-		j.problems = v.conflicts(d.Problems)
+		j.problems = counted(d.Problems)
 	}
 	if before == nil || len(j.problems) > 0 || !isForwarded(before, svc) {
 		return j, nil
@@ -87,7 +87,7 @@ func (v *serviceValidator) judgeForwarded(ctx context.Context, j *loadBalancerDe
 	d, err := kube.Decide(ctx, kube.LiveReader{View: v.view}, func(f *kube.Facts) allocator.Decision {
 		return allocator.Forwarded(f, &j.subject, v.ledger.GraceLeft)
 	})
-	j.problems = v.conflicts(d.Problems)
+	j.problems = counted(d.Problems)
 	for _, forwarded := range d.Allocations {
 		if !slices.ContainsFunc(j.allocations, func(a allocator.Allocation) bool { return !a.AutoAssigned && a.Address == forwarded.Address }) {
 			j.allocations = append(j.allocations, forwarded)
@@ -157,7 +157,7 @@ func (v *serviceValidator) reserve(ctx context.Context, before *corev1.Service, 
 		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 			return allocator.Conflict(f, &j.subject, of[held.At], held.At, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
-		return v.conflicts(problems), err
+		return counted(problems), err
 	}
 	return nil, err
 }
