@@ -27,7 +27,7 @@ const byPod doors.Way = "Pod"
 
 // pods are those that answer at an address: found says whether doors do.
 func (r *reader) pods(ctx context.Context, s *snapshot.Snapshot, point doors.Point, found bool) (at []doors.Door) {
-	pods := kindOf[*corev1.Pod, corev1.PodList]("Pod", "pods", corev1.SchemeGroupVersion, nil)
+	pods := kindOf("Pod")
 	call := func(obj runtime.Object) {
 		pod, is := obj.(*corev1.Pod)
 		if !is || !answers(pod, point) {
@@ -40,12 +40,12 @@ func (r *reader) pods(ctx context.Context, s *snapshot.Snapshot, point doors.Poi
 		})
 	}
 	if i := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return isAt(n, point) }); i >= 0 {
-		r.extra(ctx, &pods, "spec.nodeName="+s.Nodes[i].Name, call)
+		r.extra(ctx, pods, "spec.nodeName="+s.Nodes[i].Name, call)
 		return at
 	}
 	// The API server selects Pods by the first of their addresses alone.
-	if r.extra(ctx, &pods, "status.podIP="+point.IP.String(), call) && len(at) == 0 && !found {
-		r.extra(ctx, &pods, "", call)
+	if r.extra(ctx, pods, "status.podIP="+point.IP.String(), call) && len(at) == 0 && !found {
+		r.extra(ctx, pods, "", call)
 	}
 	return at
 }
@@ -77,9 +77,8 @@ func answers(pod *corev1.Pod, point doors.Point) bool {
 
 // asked are those who have asked for a point in vain, the last first.
 func (r *reader) asked(ctx context.Context, point doors.Point) (asked []Asked) {
-	events := kindOf[*corev1.Event, corev1.EventList]("Event", "events", corev1.SchemeGroupVersion, nil)
 	for _, reason := range conflicts {
-		isRead := r.extra(ctx, &events, "reason="+reason, func(obj runtime.Object) {
+		isRead := r.extra(ctx, kindOf("Event"), "reason="+reason, func(obj runtime.Object) {
 			if e, is := obj.(*corev1.Event); is && isAbout(e.Message, point) {
 				last := e.LastTimestamp
 				if last.IsZero() {

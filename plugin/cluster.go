@@ -102,8 +102,11 @@ func (a *apiServer) Each(ctx context.Context, k *kind, namespace, fields string,
 		return err
 	}
 	p := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		page := k.empty()
-		err := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.plural).
+		page, err := a.scheme.New(k.list())
+		if err != nil {
+			return nil, err
+		}
+		err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.plural).
 			VersionedParams(&options, a.params).Do(ctx).Into(page)
 		return page, err
 	})

@@ -12,10 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,9 +32,6 @@ const (
 )
 
 var importable = []string{importStreams, importPools, importServices}
-
-// metalLB is the version of MetalLB's pools.
-var metalLB = schema.GroupVersion{Group: "metallb.io", Version: "v1beta1"}
 
 // importCommand is the command.
 type importCommand struct {
@@ -83,7 +78,7 @@ imported, 1 where something is to be decided, and 2 where nothing could be read.
 	flags.StringSliceVar(&i.only, "only", importable, "what to import: "+strings.Join(importable, ", "))
 	flags.BoolVarP(&i.all, "all-namespaces", "A", false, "look at all namespaces, as it does without -n")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(importable, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("proxy-namespace", t.completeNamespace)
+	_ = cmd.RegisterFlagCompletionFunc("proxy-namespace", t.completing("Namespace"))
 	_ = cmd.RegisterFlagCompletionFunc("class", cobra.NoFileCompletions)
 	return cmd
 }
@@ -235,59 +230,40 @@ func judge(ctx context.Context, linter *lint.Linter, c *takeover.Cluster, docs [
 
 // readCluster reads what there is to import, and what decisions depend on. The error says that the cluster can't be read at all.
 func (i *importCommand) readCluster(ctx context.Context, r *reader) (*found, *takeover.Cluster, error) {
-	defer r.progress.end()
-	r.isWhole = true
 	f, c := &found{}, &takeover.Cluster{Snapshot: &snapshot.Snapshot{}}
-	for _, k := range i.kinds(f, c) {
-		if err := r.readKind(ctx, &k, c.Snapshot); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, obj := range f.objects {
-		addFound(c, obj)
-	}
-	if err := r.readConfigMaps(ctx, c.Snapshot); err != nil {
-		return nil, nil, err
-	}
-	if !r.isRead {
-		return nil, nil, cmp.Or(r.failed, errNothing)
-	}
-	return f, c, nil
+	r.whole = func(obj client.Object) { addFound(f, c, obj) }
+	return f, c, r.readAll(ctx, i.kinds(), c.Snapshot)
 }
 
 // kinds are those that are read: what decisions on streams and pools depend on, proxies, and MetalLB's pools.
-func (i *importCommand) kinds(f *found, c *takeover.Cluster) []kind {
-	decisive := []string{"Namespace", "Node", "StreamIngressClass", "AddressPool", "StreamIngress", "Service", "EdgeClaim"}
-	kinds := slices.DeleteFunc(f.kinds(), func(k kind) bool { return !slices.Contains(decisive, k.name) })
+func (i *importCommand) kinds() []string {
+	names := []string{"Namespace", "Node", "StreamIngressClass", "AddressPool", "StreamIngress", "Service", "EdgeClaim"}
 	if i.asks(importStreams) {
-		kinds = append(kinds,
-			kindOf[*appsv1.Deployment, appsv1.DeploymentList]("Deployment", "deployments", appsv1.SchemeGroupVersion, addDeployment),
-			kindOf[*appsv1.DaemonSet, appsv1.DaemonSetList]("DaemonSet", "daemonsets", appsv1.SchemeGroupVersion, addDaemonSet))
+		names = append(names, "Deployment", "DaemonSet")
 	}
-	if !i.asks(importPools) && !i.asks(importServices) {
-		return kinds
+	if i.asks(importPools) || i.asks(importServices) {
+		names = append(names, "IPAddressPool")
 	}
-	return append(kinds,
-		kindOf[*unstructured.Unstructured, unstructured.UnstructuredList]("IPAddressPool", "ipaddresspools", metalLB,
-			func(_ *snapshot.Snapshot, o *unstructured.Unstructured) { c.MetalLB = append(c.MetalLB, o) }))
+	return names
 }
 
-// addFound adds an object to what is looked at.
-func addFound(c *takeover.Cluster, obj client.Object) {
+// addFound adds an object to what is looked at, and to what decisions depend on.
+func addFound(f *found, c *takeover.Cluster, obj client.Object) {
 	switch o := obj.(type) {
-	case *corev1.Namespace:
-		c.AddNamespace(o)
-	case *corev1.Node:
-		c.Nodes = append(c.Nodes, o)
-	case *corev1.Service:
-		c.Services = append(c.Services, o)
-	case *v1beta1.StreamIngressClass:
-		c.Classes = append(c.Classes, o)
+	case *appsv1.Deployment, *appsv1.DaemonSet:
+		addTo(c.Snapshot, o)
+		return
+	case *unstructured.Unstructured:
+		c.MetalLB = append(c.MetalLB, o)
+		return
 	case *v1beta1.StreamIngress:
 		c.Streams = append(c.Streams, o)
 	case *v1beta1.AddressPool:
 		c.Pools = append(c.Pools, o)
+	default:
+		addTo(c.Snapshot, o)
 	}
+	f.objects = append(f.objects, obj)
 }
 
 // contentOf is a manifest as it is written.

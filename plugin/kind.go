@@ -9,9 +9,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
@@ -23,111 +25,97 @@ import (
 type kind struct {
 	name, plural string
 	version      schema.GroupVersion
-	// older are versions in which it is read where that one is not served. Their objects are as those of that one.
-	older     []schema.GroupVersion
+	// older are versions in which older clusters have it, the newest first: it is read in them where version is not served. Their objects
+	// are as those of that one.
+	older     []string
 	isCluster bool // and is in no namespace
-	// forDoors says that only doors are made of it, and not findings.
-	forDoors bool
-	empty    func() runtime.Object
-	add      func(*snapshot.Snapshot, runtime.Object)
 }
 
-// kindOf makes a kind of a type of list, and of what becomes of an item of it.
-func kindOf[T runtime.Object, L any, P interface {
-	*L
-	runtime.Object
-}](name, plural string, version schema.GroupVersion, add func(*snapshot.Snapshot, T)) kind {
-	return kind{
-		name: name, plural: plural, version: version,
-		empty: func() runtime.Object { return P(new(L)) },
-		add: func(s *snapshot.Snapshot, obj runtime.Object) {
-			if item, is := obj.(T); is {
-				add(s, item)
-			}
-		},
-	}
+// metalLB is the version of MetalLB's pools.
+var metalLB = schema.GroupVersion{Group: "metallb.io", Version: "v1beta1"}
+
+// kinds are those that any command reads.
+var kinds = []kind{
+	{name: "Namespace", plural: "namespaces", version: corev1.SchemeGroupVersion, isCluster: true},
+	{name: "Node", plural: "nodes", version: corev1.SchemeGroupVersion, isCluster: true},
+	{name: "Service", plural: "services", version: corev1.SchemeGroupVersion},
+	{name: "ConfigMap", plural: "configmaps", version: corev1.SchemeGroupVersion},
+	{name: "Pod", plural: "pods", version: corev1.SchemeGroupVersion},
+	{name: "Event", plural: "events", version: corev1.SchemeGroupVersion},
+	{name: "Deployment", plural: "deployments", version: appsv1.SchemeGroupVersion},
+	{name: "DaemonSet", plural: "daemonsets", version: appsv1.SchemeGroupVersion},
+	{name: "Ingress", plural: "ingresses", version: networkingv1.SchemeGroupVersion},
+	{name: "IngressClass", plural: "ingressclasses", version: networkingv1.SchemeGroupVersion, isCluster: true},
+	{name: "EndpointSlice", plural: "endpointslices", version: discoveryv1.SchemeGroupVersion},
+	{name: "GatewayClass", plural: "gatewayclasses", version: gatewayVersion, older: []string{"v1beta1"}, isCluster: true},
+	{name: "Gateway", plural: "gateways", version: gatewayVersion, older: []string{"v1beta1"}},
+	{name: "ListenerSet", plural: "listenersets", version: gatewayVersion},
+	{name: "TCPRoute", plural: "tcproutes", version: gatewayVersion, older: []string{"v1alpha2"}},
+	{name: "UDPRoute", plural: "udproutes", version: gatewayVersion, older: []string{"v1alpha2"}},
+	{name: "TLSRoute", plural: "tlsroutes", version: gatewayVersion, older: []string{"v1alpha3", "v1alpha2"}},
+	{name: "HTTPRoute", plural: "httproutes", version: gatewayVersion, older: []string{"v1beta1"}},
+	{name: "GRPCRoute", plural: "grpcroutes", version: gatewayVersion, older: []string{"v1alpha2"}},
+	{name: "ReferenceGrant", plural: "referencegrants", version: schema.GroupVersion(gatewayv1beta1.GroupVersion)},
+	{name: "Certificate", plural: certificates, version: cmv1.SchemeGroupVersion},
+	{name: "StreamIngressClass", plural: "streamingressclasses", version: v1beta1.GroupVersion, isCluster: true},
+	{name: "StreamIngress", plural: streamsPlural, version: v1beta1.GroupVersion},
+	{name: "HostPolicy", plural: "hostpolicies", version: v1beta1.GroupVersion, isCluster: true},
+	{name: "AddressPool", plural: "addresspools", version: v1beta1.GroupVersion, isCluster: true},
+	{name: "EdgeClaim", plural: "edgeclaims", version: v1beta1.GroupVersion, isCluster: true},
+	{name: "IPAddressPool", plural: "ipaddresspools", version: metalLB},
 }
 
-func (k kind) ofCluster() kind {
-	k.isCluster = true
+var gatewayVersion = schema.GroupVersion(gatewayv1.GroupVersion)
+
+// kindOf is a kind by its name.
+func kindOf(name string) *kind {
+	return &kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
+}
+
+// in is the kind in another version.
+func (k kind) in(version string) kind {
+	k.version.Version = version
 	return k
 }
 
-func (k kind) onlyForDoors() kind {
-	k.forDoors = true
-	return k
-}
+// list is the kind of its lists.
+func (k kind) list() schema.GroupVersionKind { return k.version.WithKind(k.name + "List") }
 
-// in names versions in which older clusters have a kind of the Gateway API, the newest first.
-func (k kind) in(versions ...string) kind {
-	for _, v := range versions {
-		k.older = append(k.older, schema.GroupVersion{Group: gatewayv1.GroupName, Version: v})
-	}
-	return k
-}
-
-// kinds are those that are read, in their order. What says which ConfigMaps to read comes before these.
-func kinds() []kind {
-	core, apps, networking := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion
-	gateway := schema.GroupVersion(gatewayv1.GroupVersion)
-	return []kind{
-		kindOf[*corev1.Namespace, corev1.NamespaceList]("Namespace", "namespaces", core,
-			func(s *snapshot.Snapshot, o *corev1.Namespace) { s.AddNamespace(o) }).ofCluster(),
-		kindOf[*corev1.Service, corev1.ServiceList]("Service", "services", core,
-			func(s *snapshot.Snapshot, o *corev1.Service) { s.Services = append(s.Services, o) }),
-		kindOf[*corev1.Node, corev1.NodeList]("Node", "nodes", core,
-			func(s *snapshot.Snapshot, o *corev1.Node) { s.Nodes = append(s.Nodes, slimNode(o)) }).ofCluster(),
-		kindOf[*appsv1.Deployment, appsv1.DeploymentList]("Deployment", "deployments", apps, addDeployment),
-		kindOf[*appsv1.DaemonSet, appsv1.DaemonSetList]("DaemonSet", "daemonsets", apps, addDaemonSet),
-		kindOf[*networkingv1.Ingress, networkingv1.IngressList]("Ingress", "ingresses", networking,
-			func(s *snapshot.Snapshot, o *networkingv1.Ingress) { s.Ingresses = append(s.Ingresses, o) }),
-		kindOf[*networkingv1.IngressClass, networkingv1.IngressClassList]("IngressClass", "ingressclasses", networking,
-			func(s *snapshot.Snapshot, o *networkingv1.IngressClass) {
-				s.IngressClasses = append(s.IngressClasses, o)
-			}).ofCluster(),
-		kindOf[*discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList]("EndpointSlice", "endpointslices", discoveryv1.SchemeGroupVersion,
-			func(s *snapshot.Snapshot, o *discoveryv1.EndpointSlice) { s.AddEndpointSlice(o) }).onlyForDoors(),
-		kindOf[*gatewayv1.Gateway, gatewayv1.GatewayList]("Gateway", "gateways", gateway,
-			func(s *snapshot.Snapshot, o *gatewayv1.Gateway) { s.Gateways = append(s.Gateways, o) }).in("v1beta1"),
-		kindOf[*gatewayv1.ListenerSet, gatewayv1.ListenerSetList]("ListenerSet", "listenersets", gateway,
-			func(s *snapshot.Snapshot, o *gatewayv1.ListenerSet) { s.ListenerSets = append(s.ListenerSets, o) }),
-		routeKind[*gatewayv1.TCPRoute, gatewayv1.TCPRouteList]("TCPRoute", "tcproutes").in("v1alpha2"),
-		routeKind[*gatewayv1.UDPRoute, gatewayv1.UDPRouteList]("UDPRoute", "udproutes").in("v1alpha2"),
-		routeKind[*gatewayv1.TLSRoute, gatewayv1.TLSRouteList]("TLSRoute", "tlsroutes").in("v1alpha3", "v1alpha2"),
-		routeKind[*gatewayv1.HTTPRoute, gatewayv1.HTTPRouteList]("HTTPRoute", "httproutes").in("v1beta1"),
-		routeKind[*gatewayv1.GRPCRoute, gatewayv1.GRPCRouteList]("GRPCRoute", "grpcroutes").in("v1alpha2"),
-		kindOf[*v1beta1.StreamIngressClass, v1beta1.StreamIngressClassList]("StreamIngressClass", "streamingressclasses",
-			v1beta1.GroupVersion, func(s *snapshot.Snapshot, o *v1beta1.StreamIngressClass) {
-				s.Classes = append(s.Classes, o)
-			}).ofCluster(),
-		kindOf[*v1beta1.HostPolicy, v1beta1.HostPolicyList]("HostPolicy", "hostpolicies", v1beta1.GroupVersion,
-			func(s *snapshot.Snapshot, o *v1beta1.HostPolicy) { s.HostPolicies = append(s.HostPolicies, o) }).ofCluster(),
-		kindOf[*v1beta1.EdgeClaim, v1beta1.EdgeClaimList]("EdgeClaim", "edgeclaims", v1beta1.GroupVersion,
-			func(s *snapshot.Snapshot, o *v1beta1.EdgeClaim) { s.Claims = append(s.Claims, o) }).ofCluster().onlyForDoors(),
-	}
-}
-
-// routeKind is a kind of routes.
-func routeKind[T interface {
-	runtime.Object
-	metav1.Object
-}, L any, P interface {
-	*L
-	runtime.Object
-}](name, plural string) kind {
-	return kindOf[T, L, P](name, plural, schema.GroupVersion(gatewayv1.GroupVersion),
-		func(s *snapshot.Snapshot, o T) { s.Routes = append(s.Routes, o) })
-}
-
-func addDeployment(s *snapshot.Snapshot, o *appsv1.Deployment) {
-	if w, ok := snapshot.OfDeployment(o); ok {
-		s.Workloads = append(s.Workloads, w)
-	}
-}
-
-func addDaemonSet(s *snapshot.Snapshot, o *appsv1.DaemonSet) {
-	if w, ok := snapshot.OfDaemonSet(o); ok {
-		s.Workloads = append(s.Workloads, w)
+// addTo adds an object to a snapshot, if findings or doors are made of its kind.
+func addTo(s *snapshot.Snapshot, obj client.Object) {
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		s.AddNamespace(o)
+	case *corev1.Service:
+		s.Services = append(s.Services, o)
+	case *corev1.Node:
+		s.Nodes = append(s.Nodes, slimNode(o))
+	case *appsv1.Deployment:
+		if w, ok := snapshot.OfDeployment(o); ok {
+			s.Workloads = append(s.Workloads, w)
+		}
+	case *appsv1.DaemonSet:
+		if w, ok := snapshot.OfDaemonSet(o); ok {
+			s.Workloads = append(s.Workloads, w)
+		}
+	case *networkingv1.Ingress:
+		s.Ingresses = append(s.Ingresses, o)
+	case *networkingv1.IngressClass:
+		s.IngressClasses = append(s.IngressClasses, o)
+	case *discoveryv1.EndpointSlice:
+		s.AddEndpointSlice(o)
+	case *gatewayv1.Gateway:
+		s.Gateways = append(s.Gateways, o)
+	case *gatewayv1.ListenerSet:
+		s.ListenerSets = append(s.ListenerSets, o)
+	case *gatewayv1.TCPRoute, *gatewayv1.UDPRoute, *gatewayv1.TLSRoute, *gatewayv1.HTTPRoute, *gatewayv1.GRPCRoute:
+		s.Routes = append(s.Routes, o)
+	case *v1beta1.StreamIngressClass:
+		s.Classes = append(s.Classes, o)
+	case *v1beta1.HostPolicy:
+		s.HostPolicies = append(s.HostPolicies, o)
+	case *v1beta1.EdgeClaim:
+		s.Claims = append(s.Claims, o)
 	}
 }
 
@@ -150,14 +138,18 @@ func scheme() *runtime.Scheme {
 			panic(err) // the kinds are constants
 		}
 	}
-	metav1.AddToGroupVersion(s, metalLB)                       // whose objects are read as they are
+	metav1.AddToGroupVersion(s, metalLB) // whose objects are read as they are
+	s.AddKnownTypeWithName(kindOf("IPAddressPool").list(), &unstructured.UnstructuredList{})
 	grants := schema.GroupVersion(gatewayv1beta1.GroupVersion) // of which only these are read in that version
 	s.AddKnownTypes(grants, &gatewayv1beta1.ReferenceGrant{}, &gatewayv1beta1.ReferenceGrantList{})
-	all := slices.Concat(kinds(), (&found{}).kinds())
-	for i := range all {
-		for _, version := range all[i].older {
-			s.AddKnownTypeWithName(version.WithKind(all[i].name+"List"), all[i].empty())
-			metav1.AddToGroupVersion(s, version)
+	for _, k := range kinds {
+		for _, version := range k.older {
+			list, err := s.New(k.list())
+			if err != nil {
+				panic(err) // the kinds are constants
+			}
+			s.AddKnownTypeWithName(k.in(version).list(), list)
+			metav1.AddToGroupVersion(s, k.in(version).version)
 		}
 	}
 	return s

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,27 +77,11 @@ The exit status is 0 if all are moved, 1 if the command was stopped or, in a dry
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	for _, name := range []string{"from", "to"} {
 		_ = cmd.MarkFlagRequired(name)
-		_ = cmd.RegisterFlagCompletionFunc(name, t.completeClass)
+		_ = cmd.RegisterFlagCompletionFunc(name, t.completing("StreamIngressClass"))
 	}
 	_ = cmd.RegisterFlagCompletionFunc("dry-run",
 		cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// completeClass offers the classes that there are.
-func (t *tool) completeClass(cmd *cobra.Command, _ []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
-	c, err := t.open(t)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	classes := kindOf[*v1beta1.StreamIngressClass, v1beta1.StreamIngressClassList](
-		"StreamIngressClass", "streamingressclasses", v1beta1.GroupVersion, nil)
-	_ = c.Each(cmd.Context(), &classes, "", "", func(obj runtime.Object) { // who may not list them has to know them
-		if class, is := obj.(*v1beta1.StreamIngressClass); is && strings.HasPrefix(class.Name, prefix) {
-			names = append(names, class.Name)
-		}
-	})
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // check says what is wrong with the flags.
@@ -209,8 +192,7 @@ func (m *moveCommand) read(ctx context.Context, c mover, names []string) (stream
 		namespace = ""
 	}
 	found := map[string]*v1beta1.StreamIngress{}
-	kind := kindOf[*v1beta1.StreamIngress, v1beta1.StreamIngressList]("StreamIngress", streamsPlural, v1beta1.GroupVersion, nil)
-	err = c.Each(ctx, &kind, namespace, "", func(obj runtime.Object) {
+	err = c.Each(ctx, kindOf("StreamIngress"), namespace, "", func(obj runtime.Object) {
 		if s, is := obj.(*v1beta1.StreamIngress); is && selector.Matches(labels.Set(s.Labels)) {
 			streams, found[s.Name] = append(streams, s), s
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
@@ -88,21 +90,24 @@ where they could not look.`,
 	root.SetErr(t.ErrOut)
 	t.config.AddFlags(root.PersistentFlags())
 	root.AddCommand(t.auditCommand(), t.doorsCommand(), t.importCommand(), t.lintCommand(), t.moveCommand(), t.whoCommand())
-	_ = root.RegisterFlagCompletionFunc("namespace", t.completeNamespace)
+	_ = root.RegisterFlagCompletionFunc("namespace", t.completing("Namespace"))
 	return root
 }
 
-func (t *tool) completeNamespace(cmd *cobra.Command, _ []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
-	c, err := t.open(t)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	for _, name := range namespaces(cmd.Context(), c) {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+// completing offers the names of the objects of a kind. Who may not list them has to know them.
+func (t *tool) completing(kind string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
+		c, err := t.open(t)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		_ = c.Each(cmd.Context(), kindOf(kind), "", "", func(obj runtime.Object) {
+			if o, is := obj.(metav1.Object); is && strings.HasPrefix(o.GetName(), prefix) {
+				names = append(names, o.GetName())
+			}
+		})
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // Examples are those of the help of all commands, one line each.

@@ -12,10 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 )
@@ -41,8 +41,8 @@ type reader struct {
 	// namespace is the only one that is read if limited, and otherwise what is read where not all may be.
 	namespace string
 	limited   bool
-	// isWhole says that objects are read as they are, and not without what no finding is made of.
-	isWhole  bool
+	// whole takes the objects as they are; where it is nil, the snapshot does, without what no finding is made of.
+	whole    func(client.Object)
 	progress *progress
 
 	unread []Unread
@@ -90,26 +90,48 @@ func (t *tool) newReader(limited bool) (*reader, error) {
 	return &reader{cluster: c, namespace: namespace, limited: limited, progress: newProgress(t.ErrOut, clock.RealClock{})}, nil
 }
 
+// ofFindings are the kinds that findings are made of, and ofDoors those that only doors are, in the order in which they are read. What says
+// which ConfigMaps to read comes before these.
+var (
+	ofFindings = []string{
+		"Namespace", "Service", "Node", "Deployment", "DaemonSet", "Ingress", "IngressClass", "Gateway", "ListenerSet",
+		"TCPRoute", "UDPRoute", "TLSRoute", "HTTPRoute", "GRPCRoute", "StreamIngressClass", "HostPolicy",
+	}
+	ofDoors = []string{"EndpointSlice", "EdgeClaim"}
+)
+
 // read reads all that findings are made of, and doors if asked to. The error says that the cluster can't be read at all.
 func (r *reader) read(ctx context.Context, forDoors bool) (*snapshot.Snapshot, error) {
+	s, names := &snapshot.Snapshot{NodePorts: snapshot.DefaultNodePorts}, ofFindings
+	if forDoors {
+		names = slices.Concat(ofFindings, ofDoors)
+	}
+	return s, r.readAll(ctx, names, s)
+}
+
+// readAll reads kinds, and the ConfigMaps of streams.
+func (r *reader) readAll(ctx context.Context, names []string, s *snapshot.Snapshot) error {
 	defer r.progress.end()
-	s := &snapshot.Snapshot{NodePorts: snapshot.DefaultNodePorts}
-	all := kinds()
-	for i := range all {
-		if all[i].forDoors && !forDoors {
-			continue
-		}
-		if err := r.readKind(ctx, &all[i], s); err != nil {
-			return nil, err
-		}
+	if err := r.readKinds(ctx, names, s); err != nil {
+		return err
 	}
 	if err := r.readConfigMaps(ctx, s); err != nil {
-		return nil, err
+		return err
 	}
 	if !r.isRead {
-		return nil, cmp.Or(r.failed, errNothing)
+		return cmp.Or(r.failed, errNothing)
 	}
-	return s, nil
+	return nil
+}
+
+// readKinds reads kinds one after the other.
+func (r *reader) readKinds(ctx context.Context, names []string, s *snapshot.Snapshot) error {
+	for _, name := range names {
+		if err := r.readKind(ctx, kindOf(name), s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readKind reads a kind: of all namespaces, else of the one that the user is in.
@@ -154,8 +176,7 @@ func (r *reader) eachServed(ctx context.Context, k *kind, namespace string, s *s
 		if !apierrors.IsNotFound(err) {
 			break
 		}
-		older := *k
-		older.version = version
+		older := k.in(version)
 		err = r.each(ctx, &older, namespace, s)
 	}
 	return err
@@ -164,10 +185,14 @@ func (r *reader) eachServed(ctx context.Context, k *kind, namespace string, s *s
 func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapshot.Snapshot) error {
 	r.progress.begin(k.plural)
 	return r.Each(ctx, k, namespace, "", func(obj runtime.Object) {
-		if o, is := obj.(metav1.Object); is && !r.isWhole {
+		o, is := obj.(client.Object)
+		switch {
+		case is && r.whole != nil:
+			r.whole(o)
+		case is:
 			slim(o)
+			addTo(s, o)
 		}
-		k.add(s, obj)
 		r.progress.count()
 	})
 }
@@ -175,9 +200,7 @@ func (r *reader) each(ctx context.Context, k *kind, namespace string, s *snapsho
 // readConfigMaps reads the ConfigMaps of streams: those that somebody names, and those that have the usual names.
 func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error {
 	found := map[types.NamespacedName]*corev1.ConfigMap{}
-	configMaps := kindOf[*corev1.ConfigMap, corev1.ConfigMapList]("ConfigMap", "configmaps", corev1.SchemeGroupVersion,
-		func(_ *snapshot.Snapshot, o *corev1.ConfigMap) { found[snapshot.Key(o)] = o })
-	if err := r.readUsual(ctx, &configMaps, s); err != nil {
+	if err := r.readUsual(ctx, s, found); err != nil {
 		return err
 	}
 	for _, key := range s.Streams() {
@@ -200,7 +223,7 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 		}
 	}
 	for _, cm := range found {
-		if !r.isWhole {
+		if r.whole == nil {
 			slim(cm)
 		}
 		s.ConfigMaps = append(s.ConfigMaps, cm)
@@ -212,15 +235,19 @@ func (r *reader) readConfigMaps(ctx context.Context, s *snapshot.Snapshot) error
 }
 
 // readUsual reads the ConfigMaps of the usual names, of the namespace of the user where not all may be read.
-func (r *reader) readUsual(ctx context.Context, k *kind, s *snapshot.Snapshot) error {
-	in, isRead := "", true
+func (r *reader) readUsual(ctx context.Context, s *snapshot.Snapshot, found map[types.NamespacedName]*corev1.ConfigMap) error {
+	k, in, isRead := kindOf("ConfigMap"), "", true
 	if r.limited {
 		in = r.namespace
 	}
 	for _, name := range []string{"tcp-services", "udp-services"} {
 		r.progress.begin(k.plural)
 		read := func(namespace string) error {
-			return r.Each(ctx, k, namespace, "metadata.name="+name, func(obj runtime.Object) { k.add(s, obj) })
+			return r.Each(ctx, k, namespace, "metadata.name="+name, func(obj runtime.Object) {
+				if cm, is := obj.(*corev1.ConfigMap); is {
+					found[snapshot.Key(cm)] = cm
+				}
+			})
 		}
 		err := read(in)
 		if apierrors.IsForbidden(err) && in == "" {
@@ -266,11 +293,4 @@ func tell(w io.Writer, unread []Unread) {
 		}
 		line(w, "%s", Unread{what, why})
 	}
-}
-
-// namespaces are the names of those that may be listed.
-func namespaces(ctx context.Context, c cluster) (names []string) {
-	k := kinds()[0]
-	_ = c.Each(ctx, &k, "", "", func(obj runtime.Object) { names = append(names, obj.(metav1.Object).GetName()) })
-	return names
 }
