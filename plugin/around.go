@@ -103,21 +103,14 @@ func (r *reader) asked(ctx context.Context, point doors.Point) (asked []Asked) {
 func (r *reader) extra(ctx context.Context, k *kind, fields string, call func(runtime.Object)) bool {
 	defer r.progress.end()
 	r.progress.begin(k.plural)
-	err := r.Each(ctx, k, "", fields, call)
-	if apierrors.IsForbidden(err) {
-		if err = r.Each(ctx, k, r.namespace, fields, call); err == nil {
-			r.note(r.partly(k.plural))
-		}
-	}
+	_, err := r.widely(k, "", func(namespace string) error { return r.Each(ctx, k, namespace, fields, call) })
 	switch {
-	case err == nil:
-		return true
 	case apierrors.IsForbidden(err):
 		r.note(Unread{k.plural, forbidden})
-	default:
+	case err != nil:
 		r.note(Unread{k.plural, err.Error()})
 	}
-	return false
+	return err == nil
 }
 
 // note notes what could not be read.

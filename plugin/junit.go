@@ -63,8 +63,13 @@ func junit(report *Audit, s *snapshot.Snapshot, namespace string) ([]byte, error
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	suite.Tests = len(suite.Cases)
-	text, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
+	return suite.text()
+}
+
+// text is a report with this suite alone.
+func (s junitSuite) text() ([]byte, error) {
+	s.Tests = len(s.Cases)
+	text, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{s}}, "", "  ")
 	return append([]byte(xml.Header), append(text, '\n')...), err
 }
 

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"encoding/xml"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -76,9 +75,7 @@ func lintJUnit(report *Lint) ([]byte, error) {
 	if len(report.Findings) == 0 {
 		suite.Cases = append(suite.Cases, junitCase{Class: "lint", Name: plural(report.Objects, "object")})
 	}
-	suite.Tests = len(suite.Cases)
-	text, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
-	return append([]byte(xml.Header), append(text, '\n')...), err
+	return suite.text()
 }
 
 // lintSARIF is a report in SARIF. The locations of results are lines of files, and objects.

@@ -140,21 +140,15 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	if r.limited && !k.isCluster {
 		namespace = r.namespace
 	}
-	err := r.eachServed(ctx, k, namespace, s)
-	if apierrors.IsForbidden(err) && namespace == "" && !k.isCluster {
-		namespace = r.namespace
-		if err = r.eachServed(ctx, k, namespace, s); err == nil {
-			r.unread = append(r.unread, r.partly(k.plural))
-		}
-	}
+	namespace, err := r.widely(k, namespace, func(namespace string) error { return r.eachServed(ctx, k, namespace, s) })
 	switch {
 	case err == nil:
 		r.isRead = r.isRead || slices.Contains(carriers, k.name)
 		s.MarkRead(k.name, namespace)
 	case apierrors.IsForbidden(err):
-		r.unread = append(r.unread, Unread{k.plural, forbidden})
+		r.note(Unread{k.plural, forbidden})
 	case apierrors.IsNotFound(err):
-		r.unread = append(r.unread, Unread{k.plural, notInstalled})
+		r.note(Unread{k.plural, notInstalled})
 		if !isBuiltIn(k.version.Group) { // else older clusters have them in another version
 			s.MarkRead(k.name, namespace) // there are none
 		}
@@ -164,9 +158,17 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	return nil
 }
 
-// partly says that something was read of one namespace alone.
-func (r *reader) partly(what string) Unread {
-	return Unread{what, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)}
+// widely reads a kind of a namespace, or, where all may not be read, of the one that the user is in, which is noted. It returns of which one
+// it was.
+func (r *reader) widely(k *kind, namespace string, read func(namespace string) error) (string, error) {
+	err := read(namespace)
+	if !apierrors.IsForbidden(err) || namespace != "" || k.isCluster {
+		return namespace, err
+	}
+	if err = read(r.namespace); err == nil {
+		r.note(Unread{k.plural, fmt.Sprintf("%s in all namespaces; those of namespace %s were read", forbidden, r.namespace)})
+	}
+	return r.namespace, err
 }
 
 // eachServed reads a kind in the newest version in which it is served.
@@ -242,23 +244,16 @@ func (r *reader) readUsual(ctx context.Context, s *snapshot.Snapshot, found map[
 	}
 	for _, name := range []string{"tcp-services", "udp-services"} {
 		r.progress.begin(k.plural)
-		read := func(namespace string) error {
+		of, err := r.widely(k, in, func(namespace string) error {
 			return r.Each(ctx, k, namespace, "metadata.name="+name, func(obj runtime.Object) {
 				if cm, is := obj.(*corev1.ConfigMap); is {
 					found[snapshot.Key(cm)] = cm
 				}
 			})
-		}
-		err := read(in)
-		if apierrors.IsForbidden(err) && in == "" {
-			if err = read(r.namespace); err == nil {
-				in = r.namespace
-				r.unread = append(r.unread, r.partly(k.plural))
-			}
-		}
+		})
 		switch {
 		case err == nil:
-			r.isRead = true
+			in, r.isRead = of, true
 		case apierrors.IsForbidden(err):
 			isRead = false
 			r.unread = append(r.unread, Unread{k.plural + " named " + name, forbidden})
