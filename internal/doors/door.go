@@ -125,7 +125,8 @@ func All(s *snapshot.Snapshot) []Door {
 	l.addEntries()
 	l.addServices()
 	l.addIngresses()
-	l.addRoutes(l.addListeners())
+	l.addListeners()
+	l.addRoutes()
 	slices.SortStableFunc(l.doors, func(a, b Door) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.host, b.host), cmp.Compare(a.port.number, b.port.number),
 			cmp.Compare(a.Point, b.Point), cmp.Compare(a.Way, b.Way), cmp.Compare(a.On, b.On))

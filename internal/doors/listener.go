@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -15,30 +13,15 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
-// parent is what routes attach to, and the Gateway that serves it.
-type parent struct {
-	*guard.Parent
-	gateway *gatewayv1.Gateway
-}
-
-// addListeners adds the listeners of Gateways and of the ListenerSets that they let attach, and returns all of these.
-func (l *list) addListeners() map[guard.ParentKey]parent {
-	gateways, parents := snapshot.Index(l.Gateways), map[guard.ParentKey]parent{}
+// addListeners adds the listeners of Gateways and of the ListenerSets that they let attach.
+func (l *list) addListeners() {
+	attached := l.Attached()
 	for _, g := range l.Gateways {
 		l.addOpener(guard.OfGateway(g), g, g)
-		p := guard.ParentOfGateway(g)
-		parents[p.ParentKey] = parent{p, g}
-	}
-	for _, set := range l.ListenerSets {
-		ref := set.Spec.ParentRef
-		key := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(ref.Name)}
-		if g := gateways[key]; g != nil && stream.AllowsListeners(g, set.Namespace, l.NamespaceLabels(set.Namespace)) {
-			l.addOpener(guard.OfListenerSet(set, key), g, set)
-			p := guard.ParentOfListenerSet(set, "")
-			parents[p.ParentKey] = parent{p, g}
+		for _, set := range attached[snapshot.Key(g)] {
+			l.addOpener(guard.OfListenerSet(set, snapshot.Key(g)), g, set)
 		}
 	}
-	return parents
 }
 
 // addOpener adds the listeners of an object on a Gateway.

@@ -14,6 +14,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/guard"
+	"jeffthecoder.xyz/portcullis/internal/snapshot"
 	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
@@ -24,8 +25,9 @@ type rule struct {
 	to   []gatewayv1.BackendObjectReference
 }
 
-// addRoutes adds what routes have of the listeners of parents that they attach to: hosts and paths, or ports.
-func (l *list) addRoutes(parents map[guard.ParentKey]parent) {
+// addRoutes adds what routes have of the listeners that they attach to: hosts and paths, or ports.
+func (l *list) addRoutes() {
+	gateways, parents := snapshot.Index(l.Gateways), l.Parents()
 	for _, obj := range l.Routes {
 		r, ok := guard.OfRoute(obj)
 		if !ok {
@@ -40,7 +42,7 @@ func (l *list) addRoutes(parents map[guard.ParentKey]parent) {
 			}
 			for _, listener := range p.Listeners {
 				if r.IsOn(key, listener) && p.Allows(listener, r, has) {
-					l.addRoute(r, obj, p, listener, guard.HostsAt(listener, hosts), rules)
+					l.addRoute(r, obj, p, gateways[p.On], listener, guard.HostsAt(listener, hosts), rules)
 				}
 			}
 		}
@@ -48,13 +50,15 @@ func (l *list) addRoutes(parents map[guard.ParentKey]parent) {
 }
 
 // addRoute adds what a route has of one listener.
-func (l *list) addRoute(r guard.Route, obj metav1.Object, p parent, on gatewayv1.Listener, hosts []string, rules []rule) {
+func (l *list) addRoute(
+	r guard.Route, obj metav1.Object, p *guard.Parent, of *gatewayv1.Gateway, on gatewayv1.Listener, hosts []string, rules []rule,
+) {
 	d := Door{
-		Way: ByRoute, On: fmt.Sprintf("%s %s, listener %s", p.Kind, p.NamespacedName, on.Name), Addresses: stream.GatewayAddresses(p.gateway),
+		Way: ByRoute, On: fmt.Sprintf("%s %s, listener %s", p.Kind, p.NamespacedName, on.Name), Addresses: stream.GatewayAddresses(of),
 		Holder: r.String(), Namespace: r.Namespace,
 	}
 	port := claimPort{v1beta1.TCP, on.Port}
-	of := claim.Section{Kind: string(p.Kind), Namespace: p.Namespace, Name: p.Name, Listener: string(on.Name)}
+	section := claim.Section{Kind: string(p.Kind), Namespace: p.Namespace, Name: p.Name, Listener: string(on.Name)}
 	switch r.Kind {
 	case guard.HTTPRoute, guard.GRPCRoute:
 		d.named = true
@@ -69,14 +73,14 @@ func (l *list) addRoute(r guard.Route, obj metav1.Object, p parent, on gatewayv1
 		d.named, d.port = true, port
 		for _, d.host = range hosts {
 			d.Point = cmp.Or(d.host, "*") + " at " + port.String()
-			l.addLeading(d, claim.HostRoute(of, cmp.Or(d.host, claim.AllHosts)), obj, all(rules))
+			l.addLeading(d, claim.HostRoute(section, cmp.Or(d.host, claim.AllHosts)), obj, all(rules))
 		}
 	default:
 		if r.Kind == guard.UDPRoute {
 			port.protocol = v1beta1.UDP
 		}
 		d.port, d.Point = port, port.String()
-		l.addLeading(d, claim.Route(of, port.protocol), obj, all(rules))
+		l.addLeading(d, claim.Route(section, port.protocol), obj, all(rules))
 	}
 }
 

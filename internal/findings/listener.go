@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -62,7 +61,7 @@ func listeners(s *snapshot.Snapshot) (found []Finding) {
 	ledger := &book{
 		claims: map[string]*v1beta1.EdgeClaim{}, hosts: map[claim.Coordinate][]*v1beta1.EdgeClaim{}, by: map[claim.Coordinate]guard.Opener{},
 	}
-	openers, attached, sharing := map[claim.Holder]opener{}, attachedTo(s), sharingAddress(s.Gateways)
+	openers, attached, sharing := map[claim.Holder]opener{}, s.Attached(), sharingAddress(s.Gateways)
 	gateways := slices.Clone(s.Gateways)
 	slices.SortFunc(gateways, func(a, b *gatewayv1.Gateway) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(snapshot.Key(a).String(), snapshot.Key(b).String()))
@@ -87,19 +86,6 @@ func listeners(s *snapshot.Snapshot) (found []Finding) {
 		}
 	}
 	return found
-}
-
-// attachedTo are the ListenerSets of each Gateway that lets them attach.
-func attachedTo(s *snapshot.Snapshot) map[types.NamespacedName][]*gatewayv1.ListenerSet {
-	gateways, attached := snapshot.Index(s.Gateways), map[types.NamespacedName][]*gatewayv1.ListenerSet{}
-	for _, set := range s.ListenerSets {
-		ref := set.Spec.ParentRef
-		key := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(ref.Name)}
-		if g := gateways[key]; g != nil && stream.AllowsListeners(g, set.Namespace, s.NamespaceLabels(set.Namespace)) {
-			attached[key] = append(attached[key], set)
-		}
-	}
-	return attached
 }
 
 // sharingAddress finds the Gateways that have an address in common with one.

@@ -32,7 +32,7 @@ func routes(s *snapshot.Snapshot) (found []Finding) {
 	if !s.Knows("Gateway", "") {
 		return nil
 	}
-	parents := parentsOf(s)
+	parents := s.Parents()
 	created, on := map[claim.Holder]metav1.Object{}, map[guard.ParentKey][]guard.Route{}
 	for _, obj := range s.Routes {
 		r, ok := guard.OfRoute(obj)
@@ -57,22 +57,6 @@ func routes(s *snapshot.Snapshot) (found []Finding) {
 		}
 	}
 	return found
-}
-
-// parentsOf are what routes attach to.
-func parentsOf(s *snapshot.Snapshot) map[guard.ParentKey]*guard.Parent {
-	parents := make(map[guard.ParentKey]*guard.Parent, len(s.Gateways)+len(s.ListenerSets))
-	for _, g := range s.Gateways {
-		p := guard.ParentOfGateway(g)
-		parents[p.ParentKey] = p
-	}
-	for _, sets := range attachedTo(s) {
-		for _, set := range sets {
-			p := guard.ParentOfListenerSet(set, "")
-			parents[p.ParentKey] = p
-		}
-	}
-	return parents
 }
 
 // unattached is the finding about a route that no listener of its parents lets attach; is is false for one that is attached somewhere, and
