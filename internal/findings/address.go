@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
 	"jeffthecoder.xyz/portcullis/internal/stream"
@@ -14,12 +13,11 @@ import (
 
 // point is a port at an address, which may be a name that a cloud has given.
 type point struct {
-	address  string
-	protocol v1beta1.Protocol
-	port     int32
+	address string
+	port    stream.PortKey
 }
 
-func (p point) String() string { return fmt.Sprintf("%s %s/%d", p.address, p.protocol, p.port) }
+func (p point) String() string { return p.address + " " + p.port.String() }
 
 // addresses are the ports of addresses that several load balancers have.
 func addresses(s *snapshot.Snapshot) (found []Finding) {
@@ -29,25 +27,27 @@ func addresses(s *snapshot.Snapshot) (found []Finding) {
 			note(at, svc, address)
 		}
 	}
+	return several(at, AddressTwice, "the statuses of %s list the same address, and they have the same port",
+		"give one of them another port or another address")
+}
+
+// several are the findings of a rule about points that several Services have.
+func several(at map[point][]*corev1.Service, rule Rule, text, advice string) (found []Finding) {
 	for p, having := range at {
-		if len(having) < 2 {
-			continue
+		if len(having) > 1 {
+			objects := servicesOf(having)
+			found = append(found, Finding{
+				Rule: rule, Point: p.String(), Objects: objects, Wins: Undetermined, Text: fmt.Sprintf(text, names(objects)), Advice: advice,
+			})
 		}
-		objects := servicesOf(having)
-		found = append(found, Finding{
-			Rule: AddressTwice, Point: p.String(), Objects: objects, Wins: Undetermined,
-			Text:   fmt.Sprintf("the statuses of %s list the same address, and they have the same port", names(objects)),
-			Advice: "give one of them another port or another address",
-		})
 	}
 	return found
 }
 
 // note notes the ports that a Service has at an address.
 func note(at map[point][]*corev1.Service, svc *corev1.Service, address string) {
-	for i := range svc.Spec.Ports {
-		p := point{address, snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
-		at[p] = append(at[p], svc)
+	for _, port := range portsOf(svc) {
+		at[point{address, port}] = append(at[point{address, port}], svc)
 	}
 }
 
@@ -167,36 +167,16 @@ func externalIPs(s *snapshot.Snapshot) (found []Finding) {
 			note(naming, svc, ip)
 		}
 	}
-	told := map[*corev1.Service]map[string]bool{}
-	tell := func(svc *corev1.Service, ip string) {
-		if told[svc] == nil {
-			told[svc] = map[string]bool{}
-		}
-		told[svc][ip] = true
-	}
-	for p, services := range naming {
-		if len(services) < 2 {
-			continue
-		}
-		for _, svc := range services {
-			tell(svc, p.address)
-		}
-		objects := servicesOf(services)
-		found = append(found, Finding{
-			Rule: ExternalIPTwice, Point: p.String(), Objects: objects, Wins: Undetermined,
-			Text:   fmt.Sprintf("%s name the same external IP, and they have the same port", names(objects)),
-			Advice: "give one of them another port, or take the address out of its spec.externalIPs",
-		})
-	}
+	found = several(naming, ExternalIPTwice, "%s name the same external IP, and they have the same port",
+		"give one of them another port, or take the address out of its spec.externalIPs")
 	book := ownersOf(s)
 	for _, svc := range s.Services {
 		for _, ip := range externalOf(svc) {
 			self := objectOf("Service", svc)
+			isTwice := func(port stream.PortKey) bool { return len(naming[point{ip, port}]) > 1 }
 			if by, meets, has := book.other(svc, ip); has {
-				tell(svc, ip)
 				found = append(found, taken(self, ip, by, meets))
-			}
-			if !told[svc][ip] {
+			} else if !slices.ContainsFunc(portsOf(svc), isTwice) {
 				found = append(found, Finding{
 					Rule: ExternalIPNamed, Point: ip, Objects: []Object{self},
 					Text: fmt.Sprintf(

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,27 +60,30 @@ func paths(s *snapshot.Snapshot) (found []Finding) {
 func pathTwice(s *snapshot.Snapshot, c snapshot.Classes, key at, all []*networkingv1.Ingress) (f Finding, is bool) {
 	slices.SortFunc(all, byAge)
 	var objects []Object
-	for i := range all {
-		if i == 0 || all[i] != all[i-1] {
-			objects = append(objects, objectOf("Ingress", all[i]))
-		}
+	for _, ing := range slices.Compact(all) {
+		objects = append(objects, objectOf("Ingress", ing))
 	}
 	if len(objects) < 2 {
 		return f, false
 	}
-	if !c.IsNginx(key.class) {
-		sortObjects(objects) // and those that are as old by name
-	}
 	f = Finding{
-		Rule: PathTwice, Point: cmp.Or(key.host, "*") + key.path, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
-		Text:   names(objects) + " serve the same host and path",
+		Rule: PathTwice, Point: cmp.Or(key.host, "*") + key.path,
 		Advice: "give all but one of them another host or path, or take the rule out",
 	}
-	if c.IsNginx(key.class) {
-		f.Wins = winner(s, "Ingress", objects[0].String())
-		f.Text += "; ingress-nginx serves the oldest of them"
-	}
+	f.about(s, c, key.class, objects, " serve the same host and path", "; ingress-nginx serves the oldest of them")
 	return f, true
+}
+
+// about says which Ingresses of a class a finding is about, those first that ingress-nginx reads first: if that serves the class, the first
+// of them wins, as nginx says, and else nobody knows who does.
+func (f *Finding) about(s *snapshot.Snapshot, c snapshot.Classes, class string, objects []Object, text, nginx string) {
+	f.Scope, f.Objects, f.Wins = snapshot.ClassName(class), objects, Undetermined
+	if c.IsNginx(class) {
+		f.Wins, text = winner(s, "Ingress", objects[0].String()), text+nginx
+	} else {
+		sortObjects(objects) // and those that are as old by name
+	}
+	f.Text = names(objects) + text
 }
 
 // byAge has Ingresses in the order in which ingress-nginx reads them: of those as old, the last by name comes first.
@@ -125,19 +127,12 @@ func hosts(s *snapshot.Snapshot) (found []Finding) {
 
 // hostInNamespaces is the finding about a host that Ingresses of several namespaces have.
 func hostInNamespaces(s *snapshot.Snapshot, c snapshot.Classes, key at, objects []Object) Finding {
-	if !c.IsNginx(key.class) {
-		sortObjects(objects)
-	}
 	f := Finding{
-		Rule: HostInNamespaces, Point: key.host, Scope: snapshot.ClassName(key.class), Objects: objects, Wins: Undetermined,
-		Text: fmt.Sprintf("%s serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
-			names(objects)),
-		Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
+		Rule: HostInNamespaces, Point: key.host, Advice: "let the host be of one namespace, or say by a HostPolicy that namespaces share it",
 	}
-	if c.IsNginx(key.class) {
-		f.Wins = winner(s, "Ingress", objects[0].String())
-		f.Text += "; for the host as a whole, ingress-nginx takes the oldest one's word"
-	}
+	f.about(s, c, key.class, objects,
+		" serve the host, each its own paths, with what they say of the host as a whole: certificate, redirects",
+		"; for the host as a whole, ingress-nginx takes the oldest one's word")
 	return f
 }
 
