@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -146,6 +147,18 @@ func reserveAll(
 		return held, withdraw, nil
 	}
 	return nil, withdraw, err
+}
+
+// conflictOf says that a point is held, which was found out as it was claimed: as a rule has it, and in few words where that can't be asked.
+func conflictOf(
+	ctx context.Context, view *kube.View, held *claim.HeldError, reason string, path *field.Path, point string,
+	rule func(*kube.Facts) refusal.Problems,
+) (refusal.Problems, error) {
+	problems, err := kube.Decide(ctx, view, rule)
+	if err != nil { // what else it would say is not worth that it is not said
+		problems = refusal.One(reason, refusal.Duplicate(path, point, refusal.Held(held.Claim, false, 0)))
+	}
+	return problems, err
 }
 
 // nothing is to be taken back.

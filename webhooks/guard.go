@@ -214,13 +214,9 @@ func (v listenerGuard) claim(
 	ctx context.Context, kind guard.Kind, request *guard.Request, points []claim.Coordinate,
 ) (refusal.Problems, error) {
 	conflict := func(at claim.Coordinate, held *claim.HeldError) (refusal.Problems, error) {
-		problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
+		return conflictOf(ctx, v.view, held, v1beta1.ReasonPortConflict, listenersPath, at.Point(), func(f *kube.Facts) refusal.Problems {
 			return guard.Conflict(f, request, at, held.Claim, v.ledger.GraceLeft(held.Claim))
 		})
-		if err != nil { // what else it would say is not worth that it is not said
-			problems = refusal.One(v1beta1.ReasonPortConflict, refusal.Duplicate(listenersPath, at.Point(), refusal.Held(held.Claim, false, 0)))
-		}
-		return problems, err
 	}
 	held, withdraw, err := reserveAll(ctx, v.ledger, v.asks(ctx, kind), request.Claimant, nil, points)
 	if held != nil {

@@ -58,12 +58,9 @@ func (v externalIPsGuard) claim(
 	if err != nil || held == nil {
 		return nil, err
 	}
-	problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
-		return allocator.ExternalConflict(f, svc, held.At, held.Claim, v.ledger.GraceLeft)
-	})
-	if err != nil { // what else it would say is not worth that it is not said
-		problems = refusal.One(v1beta1.ReasonAddressConflict, refusal.Duplicate(
-			loadbalancer.ExternalIPsPath, held.At.Address().String(), refusal.Held(held.Claim, false, 0)))
-	}
+	problems, _ := conflictOf(ctx, v.view, held, v1beta1.ReasonAddressConflict, loadbalancer.ExternalIPsPath, held.At.Address().String(),
+		func(f *kube.Facts) refusal.Problems {
+			return allocator.ExternalConflict(f, svc, held.At, held.Claim, v.ledger.GraceLeft)
+		})
 	return problems, nil
 }

@@ -213,13 +213,10 @@ func (h hostDesk) claim(
 	}
 	held, withdraw, err := reserveAll(ctx, h.ledger, asks, by, nil, v.Points)
 	if held != nil {
-		problems, err = kube.Decide(ctx, h.view, func(f *kube.Facts) refusal.Problems {
-			return hostname.Conflict(f, r, held.At, held.Claim, h.ledger.GraceLeft)
-		})
-		if err != nil { // what else it would say is not worth that it is not said
-			problems = refusal.One(v1beta1.ReasonHostConflict,
-				refusal.Duplicate(field.NewPath("spec"), held.At.Host(), refusal.Held(held.Claim, false, 0)))
-		}
+		problems, err = conflictOf(ctx, h.view, held, v1beta1.ReasonHostConflict, field.NewPath("spec"), held.At.Host(),
+			func(f *kube.Facts) refusal.Problems {
+				return hostname.Conflict(f, r, held.At, held.Claim, h.ledger.GraceLeft)
+			})
 		return problems, withdraw, err
 	}
 	if err != nil || asks {

@@ -51,21 +51,21 @@ func (p pathDesk) claim(
 		by.Generation++ // a change of its class by annotation, which no generation tells: only time settles the claims
 	}
 	held, withdraw, err := reserveAll(ctx, p.ledger, asks, by, r.Beside, points)
-	if held != nil {
-		return p.conflict(ctx, r, held), withdraw, nil
+	if held == nil {
+		return nil, withdraw, err
 	}
-	return nil, withdraw, err
+	return pathConflict(ctx, p.view, held, func(f *kube.Facts) refusal.Problems {
+		return exposure.PathConflict(f, r, held.At, held.Claim, p.ledger.GraceLeft(held.Claim))
+	}), withdraw, nil
 }
 
-// conflict says that a point is held, which was found out as it was claimed.
-func (p pathDesk) conflict(ctx context.Context, r exposure.PathRequest, held *claim.HeldError) refusal.Problems {
-	problems, err := kube.Decide(ctx, p.view, func(f *kube.Facts) refusal.Problems {
-		return exposure.PathConflict(f, r, held.At, held.Claim, p.ledger.GraceLeft(held.Claim))
-	})
+// pathConflict says that a path is held, which was found out as it was claimed.
+func pathConflict(
+	ctx context.Context, view *kube.View, held *claim.HeldError, rule func(*kube.Facts) refusal.Problems,
+) refusal.Problems {
+	problems, err := conflictOf(ctx, view, held, v1beta1.ReasonHostConflict, field.NewPath("spec", "rules"), held.At.Point(), rule)
 	if err != nil { // whatever it is, there is a conflict
 		tell(log.FromContext(ctx), err)
-		return refusal.One(v1beta1.ReasonHostConflict,
-			refusal.Duplicate(field.NewPath("spec", "rules"), held.At.Point(), refusal.Held(held.Claim, false, 0)))
 	}
 	return problems
 }

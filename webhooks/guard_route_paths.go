@@ -4,11 +4,8 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/hostname"
 	"jeffthecoder.xyz/portcullis/internal/kube"
@@ -80,13 +77,7 @@ func (p routePathDesk) claim(
 	if held == nil {
 		return nil, withdraw, err
 	}
-	problems, err = kube.Decide(ctx, p.view, func(f *kube.Facts) refusal.Problems {
+	return pathConflict(ctx, p.view, held, func(f *kube.Facts) refusal.Problems {
 		return hostname.PathConflict(f, r, held.At, held.Claim, p.ledger.GraceLeft(held.Claim))
-	})
-	if err != nil { // whatever it is, there is a conflict
-		tell(log.FromContext(ctx), err)
-		problems = refusal.One(v1beta1.ReasonHostConflict,
-			refusal.Duplicate(field.NewPath("spec", "rules"), held.At.Point(), refusal.Held(held.Claim, false, 0)))
-	}
-	return problems, withdraw, nil
+	}), withdraw, nil
 }

@@ -80,13 +80,10 @@ func (v routeGuard) claim(ctx context.Context, request *guard.RouteRequest) (ref
 	if err != nil || held == nil {
 		return nil, err
 	}
-	problems, err := kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
-		return guard.RouteConflict(f, request, held.At, held.Claim, v.ledger.GraceLeft)
-	})
-	if err != nil { // what else it would say is not worth that it is not said
-		problems = refusal.One(v1beta1.ReasonRouteConflict,
-			refusal.Duplicate(parentRefsPath, held.At.Point(), refusal.Held(held.Claim, false, 0)))
-	}
+	problems, _ := conflictOf(ctx, v.view, held, v1beta1.ReasonRouteConflict, parentRefsPath, held.At.Point(),
+		func(f *kube.Facts) refusal.Problems {
+			return guard.RouteConflict(f, request, held.At, held.Claim, v.ledger.GraceLeft)
+		})
 	return problems, nil
 }
 
