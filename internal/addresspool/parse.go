@@ -137,7 +137,7 @@ func parseCIDR(text string) (r Range, problem string) {
 		return Range{}, fmt.Sprintf("%s is in the midst of its network: write %s for all of that, or %s for the one address",
 			prefix.Addr(), prefix.Masked(), prefix.Addr())
 	}
-	return Range{From: prefix.Addr(), To: lastOf(prefix)}, ""
+	return Range{From: prefix.Addr(), To: LastOf(prefix)}, ""
 }
 
 func parseAddr(text string) (ip netip.Addr, problem string) {
@@ -157,8 +157,8 @@ func mapped(ip netip.Addr) string {
 	return fmt.Sprintf("is an IPv4 address that is mapped to IPv6: write it as IPv4, %s", ip.Unmap())
 }
 
-// lastOf is the last address of a network.
-func lastOf(prefix netip.Prefix) netip.Addr {
+// LastOf is the last address of a network.
+func LastOf(prefix netip.Prefix) netip.Addr {
 	bytes := prefix.Addr().AsSlice()
 	for i := range bytes {
 		host := min(max(8*(i+1)-prefix.Bits(), 0), 8) // how many of these bits are the host's
@@ -188,7 +188,7 @@ var special = []struct {
 func init() {
 	for i := range special {
 		prefix := netip.MustParsePrefix(special[i].network)
-		special[i].within = Range{From: prefix.Addr(), To: lastOf(prefix)}
+		special[i].within = Range{From: prefix.Addr(), To: LastOf(prefix)}
 	}
 }
 

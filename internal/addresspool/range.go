@@ -106,6 +106,6 @@ func sum(a, b int64) int64 {
 
 // Everything is all addresses that there are.
 var Everything = []Range{
-	{From: netip.AddrFrom4([4]byte{}), To: lastOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{}), 0))},
-	{From: netip.IPv6Unspecified(), To: lastOf(netip.PrefixFrom(netip.IPv6Unspecified(), 0))},
+	{From: netip.AddrFrom4([4]byte{}), To: LastOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{}), 0))},
+	{From: netip.IPv6Unspecified(), To: LastOf(netip.PrefixFrom(netip.IPv6Unspecified(), 0))},
 }

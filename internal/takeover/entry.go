@@ -127,16 +127,20 @@ func (l *look) judgeService(d *Document, e *entry, to stream.Entry) {
 	key := types.NamespacedName{Namespace: to.Namespace, Name: to.Service}
 	svc := l.services[key]
 	if svc == nil {
-		why := "there is no Service %s"
-		if !l.Knows("Service", to.Namespace) {
-			why = "Service %s could not be read"
-		}
-		d.Hold(why+", so nothing says which port %q is: create it, name the port by number in the entry, or remove the entry", key, to.Port)
+		d.Hold("%s, so nothing says which port %q is: create it, name the port by number in the entry, or remove the entry", l.lacks(key), to.Port)
 		return
 	}
 	if _, found := stream.FindPort(svc, port, e.at.Protocol); !found {
 		d.Hold("Service %s has no %s port %q: name one that it has in the entry, or remove the entry", key, e.at.Protocol, to.Port)
 	}
+}
+
+// lacks says why nothing is known of a Service.
+func (l *look) lacks(service types.NamespacedName) string {
+	if !l.Knows("Service", service.Namespace) {
+		return fmt.Sprintf("Service %s could not be read", service)
+	}
+	return fmt.Sprintf("there is no Service %s", service)
 }
 
 // judgeOpening looks whether an entry is reached where its stream has its port opened: on the Service of the class, and nowhere else.
@@ -167,11 +171,7 @@ func (l *look) judgeOpening(d *Document, e *entry) {
 func (l *look) judgeFront(d *Document, e *entry, key types.NamespacedName) {
 	svc := l.services[key]
 	if svc == nil {
-		why := "there is no Service %s"
-		if !l.Knows("Service", key.Namespace) {
-			why = "Service %s could not be read"
-		}
-		d.Hold(why+", which StreamIngressClass %s names, so nothing says whether the stream would open %s there", key, e.class.Name, e.at)
+		d.Hold("%s, which StreamIngressClass %s names, so nothing says whether the stream would open %s there", l.lacks(key), e.class.Name, e.at)
 		return
 	}
 	for i := range svc.Spec.Ports {

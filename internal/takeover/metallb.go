@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"jeffthecoder.xyz/portcullis/internal/addresspool"
 )
 
 // metalLBPool is an IPAddressPool of MetalLB (metallb.io/v1beta1).
@@ -49,23 +50,19 @@ func (p *metalLBPool) isForNone() bool {
 
 // rank orders pools as MetalLB does: those for some Services come before those for all, and among these the lowest priority, with 0 last.
 // One that it gives nobody unasked is behind all.
-func (p *metalLBPool) rank() (isLast, isForAll, hasNone bool, priority int64) {
+func (p *metalLBPool) rank() []int64 {
 	a := p.Spec.ServiceAllocation
 	if a == nil {
-		return false, true, true, 0
+		return []int64{number(false), number(true), number(true), 0}
 	}
-	return p.isForNone(), false, a.Priority == 0, a.Priority
+	return []int64{number(p.isForNone()), number(false), number(a.Priority == 0), a.Priority}
 }
 
 // compareRanks is negative where the first of two pools comes first.
-func compareRanks(a, b *metalLBPool) int {
-	aLast, aAll, aNone, aPriority := a.rank()
-	bLast, bAll, bNone, bPriority := b.rank()
-	return cmp.Or(number(aLast)-number(bLast), number(aAll)-number(bAll), number(aNone)-number(bNone), cmp.Compare(aPriority, bPriority))
-}
+func compareRanks(a, b *metalLBPool) int { return slices.Compare(a.rank(), b.rank()) }
 
 // number orders what is not before what is.
-func number(is bool) int {
+func number(is bool) int64 {
 	if is {
 		return 1
 	}
@@ -148,19 +145,10 @@ func (p *metalLBPool) addressesOf() (texts []string) {
 		if prefix, err := netip.ParsePrefix(text); err == nil {
 			prefix = prefix.Masked()
 			if text = prefix.String(); p.Spec.AvoidBuggyIPs && prefix.Addr().Is4() {
-				text = fmt.Sprintf("%s-%s", prefix.Addr(), last(prefix))
+				text = fmt.Sprintf("%s-%s", prefix.Addr(), addresspool.LastOf(prefix))
 			}
 		}
 		texts = append(texts, text)
 	}
 	return texts
-}
-
-// last is the last address of a network of IPv4.
-func last(prefix netip.Prefix) netip.Addr {
-	bytes := prefix.Addr().As4()
-	for i := range bytes {
-		bytes[i] |= byte(1<<min(max(8*(i+1)-prefix.Bits(), 0), 8) - 1)
-	}
-	return netip.AddrFrom4(bytes)
 }
