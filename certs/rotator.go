@@ -99,10 +99,11 @@ func (p *patientRotator) Start(ctx context.Context) error {
 	return nil
 }
 
-// prepare says whether the Secret can be left to the rotator, which would end at once without one.
+// prepare says whether the Secret can be left to the rotator, which would end at once without one: not while the mirror has not made it or
+// the cache has not heard of it.
 func (p *patientRotator) prepare(ctx context.Context) (bool, error) {
-	secret := p.secret(ctx)
-	if secret == nil {
+	secret := &corev1.Secret{}
+	if p.reader.Get(ctx, p.rotator.SecretKey, secret) != nil {
 		return false, nil
 	}
 	err := p.ensureNames(ctx, secret)
@@ -110,15 +111,6 @@ func (p *patientRotator) prepare(ctx context.Context) (bool, error) {
 		p.log.Error(err, "Can't replace a certificate that lacks DNS names, trying again")
 	}
 	return err == nil, nil
-}
-
-// secret returns the Secret, nil while the mirror has not made it or the cache has not heard of it.
-func (p *patientRotator) secret(ctx context.Context) *corev1.Secret {
-	secret := &corev1.Secret{}
-	if err := p.reader.Get(ctx, p.rotator.SecretKey, secret); err != nil {
-		return nil
-	}
-	return secret
 }
 
 // ensureNames replaces a certificate that lacks one of our names: the rotator looks at the first one only. What is no

@@ -36,8 +36,8 @@ func (s *Serving) watchTrust(ctx context.Context, reader client.Reader) error {
 	}
 }
 
-// lookForTrust looks once, and says whether what is served is trusted. It returns what it says when that is not what was said last, and
-// sets the metric.
+// lookForTrust looks once, and says whether what is served is trusted. It logs, and returns, what it says when that is not what was said last,
+// and sets the metric.
 func (s *Serving) lookForTrust(ctx context.Context, reader client.Reader, said string) (saying string, sure bool) {
 	cert := s.current.Load()
 	if cert == nil {
@@ -46,24 +46,21 @@ func (s *Serving) lookForTrust(ctx context.Context, reader client.Reader, said s
 	configuration, err := readConfiguration(ctx, reader, s.opts.WebhookConfiguration)
 	if err != nil {
 		trusted.Reset()
-		if text := err.Error(); text != said && ctx.Err() == nil {
-			s.log.Info("Can't see whether the API server trusts the serving certificate", "reason", text)
-			return text, false
+		if err.Error() != said && ctx.Err() == nil {
+			s.log.Info("Can't see whether the API server trusts the serving certificate", "reason", err.Error())
 		}
-		return said, false
+		return err.Error(), false
 	}
-	err = trustedFor(configuration, cert, s.now())
-	if err == nil {
-		trusted.WithLabelValues().Set(1)
-		if said != "" {
-			s.log.Info("The API server trusts the serving certificate")
+	if err := trustedFor(configuration, cert, s.now()); err != nil {
+		trusted.WithLabelValues().Set(0)
+		if err.Error() != said {
+			s.log.Error(err, "The API server does not trust the serving certificate: what it would ask this replica fails")
 		}
-		return "", true
+		return err.Error(), false
 	}
-	trusted.WithLabelValues().Set(0)
-	if text := err.Error(); text != said {
-		s.log.Error(err, "The API server does not trust the serving certificate: what it would ask this replica fails")
-		return text, false
+	trusted.WithLabelValues().Set(1)
+	if said != "" {
+		s.log.Info("The API server trusts the serving certificate")
 	}
-	return said, false
+	return "", true
 }
