@@ -35,24 +35,28 @@ func (f *Facts) AddLoadBalancer(svc *corev1.Service) {
 	holder := claim.ServiceHolder(svc.Namespace, svc.Name)
 	class := svc.Spec.LoadBalancerClass
 	b := balancer{object: Object{holder, svc.UID}, ours: class != nil && *class == v1beta1.LoadBalancerClass}
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		b.listed = append(b.listed, addressesIn(ingress.IP)...)
+	}
 	if class != nil && *class == v1beta1.StreamLoadBalancerClass {
-		f.addForwarded(svc, b.object)
+		f.addForwarded(svc, b.object, b.listed)
 		return
 	}
 	for _, p := range svc.Spec.Ports {
 		b.nodePorts = append(b.nodePorts, claim.NodePort(string(p.Protocol), p.Port))
 	}
-	for _, ingress := range svc.Status.LoadBalancer.Ingress {
-		if ip, err := netip.ParseAddr(ingress.IP); err == nil {
-			b.listed = append(b.listed, ip.Unmap())
-		}
-	}
-	for _, text := range svc.Spec.ClusterIPs {
-		if ip, err := netip.ParseAddr(text); err == nil {
-			b.own = append(b.own, ip.Unmap())
-		}
-	}
+	b.own = addressesIn(svc.Spec.ClusterIPs...)
 	f.balancers[holder] = b
+}
+
+// addressesIn are the addresses among some texts.
+func addressesIn(texts ...string) (ips []netip.Addr) {
+	for _, text := range texts {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			ips = append(ips, ip.Unmap())
+		}
+	}
+	return ips
 }
 
 // asks says whether the Service can have a use for an address, a port of one, or a port of the nodes. While its status

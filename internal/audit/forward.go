@@ -2,6 +2,7 @@ package audit
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,7 +13,7 @@ import (
 // addForwarded adds a Service that has the kernel forward the port of a stream: the port is open at each of its addresses, and is to be
 // claimed on the class, and there for the class, as a whole or that port of it. One without an address forwards nothing, and may be
 // anybody's.
-func (f *Facts) addForwarded(svc *corev1.Service, object Object) {
+func (f *Facts) addForwarded(svc *corev1.Service, object Object, listed []netip.Addr) {
 	class := svc.Labels[v1beta1.LabelClass]
 	if len(svc.Status.LoadBalancer.Ingress) == 0 {
 		return
@@ -27,12 +28,8 @@ func (f *Facts) addForwarded(svc *corev1.Service, object Object) {
 			c.asked = true
 		}
 		f.stand(at, where)
-		for _, ingress := range svc.Status.LoadBalancer.Ingress {
-			ip, err := netip.ParseAddr(ingress.IP)
-			if err != nil {
-				continue
-			}
-			whole, port := claim.Address(ip.Unmap()), claim.AddressPort(ip.Unmap(), string(p.Protocol), p.Port)
+		for _, ip := range listed {
+			whole, port := claim.Address(ip), claim.AddressPort(ip, string(p.Protocol), p.Port)
 			f.note(claim.ClassHolder(class), whole)
 			f.note(claim.ClassHolder(class), port)
 			if f.holder(whole) != claim.ClassHolder(class) && f.holder(port) != claim.ClassHolder(class) {
@@ -50,12 +47,8 @@ func (f *Facts) addAddresses(class *v1beta1.StreamIngressClass) {
 	if pool == nil {
 		return
 	}
-	for _, texts := range [][]string{class.Status.Addresses, pool.Addresses} {
-		for _, text := range texts {
-			if ip, err := netip.ParseAddr(text); err == nil {
-				f.note(claim.ClassHolder(class.Name), claim.Address(ip.Unmap()))
-			}
-		}
+	for _, ip := range addressesIn(slices.Concat(class.Status.Addresses, pool.Addresses)...) {
+		f.note(claim.ClassHolder(class.Name), claim.Address(ip))
 	}
 }
 
