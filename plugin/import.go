@@ -195,12 +195,7 @@ func (i *importCommand) linter(ctx context.Context, f *found, c *takeover.Cluste
 	for _, cm := range c.ConfigMaps {
 		f.objects = append(f.objects, cm)
 	}
-	for _, obj := range f.objects {
-		if err := linter.Add(obj); err != nil {
-			return nil, err
-		}
-	}
-	return linter, nil
+	return linter, linter.Add(f.objects...)
 }
 
 // judge applies manifests to a cluster in memory. What is refused there waits for a decision, and warnings are to be thought about.

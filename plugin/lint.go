@@ -130,12 +130,7 @@ func (l *lintCommand) linter(ctx context.Context, report *Lint) (*lint.Linter, e
 	if err != nil {
 		return nil, err
 	}
-	for _, obj := range found.objects {
-		if err := linter.Add(obj); err != nil {
-			return nil, err
-		}
-	}
-	return linter, nil
+	return linter, linter.Add(found.objects...)
 }
 
 // add applies a manifest, which is in a namespace if it names none, and adds what that says.

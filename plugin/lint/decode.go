@@ -6,6 +6,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,7 +102,7 @@ func (l *Linter) decode(ctx context.Context, kind judgedKind, before, after *uns
 		if err := strict(after, paths); err != nil {
 			return nil, err
 		}
-		d.prepare(after)
+		defaulting.Default(after.Object, d.structural)
 	}
 	if d == nil || d.hasStatus {
 		setStatus(before, after)

@@ -100,8 +100,15 @@ type noEvents struct{}
 // Eventf implements events.EventRecorder.
 func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-// Add stores an object that a cluster has, as it is. The error is one of this program's.
-func (l *Linter) Add(obj client.Object) error { return l.objects.add(obj) }
+// Add stores objects that a cluster has, as they are. The error is one of this program's.
+func (l *Linter) Add(objects ...client.Object) error {
+	for _, obj := range objects {
+		if err := l.objects.add(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Verdict is what applying an object says.
 type Verdict struct {
@@ -187,14 +194,13 @@ func (l *Linter) apply(ctx context.Context, manifest *unstructured.Unstructured,
 	if err != nil {
 		return nil, []error{err}
 	}
+	var was client.Object
 	if stored != nil {
-		was := stored.DeepCopyObject().(client.Object)
-		warnings, refused = l.judge.Validate(ctx, was, obj)
+		was = stored.DeepCopyObject().(client.Object)
 	} else {
 		l.completeNew(obj)
-		warnings, refused = l.judge.Validate(ctx, nil, obj)
 	}
-	if len(refused) > 0 {
+	if warnings, refused = l.judge.Validate(ctx, was, obj); len(refused) > 0 {
 		return warnings, refused
 	}
 	if err := l.objects.put(obj); err != nil {
@@ -205,9 +211,9 @@ func (l *Linter) apply(ctx context.Context, manifest *unstructured.Unstructured,
 		l.written[key] = after
 	}
 	if err := l.settle(ctx, obj); err != nil {
-		return warnings, []error{err}
+		refused = []error{err}
 	}
-	return warnings, nil
+	return warnings, refused
 }
 
 // current is a stored object as it was written, nil for none.

@@ -108,11 +108,6 @@ func (d *definition) unknown(u *unstructured.Unstructured) ([]string, error) {
 	return append(paths, coerced...), err
 }
 
-// prepare fills in the defaults of an object.
-func (d *definition) prepare(u *unstructured.Unstructured) {
-	defaulting.Default(u.Object, d.structural)
-}
-
 // validate says what the API server says of a new object (before is nil), or of the change of one: as its strategy for custom resources
 // does, by the functions that this calls.
 func (d *definition) validate(ctx context.Context, before, u *unstructured.Unstructured) field.ErrorList {
