@@ -6,7 +6,6 @@ package doors
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/snapshot"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 // Way is how a door is open.
@@ -57,7 +57,7 @@ type Door struct {
 	held *v1beta1.EdgeClaim
 	at   claim.Coordinate
 
-	port claimPort
+	port stream.PortKey // of the network, zero for that of HTTP, by host and path
 	// nodes are the addresses of all nodes where the door is open on these. They are not told at each of thousands of doors.
 	nodes map[string]bool
 	// named says that the door is one of a host, or of all if that is empty. It is of one path there, unless that is empty.
@@ -91,20 +91,12 @@ const (
 	pattern
 )
 
-// claimPort is a port of the network; the zero value is that of HTTP, by host and path.
-type claimPort struct {
-	protocol v1beta1.Protocol
-	number   int32
-}
-
-func (p claimPort) String() string { return fmt.Sprintf("%s/%d", p.protocol, p.number) }
-
 // list is a list of doors that is being made.
 type list struct {
 	*snapshot.Snapshot
 	services map[types.NamespacedName]*corev1.Service
 	claims   map[string]*v1beta1.EdgeClaim
-	classes  map[string]*v1beta1.StreamIngressClass
+	classes  map[types.NamespacedName]*v1beta1.StreamIngressClass
 	nodes    map[string]bool
 	doors    []Door
 }
@@ -113,13 +105,10 @@ type list struct {
 func All(s *snapshot.Snapshot) []Door {
 	l := &list{
 		Snapshot: s, services: snapshot.Index(s.Services), claims: make(map[string]*v1beta1.EdgeClaim, len(s.Claims)),
-		classes: make(map[string]*v1beta1.StreamIngressClass, len(s.Classes)),
+		classes: snapshot.Index(s.Classes),
 	}
 	for _, c := range s.Claims {
 		l.claims[c.Name] = c
-	}
-	for _, class := range s.Classes {
-		l.classes[class.Name] = class
 	}
 	l.nodes = addressesOfNodes(s)
 	l.addEntries()
@@ -128,7 +117,7 @@ func All(s *snapshot.Snapshot) []Door {
 	l.addListeners()
 	l.addRoutes()
 	slices.SortStableFunc(l.doors, func(a, b Door) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.host, b.host), cmp.Compare(a.port.number, b.port.number),
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.host, b.host), cmp.Compare(a.port.Port, b.port.Port),
 			cmp.Compare(a.Point, b.Point), cmp.Compare(a.Way, b.Way), cmp.Compare(a.On, b.On))
 	})
 	return l.doors
@@ -165,11 +154,11 @@ func (l *list) add(d Door, at claim.Coordinate, by metav1.Object, to ...types.Na
 // a listener or a route of a class in front of a Gateway. It is the zero value for any other door: a label alone, which anybody may set,
 // tells of none.
 func (l *list) ofClass(d *Door, by metav1.Object) claim.Coordinate {
-	class := l.classes[by.GetLabels()[v1beta1.LabelClass]]
+	class := l.classes[types.NamespacedName{Name: by.GetLabels()[v1beta1.LabelClass]}]
 	if class == nil {
 		return claim.Coordinate{}
 	}
-	at := claim.Stream(class.Name, d.port.protocol, d.port.number)
+	at := claim.Stream(class.Name, d.port.Protocol, d.port.Port)
 	pool, gateway := class.Spec.AddressPool, class.Spec.Gateway
 	isOf := false
 	switch d.Way {

@@ -28,9 +28,9 @@ func (l *list) addListeners() {
 func (l *list) addOpener(o guard.Opener, g *gatewayv1.Gateway, by metav1.Object) {
 	for _, listener := range o.Listeners {
 		for _, at := range listener.Points(o.Of) {
-			port := claimPort{at.Protocol(), at.Port()}
+			port := stream.PortKey{Protocol: at.Protocol(), Port: at.Port()}
 			if at.Protocol() != v1beta1.UDP {
-				port.protocol = v1beta1.TCP
+				port.Protocol = v1beta1.TCP
 			}
 			d := Door{
 				Point: snapshot.ListenerPoint(at), Way: ByListener, On: "Gateway " + o.Of.String(),

@@ -29,7 +29,7 @@ func (l *list) addEntries() {
 					continue
 				}
 				at := claim.Stream(p.Class, protocol, number)
-				for _, d := range l.outside(p, claimPort{protocol, number}) {
+				for _, d := range l.outside(p, stream.PortKey{Protocol: protocol, Port: number}) {
 					d.Point, d.Way, d.On = d.port.String(), ByEntry, "ConfigMap "+key.String()
 					d.Holder, d.Namespace = claim.ConfigMapHolder(cm.Namespace, cm.Name).String(), to.Namespace
 					d.LeadsTo = fmt.Sprintf("%s/%s:%s", to.Namespace, to.Service, to.Port)
@@ -42,16 +42,16 @@ func (l *list) addEntries() {
 
 // outside are the ports by which a port of a proxy is reached, with their addresses: those of its Services, which may have other numbers,
 // and its own on the nodes, or where nothing says how it is reached.
-func (l *list) outside(p *snapshot.Proxy, port claimPort) (doors []Door) {
-	if number, is := p.OnNode(port.protocol, port.number); is {
-		doors = append(doors, Door{port: claimPort{port.protocol, number}, nodes: l.nodes})
+func (l *list) outside(p *snapshot.Proxy, port stream.PortKey) (doors []Door) {
+	if number, is := p.OnNode(port.Protocol, port.Port); is {
+		doors = append(doors, Door{port: stream.PortKey{Protocol: port.Protocol, Port: number}, nodes: l.nodes})
 	} else if len(p.Services) == 0 {
 		doors = append(doors, Door{port: port})
 	}
 	for _, svc := range p.Services {
 		for i := range svc.Spec.Ports {
-			open := claimPort{snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
-			if open.protocol != port.protocol || p.Listens(&svc.Spec.Ports[i]) != port.number {
+			open := stream.PortKey{Protocol: snapshot.ProtocolOf(&svc.Spec.Ports[i]), Port: svc.Spec.Ports[i].Port}
+			if open.Protocol != port.Protocol || p.Listens(&svc.Spec.Ports[i]) != port.Port {
 				continue
 			}
 			j := slices.IndexFunc(doors, func(d Door) bool { return d.port == open })
@@ -71,25 +71,25 @@ func (l *list) addServices() {
 			p := &svc.Spec.Ports[i]
 			protocol := snapshot.ProtocolOf(p)
 			for _, address := range snapshot.AddressesOf(svc) {
-				l.addService(svc, ByLoadBalancer, claimPort{protocol, p.Port}, address)
+				l.addService(svc, ByLoadBalancer, stream.PortKey{Protocol: protocol, Port: p.Port}, address)
 			}
 			for _, ip := range svc.Spec.ExternalIPs {
-				l.addService(svc, ByExternalIP, claimPort{protocol, p.Port}, ip)
+				l.addService(svc, ByExternalIP, stream.PortKey{Protocol: protocol, Port: p.Port}, ip)
 			}
 			if p.NodePort != 0 {
-				l.addService(svc, ByNodePort, claimPort{protocol, p.NodePort}, "")
+				l.addService(svc, ByNodePort, stream.PortKey{Protocol: protocol, Port: p.NodePort}, "")
 			}
 		}
 	}
 }
 
 // addService adds a port of a Service at an address, or on the nodes if that is empty.
-func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address string) {
+func (l *list) addService(svc *corev1.Service, way Way, port stream.PortKey, address string) {
 	key := snapshot.Key(svc)
 	d := Door{
 		Point: port.String(), Way: way, Holder: "Service " + key.String(), Namespace: svc.Namespace, LeadsTo: key.String(), port: port,
 	}
-	at := claim.NodePort(string(port.protocol), port.number)
+	at := claim.NodePort(string(port.Protocol), port.Port)
 	if way == ByNodePort {
 		d.On, d.nodes = "nodes", l.nodes
 	} else {
@@ -97,7 +97,7 @@ func (l *list) addService(svc *corev1.Service, way Way, port claimPort, address 
 			return
 		}
 		ip, _ := netip.ParseAddr(address)
-		at = claim.AddressPort(ip.Unmap(), string(port.protocol), port.number)
+		at = claim.AddressPort(ip.Unmap(), string(port.Protocol), port.Port)
 		if whole := claim.Address(ip.Unmap()); ip.IsValid() && l.claims[at.Name()] == nil && l.claims[whole.Name()] != nil {
 			at = whole
 		}
@@ -112,7 +112,7 @@ func Inside(s *snapshot.Snapshot, p Point) []Door {
 	for _, svc := range s.Services {
 		key := snapshot.Key(svc)
 		for i := range svc.Spec.Ports {
-			port := claimPort{snapshot.ProtocolOf(&svc.Spec.Ports[i]), svc.Spec.Ports[i].Port}
+			port := stream.PortKey{Protocol: snapshot.ProtocolOf(&svc.Spec.Ports[i]), Port: svc.Spec.Ports[i].Port}
 			d := Door{
 				Point: port.String(), Way: ByClusterIP, On: "cluster", Addresses: clusterIPs(svc), Holder: "Service " + key.String(),
 				Namespace: svc.Namespace, LeadsTo: key.String(), port: port,

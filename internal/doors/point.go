@@ -136,7 +136,7 @@ func (p Point) isPort(d *Door) bool {
 	if p.Port == 0 {
 		return true
 	}
-	return d.port.number == p.Port && slices.Contains(p.Protocols, d.port.protocol)
+	return d.port.Port == p.Port && slices.Contains(p.Protocols, d.port.Protocol)
 }
 
 // isHost says whether a door is for the host that is asked about: by name, by a wildcard, or as it is for all.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/stream"
 )
 
 func TestParsePoint(t *testing.T) {
@@ -27,7 +28,7 @@ func TestParsePoint(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	port := func(protocol v1beta1.Protocol, number int32, addresses ...string) Door {
-		return Door{Holder: "port", port: claimPort{protocol, number}, Addresses: addresses}
+		return Door{Holder: "port", port: stream.PortKey{Protocol: protocol, Port: number}, Addresses: addresses}
 	}
 	path := func(holder, host, path string, exact bool) Door {
 		d := Door{Holder: holder, Way: ByIngress, named: true, host: host, path: path}

@@ -57,7 +57,7 @@ func (l *list) addRoute(
 		Way: ByRoute, On: fmt.Sprintf("%s %s, listener %s", p.Kind, p.NamespacedName, on.Name), Addresses: stream.GatewayAddresses(of),
 		Holder: r.String(), Namespace: r.Namespace,
 	}
-	port := claimPort{v1beta1.TCP, on.Port}
+	port := stream.PortKey{Protocol: v1beta1.TCP, Port: on.Port}
 	section := claim.Section{Kind: string(p.Kind), Namespace: p.Namespace, Name: p.Name, Listener: string(on.Name)}
 	switch r.Kind {
 	case guard.HTTPRoute, guard.GRPCRoute:
@@ -77,10 +77,10 @@ func (l *list) addRoute(
 		}
 	default:
 		if r.Kind == guard.UDPRoute {
-			port.protocol = v1beta1.UDP
+			port.Protocol = v1beta1.UDP
 		}
 		d.port, d.Point = port, port.String()
-		l.addLeading(d, claim.Route(section, port.protocol), obj, all(rules))
+		l.addLeading(d, claim.Route(section, port.Protocol), obj, all(rules))
 	}
 }
 
