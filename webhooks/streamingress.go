@@ -210,8 +210,8 @@ func (v *streamValidator) promise(
 		return adoption.Problems, false, err
 	}
 	by.Adopts = adoption.Adopts
-	withdraw, err := v.reserve(ctx, by, req.At)
-	if held, ok := errors.AsType[*claim.HeldError](err); ok {
+	held, withdraw, err := reserveAll(ctx, v.ledger, isDryRun(ctx), by, nil, []claim.Coordinate{req.At})
+	if held != nil {
 		kube.Conflicts.WithLabelValues(kube.FromAdmission).Inc()
 		problems, err = kube.Decide(ctx, v.view, func(f *kube.Facts) refusal.Problems {
 			return stream.Conflict(f, s, req.At, held.Claim, v.ledger.GraceLeft(held.Claim))
@@ -240,16 +240,6 @@ func (v *streamValidator) confirm(ctx context.Context, s *v1beta1.StreamIngress,
 		})
 	}
 	return v.claimFront(ctx, req.Front, req.At)
-}
-
-// reserve reserves a point, or finds out in a dry run whether it could. withdraw takes back what was reserved here.
-func (v *streamValidator) reserve(
-	ctx context.Context, by claim.Claimant, at claim.Coordinate,
-) (withdraw func(context.Context) error, err error) {
-	if isDryRun(ctx) {
-		return nil, v.ledger.Check(ctx, by, nil, at)
-	}
-	return v.ledger.ReserveAll(ctx, by, at)
 }
 
 // claimFront claims what a port takes of what the front of the proxy shares with others. The claims are the front's, and stay as
