@@ -70,10 +70,8 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	s.NodePorts = snapshot.Range(a.nodePorts)
-	report := &Audit{TypeMeta: typeOf("Audit"), Findings: findings.All(s), Unread: append([]Unread{}, r.unread...)}
-	if report.Findings == nil {
-		report.Findings = []findings.Finding{}
-	}
+	report := &Audit{TypeMeta: typeOf("Audit"), Unread: append([]Unread{}, r.unread...)}
+	report.Findings = append([]findings.Finding{}, findings.All(s)...)
 	if err := a.write(
 		func() ([]byte, error) { return junit(report, s, namespace) },
 		func() ([]byte, error) { return sarif(report, a.version) },
@@ -84,7 +82,7 @@ func (a *audit) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	tell(a.ErrOut, report.Unread)
-	fmt.Fprintln(a.ErrOut, summary(report.Findings))
+	fmt.Fprintln(a.ErrOut, summary(report.Findings, func(f *findings.Finding) findings.Level { return f.Level }))
 	if slices.ContainsFunc(report.Findings, func(f findings.Finding) bool { return f.Level != findings.Note }) {
 		return errFindings
 	}
@@ -113,19 +111,19 @@ func auditTable(report *Audit) *metav1.Table {
 	return table
 }
 
-// summary says how many findings there are.
-func summary(all []findings.Finding) string {
+// summary says how many findings there are, of each level.
+func summary[F any](all []F, level func(*F) findings.Level) string {
 	if len(all) == 0 {
 		return "no findings"
 	}
 	n := map[findings.Level]int{}
 	for i := range all {
-		n[all[i].Level]++
+		n[level(&all[i])]++
 	}
 	var parts []string
-	for _, level := range []findings.Level{findings.Error, findings.Warning, findings.Note} {
-		if n[level] > 0 {
-			parts = append(parts, plural(n[level], string(level)))
+	for _, l := range []findings.Level{findings.Error, findings.Warning, findings.Note} {
+		if n[l] > 0 {
+			parts = append(parts, plural(n[l], string(l)))
 		}
 	}
 	return plural(len(all), "finding") + ": " + strings.Join(parts, ", ")

@@ -105,7 +105,8 @@ func (l *lintCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := l.output.print(l.Out, report, lintTable(report)); err != nil {
 		return err
 	}
-	fmt.Fprintln(l.ErrOut, lintSummary(report))
+	levels := summary(report.Findings, func(f *LintFinding) findings.Level { return f.Level })
+	fmt.Fprintln(l.ErrOut, levels+" in "+plural(report.Objects, "object"))
 	if unreadable != nil {
 		return unreadable
 	}
@@ -191,13 +192,4 @@ func lintTable(report *Lint) *metav1.Table {
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{string(f.Level), f.where(), f.Object, f.Rule, f.inWords()}})
 	}
 	return table
-}
-
-// lintSummary says how many findings there are, in how many objects.
-func lintSummary(report *Lint) string {
-	all := make([]findings.Finding, len(report.Findings))
-	for i := range report.Findings {
-		all[i].Level = report.Findings[i].Level
-	}
-	return summary(all) + " in " + plural(report.Objects, "object")
 }

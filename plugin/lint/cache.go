@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -174,5 +173,3 @@ func selectsField(asked *client.ListOptions, obj client.Object) (bool, error) {
 	}
 	return asked.FieldSelector.Matches(fields.Set{kube.IndexScope: c.Spec.Scope, kube.FieldHolder: c.Spec.HeldBy}), nil
 }
-
-func labelsOf(obj client.Object) labels.Set { return obj.GetLabels() }

@@ -3,6 +3,7 @@ package lint
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -75,7 +76,7 @@ func (k *kindCache) set(was, is client.Object) {
 
 // cached is what the options leave of an object, nil for nothing.
 func (k *kindCache) cached(obj client.Object) client.Object {
-	if obj == nil || k.options.Label != nil && !k.options.Label.Matches(labelsOf(obj)) {
+	if obj == nil || k.options.Label != nil && !k.options.Label.Matches(labels.Set(obj.GetLabels())) {
 		return nil
 	}
 	obj = obj.DeepCopyObject().(client.Object)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,7 +106,7 @@ func (o *objects) List(_ context.Context, into client.ObjectList, options ...cli
 // isIn says whether a list is to have an object, by its namespace and its labels.
 func isIn(asked *client.ListOptions, obj client.Object) bool {
 	return (asked.Namespace == "" || asked.Namespace == obj.GetNamespace()) &&
-		(asked.LabelSelector == nil || asked.LabelSelector.Matches(labelsOf(obj)))
+		(asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(obj.GetLabels())))
 }
 
 // fillList puts objects in a list, in the order of their names.
