@@ -103,8 +103,8 @@ func (p *patientRotator) Start(ctx context.Context) error {
 // the cache has not heard of it.
 func (p *patientRotator) prepare(ctx context.Context) (bool, error) {
 	secret := &corev1.Secret{}
-	if p.reader.Get(ctx, p.rotator.SecretKey, secret) != nil {
-		return false, nil
+	if err := p.reader.Get(ctx, p.rotator.SecretKey, secret); err != nil {
+		return false, nil //nolint:nilerr // it is looked for again
 	}
 	err := p.ensureNames(ctx, secret)
 	if err != nil {

@@ -36,8 +36,8 @@ func (s *Serving) watchTrust(ctx context.Context, reader client.Reader) error {
 	}
 }
 
-// lookForTrust looks once, and says whether what is served is trusted. It logs, and returns, what it says when that is not what was said last,
-// and sets the metric.
+// lookForTrust looks once, and says whether what is served is trusted. It sets the metric, and returns what it says, which it logs when
+// that is not what was said last.
 func (s *Serving) lookForTrust(ctx context.Context, reader client.Reader, said string) (saying string, sure bool) {
 	cert := s.current.Load()
 	if cert == nil {

@@ -195,7 +195,8 @@ func (i *importCommand) linter(ctx context.Context, f *found, c *takeover.Cluste
 	for _, cm := range c.ConfigMaps {
 		f.objects = append(f.objects, cm)
 	}
-	return linter, linter.Add(f.objects...)
+	err = linter.Add(f.objects...)
+	return linter, err
 }
 
 // judge applies manifests to a cluster in memory. What is refused there waits for a decision, and warnings are to be thought about.

@@ -91,13 +91,11 @@ func addTo(s *snapshot.Snapshot, obj client.Object) {
 	case *corev1.Node:
 		s.Nodes = append(s.Nodes, slimNode(o))
 	case *appsv1.Deployment:
-		if w, ok := snapshot.OfDeployment(o); ok {
-			s.Workloads = append(s.Workloads, w)
-		}
+		w, ok := snapshot.OfDeployment(o)
+		addWorkload(s, w, ok)
 	case *appsv1.DaemonSet:
-		if w, ok := snapshot.OfDaemonSet(o); ok {
-			s.Workloads = append(s.Workloads, w)
-		}
+		w, ok := snapshot.OfDaemonSet(o)
+		addWorkload(s, w, ok)
 	case *networkingv1.Ingress:
 		s.Ingresses = append(s.Ingresses, o)
 	case *networkingv1.IngressClass:
@@ -116,6 +114,12 @@ func addTo(s *snapshot.Snapshot, obj client.Object) {
 		s.HostPolicies = append(s.HostPolicies, o)
 	case *v1beta1.EdgeClaim:
 		s.Claims = append(s.Claims, o)
+	}
+}
+
+func addWorkload(s *snapshot.Snapshot, w snapshot.Workload, ok bool) {
+	if ok {
+		s.Workloads = append(s.Workloads, w)
 	}
 }
 

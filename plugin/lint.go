@@ -131,7 +131,8 @@ func (l *lintCommand) linter(ctx context.Context, report *Lint) (*lint.Linter, e
 	if err != nil {
 		return nil, err
 	}
-	return linter, linter.Add(found.objects...)
+	err = linter.Add(found.objects...)
+	return linter, err
 }
 
 // add applies a manifest, which is in a namespace if it names none, and adds what that says.

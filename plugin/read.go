@@ -158,8 +158,8 @@ func (r *reader) readKind(ctx context.Context, k *kind, s *snapshot.Snapshot) er
 	return nil
 }
 
-// widely reads a kind of a namespace, or, where all may not be read, of the one that the user is in, which is noted. It returns of which one
-// it was.
+// widely reads a kind of a namespace, or, where all may not be read, of the one that the user is in, which is noted. It returns of which
+// one it was.
 func (r *reader) widely(k *kind, namespace string, read func(namespace string) error) (string, error) {
 	err := read(namespace)
 	if !apierrors.IsForbidden(err) || namespace != "" || k.isCluster {

@@ -149,7 +149,8 @@ func reserveAll(
 	return nil, withdraw, err
 }
 
-// conflictOf says that a point is held, which was found out as it was claimed: as a rule has it, and in few words where that can't be asked.
+// conflictOf says that a point is held, which was found out as it was claimed: as a rule has it, and in few words where that can't be
+// asked.
 func conflictOf(
 	ctx context.Context, view *kube.View, held *claim.HeldError, reason string, path *field.Path, point string,
 	rule func(*kube.Facts) refusal.Problems,

@@ -127,7 +127,8 @@ func (l *look) judgeService(d *Document, e *entry, to stream.Entry) {
 	key := types.NamespacedName{Namespace: to.Namespace, Name: to.Service}
 	svc := l.services[key]
 	if svc == nil {
-		d.Hold("%s, so nothing says which port %q is: create it, name the port by number in the entry, or remove the entry", l.lacks(key), to.Port)
+		d.Hold("%s, so nothing says which port %q is: create it, name the port by number in the entry, or remove the entry",
+			l.lacks(key), to.Port)
 		return
 	}
 	if _, found := stream.FindPort(svc, port, e.at.Protocol); !found {
@@ -171,7 +172,8 @@ func (l *look) judgeOpening(d *Document, e *entry) {
 func (l *look) judgeFront(d *Document, e *entry, key types.NamespacedName) {
 	svc := l.services[key]
 	if svc == nil {
-		d.Hold("%s, which StreamIngressClass %s names, so nothing says whether the stream would open %s there", l.lacks(key), e.class.Name, e.at)
+		d.Hold("%s, which StreamIngressClass %s names, so nothing says whether the stream would open %s there",
+			l.lacks(key), e.class.Name, e.at)
 		return
 	}
 	for i := range svc.Spec.Ports {
