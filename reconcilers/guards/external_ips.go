@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +25,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -91,30 +89,15 @@ func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 	return reconcile.Result{}, err
 }
 
-// tell tells those who name an address that is not theirs, by an event about the Service.
+// tell tells those who name an address that is not theirs.
 func (r *externalIPReconciler) tell(address types.NamespacedName, lost []allocator.ExternalLoss) {
-	now, who := map[types.UID]told{}, map[types.UID]allocator.ExternalLoss{}
-	for _, loss := range lost {
-		t, known := now[loss.Service.UID]
-		if known {
-			t.text += "; "
-		} else {
-			t.kind, who[loss.Service.UID] = guard.ExternalIPs, loss
-		}
-		t.text += loss.Text
-		t.key += loss.Key + "\n"
-		t.points++
-		now[loss.Service.UID] = t
+	losses := make([]loss, 0, len(lost))
+	for _, l := range lost {
+		of := allocator.ExternalClaimant(l.Service)
+		losses = append(losses, loss{of: of, kind: guard.ExternalIPs, reason: l.Reason, text: l.Text, key: l.Key})
 	}
-	for _, uid := range r.losers.are(address, now) {
-		svc := who[uid].Service
-		about := &corev1.Service{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name, UID: uid},
-		}
-		text := now[uid].text + "; the nodes forward it all the same, to this Service or to the other: take the address out of spec.externalIPs"
-		report.Emit(r.Events, about, nil, corev1.EventTypeWarning, who[uid].Reason, "Guard", text)
-	}
+	r.losers.tell(r.Events, address, losses, allTold,
+		"the nodes forward it all the same, to this Service or to the other: take the address out of spec.externalIPs", "")
 }
 
 // onService looks at the addresses that a Service names, or has named, and, where anybody names them, at those where it was served.

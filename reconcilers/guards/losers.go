@@ -2,18 +2,21 @@ package guards
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/reconcilers/report"
 )
@@ -38,8 +41,8 @@ func (l *losses) of(kinds ...guard.Kind) *losers {
 }
 
 type told struct {
-	// text is what they are told, and key what that is about: ages and places in a list change no more than the words.
-	text, key string
+	// key is what they are told of: ages and places in a list change no more than the words.
+	key string
 	// points is how many of the object's have been lost.
 	points int
 	kind   guard.Kind
@@ -97,35 +100,61 @@ func (l *losers) count() map[guard.Kind]int {
 	return counts
 }
 
-// tell tells those who have lost on a Gateway, by an event about their object.
-func (r *gatewayReconciler) tell(gateway types.NamespacedName, lost []guard.Loss) {
-	now, who := map[types.UID]told{}, map[types.UID]guard.Opener{}
-	for _, loss := range lost {
-		t := now[loss.Opener.UID]
-		if t.points == 0 {
-			t.kind = loss.Opener.Kind
-		} else {
-			t.text += "; "
-		}
-		t.text += loss.String()
-		t.key += loss.Key() + "\n"
-		t.points++
-		now[loss.Opener.UID], who[loss.Opener.UID] = t, loss.Opener
+// loss is what an object has lost in a place.
+type loss struct {
+	of   claim.Claimant
+	kind guard.Kind
+	// text is what the object is told, for what reason, and key the same without what changes by itself.
+	reason, text, key string
+	// given says that the object has handed it over.
+	given bool
+}
+
+// allTold is for how many losses an event is about where it is about all of them.
+const allTold = math.MaxInt
+
+// tell tells those who have lost in a place, by an event about their object, and by one about what they have handed over themselves. Either
+// is about so many of the losses at most, and ends with what the object can do.
+func (l *losers) tell(to events.EventRecorder, place types.NamespacedName, lost []loss, most int, wayOut, handedOn string) {
+	now, losses := map[types.UID]told{}, map[types.UID][]loss{}
+	for _, one := range lost {
+		uid := one.of.UID
+		now[uid] = told{key: now[uid].key + one.key + "\n", points: now[uid].points + 1, kind: one.kind}
+		losses[uid] = append(losses[uid], one)
 	}
-	for _, uid := range r.losers.are(gateway, now) {
-		text := now[uid].text + "; the Gateway serves one of the two, by age and not by who had it: move one of them to a free port"
-		report.Emit(r.Events, objectOf(who[uid]), nil, corev1.EventTypeWarning, v1beta1.ReasonPortConflict, "Guard", text)
+	for _, uid := range l.are(place, now) {
+		of := losses[uid][0].of
+		about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, UID: uid}}
+		about.SetGroupVersionKind(schema.GroupVersionKind{Group: of.Group, Version: "v1", Kind: of.Kind})
+		var taken, given []string
+		for _, one := range losses[uid] {
+			if one.given {
+				given = append(given, one.text)
+			} else {
+				taken = append(taken, one.text)
+			}
+		}
+		if len(taken) > 0 {
+			report.Emit(to, about, nil, corev1.EventTypeWarning, losses[uid][0].reason, "Guard",
+				strings.Join(append(taken[:min(len(taken), most)], wayOut), "; "))
+		}
+		if len(given) > 0 {
+			report.Emit(to, about, nil, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, "Guard",
+				strings.Join(append(given[:min(len(given), most)], handedOn), "; "))
+		}
 	}
 }
 
-// objectOf names the object of an opener.
-func objectOf(o guard.Opener) client.Object {
-	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-	of := metav1.TypeMeta{APIVersion: gatewayv1.GroupVersion.String(), Kind: string(o.Kind)}
-	if o.Kind == guard.Gateway {
-		return &gatewayv1.Gateway{TypeMeta: of, ObjectMeta: meta}
+// tell tells those who have lost on a Gateway.
+func (r *gatewayReconciler) tell(gateway types.NamespacedName, lost []guard.Loss) {
+	losses := make([]loss, 0, len(lost))
+	for _, l := range lost {
+		losses = append(losses, loss{
+			of: l.Opener.Claimant, kind: l.Opener.Kind, reason: v1beta1.ReasonPortConflict, text: l.String(), key: l.Key(),
+		})
 	}
-	return &gatewayv1.ListenerSet{TypeMeta: of, ObjectMeta: meta}
+	r.losers.tell(r.Events, gateway, losses, allTold,
+		"the Gateway serves one of the two, by age and not by who had it: move one of them to a free port", "")
 }
 
 var (

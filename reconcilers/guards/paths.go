@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -23,7 +21,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -89,27 +86,24 @@ func (r *pathReconciler) takeOver(ctx context.Context, ing *networkingv1.Ingress
 	if err != nil || len(handed) == 0 {
 		return 0, err
 	}
-	stored := &metav1.PartialObjectMetadata{TypeMeta: ingressType}
+	stored := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"}}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(ing), stored); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
 	if stored.UID != ing.UID || stored.Generation != ing.Generation || stored.DeletionTimestamp != nil {
 		return watch.CacheLag, nil
 	}
-	by := claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
 	ledger := r.Ledger.AskingOnce() // mostly one holder has all of them
 	for i, at := range handed {
 		if i == takenAtOnce {
 			return watch.CacheLag, nil
 		}
-		if _, err := ledger.Claim(ctx, by, nil, at); claim.IgnoreHeld(err) != nil {
+		if _, err := ledger.Claim(ctx, ingressClaimant(ing), nil, at); claim.IgnoreHeld(err) != nil {
 			return 0, fmt.Errorf("taking over %s: %w", at.Point(), err)
 		}
 	}
 	return 0, nil
 }
-
-var ingressType = metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"}
 
 // heirOf finds the Ingress to which another one hands over what it holds: it may have asked for that in vain.
 func heirOf(_ context.Context, obj client.Object) []reconcile.Request {
@@ -132,39 +126,22 @@ func (r *pathReconciler) heirs(ctx context.Context) (requests []reconcile.Reques
 	return requests
 }
 
-// tell tells it by an event about what it has handed over, and by one about what others have besides.
+// tell tells it what it has handed over, and what others have besides.
 func (r *pathReconciler) tell(ing *networkingv1.Ingress, lost []exposure.PathLoss) {
-	now := map[types.UID]told{}
-	if len(lost) > 0 {
-		t := told{points: len(lost), kind: guard.Ingress}
-		for _, loss := range lost {
-			t.key += loss.Key() + "\n"
-		}
-		now[ing.UID] = t
+	losses := make([]loss, 0, len(lost))
+	for _, l := range lost {
+		losses = append(losses, loss{
+			of: ingressClaimant(ing), kind: guard.Ingress, reason: v1beta1.ReasonHostConflict, text: l.String(), key: l.Key(), given: l.Given,
+		})
 	}
-	for range r.losers.are(client.ObjectKeyFromObject(ing), now) {
-		r.tellOf(ing, lost, false, corev1.EventTypeWarning, v1beta1.ReasonHostConflict,
-			"the proxy serves one of the two there: choose another host or path")
-		r.tellOf(ing, lost, true, corev1.EventTypeNormal, v1beta1.ReasonHandedOver,
-			"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it")
-	}
+	r.losers.tell(r.Events, client.ObjectKeyFromObject(ing), losses, allTold,
+		"the proxy serves one of the two there: choose another host or path",
+		"it was handed over, and the proxy serves the older of the two there: delete this Ingress, or take the path out of it")
 }
 
-// tellOf tells it of those of its losses that it has handed over, or of the others, if there are any, and what it can do.
-func (r *pathReconciler) tellOf(ing *networkingv1.Ingress, lost []exposure.PathLoss, given bool, kind, reason, ways string) {
-	text := ""
-	for _, loss := range lost {
-		if loss.Given == given {
-			text += loss.String() + "; "
-		}
-	}
-	if text == "" {
-		return
-	}
-	about := &networkingv1.Ingress{
-		TypeMeta: ingressType, ObjectMeta: metav1.ObjectMeta{Namespace: ing.Namespace, Name: ing.Name, UID: ing.UID},
-	}
-	report.Emit(r.Events, about, nil, kind, reason, "Guard", text+ways)
+// ingressClaimant is an Ingress that claims what it serves.
+func ingressClaimant(ing *networkingv1.Ingress) claim.Claimant {
+	return claim.Claimant{Holder: claim.IngressHolder(ing.Namespace, ing.Name), UID: ing.UID, Generation: ing.Generation}
 }
 
 // serving are the Ingresses that serve the path of a claim.

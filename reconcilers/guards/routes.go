@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -20,7 +18,6 @@ import (
 	"jeffthecoder.xyz/portcullis/internal/guard"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/reconcilers/access"
-	"jeffthecoder.xyz/portcullis/reconcilers/report"
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
@@ -88,37 +85,17 @@ func (r *routeReconciler) settle(ctx context.Context, key guard.ParentKey) (ente
 	return enter, lost, err
 }
 
-// tell tells those who have lost at a parent, by an event about their route.
+// tell tells those who have lost at a parent, or have handed over what they have there.
 func (r *routeReconciler) tell(parent types.NamespacedName, lost []guard.RouteLoss) {
-	now, who := map[types.UID]told{}, map[types.UID]guard.Route{}
-	given := map[types.UID]string{}
-	for _, loss := range lost {
-		t := now[loss.Route.UID]
-		t.kind = loss.Route.Kind
-		if loss.Given {
-			given[loss.Route.UID] += loss.String() + "; "
-		} else {
-			t.text += loss.String() + "; "
-		}
-		t.key += loss.Key() + "\n"
-		t.points++
-		now[loss.Route.UID], who[loss.Route.UID] = t, loss.Route
+	losses := make([]loss, 0, len(lost))
+	for _, l := range lost {
+		losses = append(losses, loss{
+			of: l.Route.Claimant, kind: l.Route.Kind, reason: v1beta1.ReasonRouteConflict, text: l.String(), key: l.Key(), given: l.Given,
+		})
 	}
-	for _, uid := range r.losers.are(parent, now) {
-		route := who[uid]
-		about := &metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{APIVersion: gatewayv1.GroupVersion.String(), Kind: string(route.Kind)},
-			ObjectMeta: metav1.ObjectMeta{Namespace: route.Namespace, Name: route.Name, UID: uid},
-		}
-		if text := now[uid].text; text != "" {
-			report.Emit(r.Events, about, nil, corev1.EventTypeWarning, v1beta1.ReasonRouteConflict, "Guard",
-				text+"one of the two is served, by age and not by who had it: attach to another listener")
-		}
-		if text := given[uid]; text != "" {
-			report.Emit(r.Events, about, nil, corev1.EventTypeNormal, v1beta1.ReasonHandedOver, "Guard",
-				text+"it was handed over, and the older of the two is served: delete this route, or take that out of it")
-		}
-	}
+	r.losers.tell(r.Events, parent, losses, allTold,
+		"one of the two is served, by age and not by who had it: attach to another listener",
+		"it was handed over, and the older of the two is served: delete this route, or take that out of it")
 }
 
 // requestFor asks for a look at the routes of a parent.
