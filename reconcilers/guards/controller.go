@@ -42,7 +42,7 @@ func setupListeners(mgr manager.Manager, a access.Access, lost *losses) error {
 	return builder.ControllerManagedBy(mgr).Named("guard").
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onGateway(), watch.Nobody)).
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onListenerSet(), r.everyGateway)).
-		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.EdgeClaim{}, onClaimGone(r.ofClaim)).
 		Watches(&v1beta1.StreamIngressClass{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfClass),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.gatewaysThatSelect),

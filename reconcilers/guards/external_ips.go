@@ -36,7 +36,7 @@ func setupExternalIPs(mgr manager.Manager, a access.Access, lost *losses) error 
 	r := &externalIPReconciler{Access: a, losers: lost.of(guard.ExternalIPs)}
 	return builder.ControllerManagedBy(mgr).Named("guard-external-ips").
 		Watches(&corev1.Service{}, r.onService()).
-		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.EdgeClaim{}, onClaimGone(r.ofClaim)).
 		WatchesRawSource(watch.OnPools(a.View, r.everyAddress)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.addressesIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
@@ -135,15 +135,18 @@ func (r *externalIPReconciler) lookWhereServed(ctx context.Context, q watch.Queu
 		return
 	}
 	for _, ip := range loadbalancer.Listed(was.Status.LoadBalancer.Ingress) {
-		r.lookIfNamed(ctx, q, ip)
+		for _, req := range r.ifNamed(ctx, ip) {
+			q.AddAfter(req, gather)
+		}
 	}
 }
 
-// lookIfNamed looks at an address if anybody names it.
-func (r *externalIPReconciler) lookIfNamed(ctx context.Context, q watch.Queue, ip netip.Addr) {
-	if naming, err := r.View.ExternalIPs.Naming(ctx, ip); err != nil || len(naming) > 0 {
-		q.AddAfter(watch.ForName(ip.String()), gather)
+// ifNamed asks for a look at an address if anybody names it.
+func (r *externalIPReconciler) ifNamed(ctx context.Context, ip netip.Addr) []reconcile.Request {
+	if naming, err := r.View.ExternalIPs.Naming(ctx, ip); err == nil && len(naming) == 0 {
+		return nil
 	}
+	return []reconcile.Request{watch.ForName(ip.String())}
 }
 
 func sameExternalIPs(a, b *corev1.Service) bool {
@@ -152,22 +155,12 @@ func sameExternalIPs(a, b *corev1.Service) bool {
 		(len(a.Spec.ExternalIPs) == 0 || maps.Equal(a.Labels, b.Labels))
 }
 
-// onClaim looks at an address of which a claim is gone, or somebody else's, where anybody names it.
-func (r *externalIPReconciler) onClaim() handler.EventHandler {
-	look := func(ctx context.Context, obj client.Object, q watch.Queue) {
-		at, err := claim.Of(obj.(*v1beta1.EdgeClaim))
-		if err == nil && at.IsAddress() {
-			r.lookIfNamed(ctx, q, at.Address())
-		}
+// ofClaim asks for a look at the address of a claim that is gone, where anybody names it.
+func (r *externalIPReconciler) ofClaim(ctx context.Context, _ *v1beta1.EdgeClaim, at claim.Coordinate) []reconcile.Request {
+	if !at.IsAddress() {
+		return nil
 	}
-	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if claim.HolderOf(e.ObjectOld.(*v1beta1.EdgeClaim)) != claim.HolderOf(e.ObjectNew.(*v1beta1.EdgeClaim)) {
-				look(ctx, e.ObjectNew, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
-	}
+	return r.ifNamed(ctx, at.Address())
 }
 
 // everyAddress asks for a look at all addresses that Services name.

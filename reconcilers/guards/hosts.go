@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -32,19 +31,19 @@ func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 	kinds := append(a.View.Hosts.Guarded.Among(guard.Hosts()...), hostname.Exposed)
 	r := &hostReconciler{Access: a, losers: lost.of(kinds...)}
 	b := builder.ControllerManagedBy(mgr).Named("guard-hosts").
-		Watches(&corev1.Service{}, r.onUser()).
-		Watches(&networkingv1.Ingress{}, r.onUser()).
-		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&corev1.Service{}, onChange(r.ofUser, r.differs)).
+		Watches(&networkingv1.Ingress{}, onChange(r.ofUser, r.differs)).
+		Watches(&v1beta1.EdgeClaim{}, onClaimGone(r.ofClaim)).
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.everyHost)).
 		WatchesRawSource(watch.OnHeirsKnown(a.View, r.everyHost)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.hostsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if len(a.View.Hosts.GuardedRoutes()) > 0 {
-		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(), r.everyHost)).
-			WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(), r.everyHost))
+		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, onChange(r.ofParent, hasNewGeneration), r.everyHost)).
+			WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, onChange(r.ofParent, hasNewGeneration), r.everyHost))
 	}
 	for _, kind := range a.View.Hosts.GuardedRoutes() {
-		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, r.onUser(), r.everyHost))
+		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, onChange(r.ofUser, r.differs), r.everyHost))
 	}
 	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[reconcile.Request]()}).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
@@ -139,94 +138,55 @@ func (r *hostReconciler) claimWithin(ctx context.Context, e claim.Entry) error {
 	})
 }
 
-// onUser looks at the host names that an object uses, or has used. A route that says none has those of what it attaches to.
-func (r *hostReconciler) onUser() handler.EventHandler {
-	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
-		for _, obj := range objs {
-			if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.HasPaths(obj) {
-				continue
-			}
-			user, err := r.View.Hosts.Names(ctx, obj, r.View.Gateways.Parent)
-			if err != nil {
-				log.FromContext(ctx).V(1).Info("could not read the host names of a route", "error", err.Error())
-			}
-			for _, n := range user.Names {
-				q.AddAfter(watch.ForName(n.Host), gather)
-			}
-		}
+// ofUser asks for a look at the host names that an object uses. A route that says none has those of what it attaches to.
+func (r *hostReconciler) ofUser(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.HasPaths(obj) {
+		return nil
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if before, now := e.ObjectOld, e.ObjectNew; !r.isSame(before, now) {
-				look(ctx, q, before, now)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, q, e.Object) },
+	user, err := r.View.Hosts.Names(ctx, obj, r.View.Gateways.Parent)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("could not read the host names of a route", "error", err.Error())
 	}
+	for _, n := range user.Names {
+		requests = append(requests, watch.ForName(n.Host))
+	}
+	return requests
 }
 
-// isSame says whether two versions of an object use the same host names, and serve the same paths.
-func (r *hostReconciler) isSame(before, now client.Object) bool {
+// differs says whether two versions of an object use other host names, or serve other paths.
+func (r *hostReconciler) differs(before, now client.Object) bool {
 	was, _ := hostname.Of(before, r.View.Ingresses.Defaults)
 	is, _ := hostname.Of(now, r.View.Ingresses.Defaults)
-	return was.UID == is.UID && was.Same(is) && (!is.IsRoute() || kube.IsSameRoute(before, now))
+	return was.UID != is.UID || !was.Same(is) || is.IsRoute() && !kube.IsSameRoute(before, now)
 }
 
-// onParent looks at the host names of the listeners of a Gateway or a ListenerSet that has changed: routes may take them over from there.
-// So it does at those of the routes themselves, whose paths may be served there from now on.
-func (r *hostReconciler) onParent() handler.EventHandler {
-	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
-		if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.GuardsPaths() {
-			return
-		}
-		for _, obj := range objs {
-			for _, host := range append(r.View.Hosts.Beneath(ctx, obj), r.View.Hosts.OnParent(ctx, obj)...) {
-				q.AddAfter(watch.ForName(host), gather)
-			}
-		}
+// ofParent asks for a look at the host names of the listeners of a Gateway or a ListenerSet: routes may take them over from there. So it
+// does at those of the routes themselves, whose paths may be served there from now on.
+func (r *hostReconciler) ofParent(ctx context.Context, obj client.Object) []reconcile.Request {
+	if !r.View.Hosts.Policies().Owns() && !r.View.Hosts.GuardsPaths() {
+		return nil
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				look(ctx, q, e.ObjectOld, e.ObjectNew)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, q, e.Object) },
-	}
+	return forHosts(append(r.View.Hosts.Beneath(ctx, obj), r.View.Hosts.OnParent(ctx, obj)...))
 }
 
-// onClaim looks at a host name of which the claim, or one on a path, is gone, or somebody else's. Of a name it looks at those that somebody
-// uses in vain, too, which may have overlapped with it, and at those of the namespace that had it, which may have one more now.
-func (r *hostReconciler) onClaim() handler.EventHandler {
-	look := func(ctx context.Context, was client.Object, q watch.Queue) {
-		c := was.(*v1beta1.EdgeClaim)
-		at, err := claim.Of(c)
-		if err != nil || !at.IsHostname() && !at.IsRoutePath() {
-			return
-		}
-		q.AddAfter(watch.ForName(at.Host()), gather)
-		if at.IsRoutePath() {
-			return
-		}
-		if r.View.Hosts.Policies().Limits(at.Host()) {
-			for _, req := range r.judgedIn(ctx, claim.HolderOf(c).Name) {
-				q.AddAfter(req, gather)
-			}
-		}
-		for _, host := range r.losers.places() {
-			q.AddAfter(reconcile.Request{NamespacedName: host}, gather)
-		}
+func hasNewGeneration(before, now client.Object) bool {
+	return before.GetGeneration() != now.GetGeneration()
+}
+
+// ofClaim asks for a look at a host name of which the claim, or one on a path, is gone. Of a name it does so at those that somebody uses in
+// vain, too, which may have overlapped with it, and at those of the namespace that had it, which may have one more now.
+func (r *hostReconciler) ofClaim(ctx context.Context, was *v1beta1.EdgeClaim, at claim.Coordinate) []reconcile.Request {
+	if !at.IsHostname() && !at.IsRoutePath() {
+		return nil
 	}
-	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			if isAnothersNow(e) {
-				look(ctx, e.ObjectOld, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
+	requests := forHosts([]string{at.Host()})
+	if at.IsRoutePath() {
+		return requests
 	}
+	if r.View.Hosts.Policies().Limits(at.Host()) {
+		requests = append(requests, r.judgedIn(ctx, claim.HolderOf(was).Name)...)
+	}
+	return append(requests, r.losers.requests()...)
 }
 
 // everyHost asks for a look at all host names that are judged.
@@ -237,16 +197,12 @@ func (r *hostReconciler) everyHost(ctx context.Context) []reconcile.Request {
 // hostsIn asks for a look at the host names of a namespace: policies select it by its labels, and so do listeners and Gateways.
 func (r *hostReconciler) hostsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
 	requests := r.judgedIn(ctx, namespace.GetName())
-	for _, host := range append(r.View.Hosts.OfSetsIn(ctx, namespace.GetName()), r.View.Hosts.OnSetsIn(ctx, namespace.GetName())...) {
-		requests = append(requests, watch.ForName(host))
-	}
-	for _, host := range r.losers.places() { // which it may have lost by being selected
-		requests = append(requests, reconcile.Request{NamespacedName: host})
-	}
-	return requests
+	attached := append(r.View.Hosts.OfSetsIn(ctx, namespace.GetName()), r.View.Hosts.OnSetsIn(ctx, namespace.GetName())...)
+	requests = append(requests, forHosts(attached)...)
+	return append(requests, r.losers.requests()...) // which it may have lost by being selected
 }
 
-func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) (requests []reconcile.Request) {
+func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) []reconcile.Request {
 	judged := r.View.Hosts.Judged
 	if !r.View.Hosts.Policies().Owns() && !r.losers.any() {
 		judged = r.View.Hosts.WithPaths
@@ -255,6 +211,11 @@ func (r *hostReconciler) judgedIn(ctx context.Context, namespace string) (reques
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("could not list all host names", "error", err.Error()) // those yet to be read are looked at then
 	}
+	return forHosts(hosts)
+}
+
+func forHosts(hosts []string) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(hosts))
 	for _, host := range hosts {
 		requests = append(requests, watch.ForName(host))
 	}

@@ -1,7 +1,6 @@
 package guards
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
@@ -70,11 +70,14 @@ func (l *losers) are(place types.NamespacedName, now map[types.UID]told) (fresh 
 	return fresh
 }
 
-// places are where somebody has lost.
-func (l *losers) places() []types.NamespacedName {
+// requests ask for a look at all places where somebody has lost.
+func (l *losers) requests() (requests []reconcile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.on))
+	for place := range l.on {
+		requests = append(requests, reconcile.Request{NamespacedName: place})
+	}
+	return requests
 }
 
 // any says whether anybody has lost.

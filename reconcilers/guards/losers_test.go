@@ -34,7 +34,7 @@ func TestOneKindLosesInTwoWays(t *testing.T) {
 	if text := strings.Join(got, " "); text != "Ingress=1 TCPRoute=0 TLSRoute=3" {
 		t.Errorf("counted %s", text)
 	}
-	if places := hosts.places(); len(places) != 1 || places[0] != place {
+	if places := hosts.requests(); len(places) != 1 || places[0].NamespacedName != place {
 		t.Errorf("somebody has lost at %v", places)
 	}
 }

@@ -161,9 +161,4 @@ func (r *pathReconciler) serving(ctx context.Context, obj client.Object) (reques
 }
 
 // all are those that have lost: policies may give the names of their hosts to one namespace by now.
-func (r *pathReconciler) all(context.Context) (requests []reconcile.Request) {
-	for _, key := range r.losers.places() {
-		requests = append(requests, reconcile.Request{NamespacedName: key})
-	}
-	return requests
-}
+func (r *pathReconciler) all(context.Context) []reconcile.Request { return r.losers.requests() }

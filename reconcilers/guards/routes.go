@@ -32,11 +32,11 @@ func setupRoutes(mgr manager.Manager, a access.Access, lost *losses) error {
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.Gateway{}, r.onParent(guard.Gateway), watch.Nobody)).
 		WatchesRawSource(watch.OnGateways(mgr, a.View, &gatewayv1.ListenerSet{}, r.onParent(guard.ListenerSet), r.everyParent)).
 		WatchesRawSource(watch.OnHeirsKnown(a.View, r.everyParent)).
-		Watches(&v1beta1.EdgeClaim{}, r.onClaim()).
+		Watches(&v1beta1.EdgeClaim{}, onClaimGone(r.ofClaim)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.parentsIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	for _, kind := range kinds {
-		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, r.onRoute(), r.everyParent))
+		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, onChange(r.ofRoute, asksOtherwise), r.everyParent))
 	}
 	return b.WithOptions(watch.Fairly(workers, func(req reconcile.Request) string { return req.Namespace })).
 		Complete(watch.Guarded(a.View, a.Kinds, r))

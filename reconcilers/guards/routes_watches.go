@@ -18,27 +18,20 @@ import (
 	"jeffthecoder.xyz/portcullis/reconcilers/watch"
 )
 
-// onRoute looks at the parents of a route, but not at what their controllers say of it.
-func (r *routeReconciler) onRoute() handler.EventHandler {
-	look := func(q watch.Queue, objs ...client.Object) {
-		for _, obj := range objs {
-			route, _ := guard.OfRoute(obj)
-			for _, key := range route.ParentKeys() {
-				q.AddAfter(requestFor(key), gather)
-			}
-		}
+// ofRoute asks for a look at the parents of a route.
+func (r *routeReconciler) ofRoute(_ context.Context, obj client.Object) (requests []reconcile.Request) {
+	route, _ := guard.OfRoute(obj)
+	for _, key := range route.ParentKeys() {
+		requests = append(requests, requestFor(key))
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q watch.Queue) { look(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			was, _ := claim.NamedHeir(e.ObjectOld)
-			is, _ := claim.NamedHeir(e.ObjectNew)
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || was != is {
-				look(q, e.ObjectOld, e.ObjectNew)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(q, e.Object) },
-	}
+	return requests
+}
+
+// asksOtherwise says whether a route has changed, but for what controllers say of it.
+func asksOtherwise(before, now client.Object) bool {
+	was, _ := claim.NamedHeir(before)
+	is, _ := claim.NamedHeir(now)
+	return before.GetGeneration() != now.GetGeneration() || before.GetUID() != now.GetUID() || was != is
 }
 
 // onParent looks at a Gateway or a ListenerSet whose listeners have changed. Which ListenerSets a Gateway lets attach concerns their
@@ -72,31 +65,15 @@ func (r *routeReconciler) onParent(kind guard.Kind) handler.EventHandler {
 	}
 }
 
-// onClaim looks at the parent of whose listener a claim is gone, or somebody else's: who waits there may have it by now.
-func (r *routeReconciler) onClaim() handler.EventHandler {
-	look := func(obj client.Object, q watch.Queue) {
-		if at, err := claim.Of(obj.(*v1beta1.EdgeClaim)); err == nil && at.IsRoute() {
-			section := at.Section()
-			key := guard.ParentKey{Kind: guard.Kind(section.Kind)}
-			key.Namespace, key.Name = section.Namespace, section.Name
-			q.AddAfter(requestFor(key), gather)
-		}
+// ofClaim asks for a look at the parent of whose listener a claim is gone: who waits there may have it by now.
+func (r *routeReconciler) ofClaim(_ context.Context, _ *v1beta1.EdgeClaim, at claim.Coordinate) []reconcile.Request {
+	if !at.IsRoute() {
+		return nil
 	}
-	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q watch.Queue) {
-			if isAnothersNow(e) {
-				look(e.ObjectNew, q)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q watch.Queue) { look(e.Object, q) },
-	}
-}
-
-// isAnothersNow says whether a claim has another holder than before, or is no longer promised to whom it was: then whom the holder names
-// by now may have it.
-func isAnothersNow(e event.UpdateEvent) bool {
-	before, now := e.ObjectOld.(*v1beta1.EdgeClaim), e.ObjectNew.(*v1beta1.EdgeClaim)
-	return claim.HolderOf(before) != claim.HolderOf(now) || before.Spec.Heir != nil && now.Spec.Heir == nil
+	section := at.Section()
+	key := guard.ParentKey{Kind: guard.Kind(section.Kind)}
+	key.Namespace, key.Name = section.Namespace, section.Name
+	return []reconcile.Request{requestFor(key)}
 }
 
 // everyParent asks for a look at all that routes name.

@@ -22,6 +22,53 @@ import (
 // gather is how long a look at a Gateway waits for others of its listeners to change: a look is at all of them.
 const gather = 250 * time.Millisecond
 
+// onChange has a look come for all that find finds of an object that comes or goes, or of one that changes so that it matters, as it was and
+// as it is.
+func onChange(
+	find func(context.Context, client.Object) []reconcile.Request, matters func(before, now client.Object) bool,
+) handler.EventHandler {
+	look := func(ctx context.Context, q watch.Queue, objs ...client.Object) {
+		for _, obj := range objs {
+			for _, req := range find(ctx, obj) {
+				q.AddAfter(req, gather)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) { look(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			if matters(e.ObjectOld, e.ObjectNew) {
+				look(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, q, e.Object) },
+	}
+}
+
+// onClaimGone has a look come for all that find finds of a claim that is gone, or somebody else's, or no longer promised to whom it was:
+// then whom the holder names by now may have it. find is given the claim as it was, and its point.
+func onClaimGone(find func(context.Context, *v1beta1.EdgeClaim, claim.Coordinate) []reconcile.Request) handler.EventHandler {
+	look := func(ctx context.Context, was client.Object, q watch.Queue) {
+		c := was.(*v1beta1.EdgeClaim)
+		at, err := claim.Of(c)
+		if err != nil {
+			return
+		}
+		for _, req := range find(ctx, c, at) {
+			q.AddAfter(req, gather)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
+			before, now := e.ObjectOld.(*v1beta1.EdgeClaim), e.ObjectNew.(*v1beta1.EdgeClaim)
+			if claim.HolderOf(before) != claim.HolderOf(now) || before.Spec.Heir != nil && now.Spec.Heir == nil {
+				look(ctx, before, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
+	}
+}
+
 // onGateway looks at a Gateway, but not at what its controller says of it, other than its addresses.
 func (r *gatewayReconciler) onGateway() handler.EventHandler {
 	look := func(obj client.Object, q watch.Queue) { q.AddAfter(watch.ForObject(obj), gather) }
@@ -44,15 +91,7 @@ func (r *gatewayReconciler) onGateway() handler.EventHandler {
 }
 
 func sameAddresses(a, b *gatewayv1.Gateway) bool {
-	if len(a.Status.Addresses) != len(b.Status.Addresses) {
-		return false
-	}
-	for i := range a.Status.Addresses {
-		if a.Status.Addresses[i].Value != b.Status.Addresses[i].Value {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.Status.Addresses, b.Status.Addresses, func(x, y gatewayv1.GatewayStatusAddress) bool { return x.Value == y.Value })
 }
 
 // onListenerSet looks at the Gateway of a ListenerSet, unless there is nothing to do for that one, as for most: a look is at all of them.
@@ -95,37 +134,18 @@ func (r *gatewayReconciler) isSettled(ctx context.Context, set *gatewayv1.Listen
 	return err == nil && len(enter)+len(lost) == 0
 }
 
-// onClaim looks at the Gateway on which a claim is gone, or somebody else's, where that concerns anybody: who has lost may have the point
-// by now, and who still listens there is to have it again.
-func (r *gatewayReconciler) onClaim() handler.EventHandler {
-	look := func(ctx context.Context, obj client.Object, q watch.Queue) {
-		c := obj.(*v1beta1.EdgeClaim)
-		at, err := claim.Of(c)
-		switch {
-		case err != nil:
-		case at.IsListener() && (r.losers.any() || r.stands(ctx, at)):
-			q.AddAfter(gatewayOf(at.Gateway()), gather)
-			for _, req := range r.everyGateway(ctx) { // of which any may have an address in common with that one
-				q.AddAfter(req, gather)
-			}
-		case at.IsStream() && r.losers.any():
-			class, err := r.View.Class(ctx, at.Class())
-			if err == nil && class != nil {
-				for _, req := range r.gatewaysOfClass(ctx, class) {
-					q.AddAfter(req, gather)
-				}
-			}
+// ofClaim asks for a look at the Gateway on which a claim is gone, where that concerns anybody: who has lost may have the point by now, and
+// who still listens there is to have it again.
+func (r *gatewayReconciler) ofClaim(ctx context.Context, _ *v1beta1.EdgeClaim, at claim.Coordinate) []reconcile.Request {
+	switch {
+	case at.IsListener() && (r.losers.any() || r.stands(ctx, at)): // any may have an address in common with its Gateway
+		return append(r.everyGateway(ctx), reconcile.Request{NamespacedName: at.Gateway()})
+	case at.IsStream() && r.losers.any():
+		if class, err := r.View.Class(ctx, at.Class()); err == nil && class != nil {
+			return r.gatewaysOfClass(ctx, class)
 		}
 	}
-	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q watch.Queue) {
-			before, after := e.ObjectOld.(*v1beta1.EdgeClaim), e.ObjectNew.(*v1beta1.EdgeClaim)
-			if claim.HolderOf(before) != claim.HolderOf(after) {
-				look(ctx, after, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q watch.Queue) { look(ctx, e.Object, q) },
-	}
+	return nil
 }
 
 // stands says whether anybody listens at a point, or where nobody can be beside it.
