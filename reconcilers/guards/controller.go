@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -152,9 +151,4 @@ func (r *gatewayReconciler) claim(ctx context.Context, e claim.Entry, classes []
 		}
 		return nil, nil
 	})
-}
-
-// gatewayOf is the Gateway that a request for a look is for.
-func gatewayOf(key types.NamespacedName) reconcile.Request {
-	return reconcile.Request{NamespacedName: key}
 }

@@ -35,10 +35,7 @@ func enterAll(ctx context.Context, a access.Access, entries []claim.Entry) (agai
 			handed = append(handed, e)
 		}
 	}
-	one := func(e claim.Entry) error {
-		_, err := a.Ledger.Claim(ctx, e.By, nil, e.At)
-		return err
-	}
+	one := claiming(ctx, a.Ledger)
 	more := len(free) > entriesAtOnce || len(handed) > entriesAtOnce
 	held, err := enter(free[:min(len(free), entriesAtOnce)], one)
 	waits, errHanded := enter(handed[:min(len(handed), entriesAtOnce)], one)
@@ -49,6 +46,14 @@ func enterAll(ctx context.Context, a access.Access, entries []claim.Entry) (agai
 		return gather, err
 	default:
 		return 0, err
+	}
+}
+
+// claiming claims a point for whoever has it.
+func claiming(ctx context.Context, ledger *claim.Ledger) func(claim.Entry) error {
+	return func(e claim.Entry) error {
+		_, err := ledger.Claim(ctx, e.By, nil, e.At)
+		return err
 	}
 }
 

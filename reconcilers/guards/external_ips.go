@@ -67,10 +67,7 @@ func (r *externalIPReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 	r.tell(req.NamespacedName, lost)
 	again := len(entries) > entriesAtOnce
 	entries = entries[:min(len(entries), entriesAtOnce)]
-	held, err := enter(entries, func(e claim.Entry) error {
-		_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
-		return err
-	})
+	held, err := enter(entries, claiming(ctx, r.Ledger))
 	confirms := false
 	for _, loss := range lost {
 		if loss.Claimed && err == nil {

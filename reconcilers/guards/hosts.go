@@ -100,10 +100,7 @@ func (r *hostReconciler) settle(ctx context.Context, host string) (hostname.Sett
 // many, it claims the name if it still is that one's when no other is entered for it; again says, too, that it is not.
 func (r *hostReconciler) enter(ctx context.Context, e *claim.Entry) (again bool, err error) {
 	if !r.View.Hosts.Policies().Limits(e.At.Host()) {
-		return enter([]claim.Entry{*e}, func(e claim.Entry) error {
-			_, err := r.Ledger.Claim(ctx, e.By, nil, e.At)
-			return err
-		})
+		return enter([]claim.Entry{*e}, claiming(ctx, r.Ledger))
 	}
 	unlock, err := r.View.Hosts.Entering.Lock(ctx, e.By.Name)
 	if err != nil {

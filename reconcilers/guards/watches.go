@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -97,7 +98,7 @@ func sameAddresses(a, b *gatewayv1.Gateway) bool {
 // onListenerSet looks at the Gateway of a ListenerSet, unless there is nothing to do for that one, as for most: a look is at all of them.
 func (r *gatewayReconciler) onListenerSet() handler.EventHandler {
 	look := func(obj client.Object, q watch.Queue) {
-		q.AddAfter(gatewayOf(kube.GatewayOf(obj.(*gatewayv1.ListenerSet))), gather)
+		q.AddAfter(reconcile.Request{NamespacedName: kube.GatewayOf(obj.(*gatewayv1.ListenerSet))}, gather)
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q watch.Queue) {
@@ -175,7 +176,7 @@ func (r *gatewayReconciler) gatewaysOfClass(_ context.Context, obj client.Object
 	if ref == nil {
 		return nil
 	}
-	return []reconcile.Request{gatewayOf(client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
 }
 
 // gatewaysThatSelect asks for a look at the Gateways that let ListenerSets attach by the labels of their namespace, when such labels have
