@@ -222,6 +222,16 @@ func (r *ingressReconciler) judge(ctx context.Context, svc *corev1.Service) (wis
 // claimAll claims all points for a Service that is stored, as far as nobody else holds one.
 func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, points []claim.Coordinate) (refusal.Problems, error) {
 	by := claim.Claimant{Holder: claim.ServiceHolder(svc.Namespace, svc.Name), UID: svc.UID, Generation: claim.Version(svc.ResourceVersion)}
+	return r.claimEach(ctx, svc, by, exposure.MayTake(svc), points, func(facts *kube.Facts, held *claim.HeldError) refusal.Problems {
+		return exposure.Conflict(facts, svc, held.At, held.Claim, r.Ledger.GraceLeft(held.Claim))
+	})
+}
+
+// claimEach claims points for a Service, or for its namespace, until one is somebody else's: then conflict says so.
+func (r *ingressReconciler) claimEach(
+	ctx context.Context, svc *corev1.Service, by claim.Claimant, mayTake claim.MayTake, points []claim.Coordinate,
+	conflict func(*kube.Facts, *claim.HeldError) refusal.Problems,
+) (refusal.Problems, error) {
 	for _, at := range points {
 		held, err := r.holds(ctx, by.Holder, at)
 		if err != nil {
@@ -230,11 +240,9 @@ func (r *ingressReconciler) claimAll(ctx context.Context, svc *corev1.Service, p
 		if held {
 			continue
 		}
-		_, err = r.Ledger.Claim(ctx, by, exposure.MayTake(svc), at)
+		_, err = r.Ledger.Claim(ctx, by, mayTake, at)
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
-			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
-				return exposure.Conflict(facts, svc, at, held.Claim, r.Ledger.GraceLeft(held.Claim))
-			})
+			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems { return conflict(facts, held) })
 			return r.conflicts(svc, problems), err
 		}
 		if err != nil {

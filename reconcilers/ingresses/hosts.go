@@ -2,7 +2,6 @@ package ingresses
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -51,24 +50,7 @@ func (r *ingressReconciler) claimHosts(
 			return problems, err
 		}
 	}
-	for _, at := range points {
-		held, err := r.holds(ctx, by.Holder, at)
-		if err != nil || held {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		_, err = r.Ledger.Claim(ctx, by, nil, at)
-		if held, ok := errors.AsType[*claim.HeldError](err); ok {
-			problems, err := kube.Decide(ctx, r.View, func(facts *kube.Facts) refusal.Problems {
-				return hostname.Conflict(facts, r.hostsOf(svc, nil), at, held.Claim, r.Ledger.GraceLeft)
-			})
-			return r.conflicts(svc, problems), err
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+	return r.claimEach(ctx, svc, by, nil, points, func(facts *kube.Facts, held *claim.HeldError) refusal.Problems {
+		return hostname.Conflict(facts, r.hostsOf(svc, nil), held.At, held.Claim, r.Ledger.GraceLeft)
+	})
 }
