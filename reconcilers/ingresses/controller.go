@@ -10,7 +10,6 @@ import (
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -259,8 +258,7 @@ func (r *ingressReconciler) holds(ctx context.Context, by claim.Holder, at claim
 	if err != nil || held != nil {
 		return err == nil && claim.HolderOf(held) == by, err
 	}
-	held = &v1beta1.EdgeClaim{}
-	if err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held); err != nil {
+	if held, err = r.Ledger.Store.Get(ctx, at.Name()); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return claim.HolderOf(held) == by, nil

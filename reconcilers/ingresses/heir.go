@@ -132,8 +132,7 @@ func (r *ingressReconciler) isIssued(ctx context.Context, key types.NamespacedNa
 
 // confirmLost is write.ErrStale unless somebody else has a point by now.
 func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service, at claim.Coordinate) error {
-	held := &v1beta1.EdgeClaim{}
-	err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
+	held, err := r.Ledger.Store.Get(ctx, at.Name())
 	switch {
 	case err == nil && !exposure.IsOf(held, svc):
 		return nil
@@ -149,8 +148,7 @@ func (r *ingressReconciler) confirmLost(ctx context.Context, svc *corev1.Service
 // Service may have.
 func (r *ingressReconciler) confirmWithheld(ctx context.Context, svc *corev1.Service, withheld []claim.Coordinate) error {
 	for _, at := range withheld {
-		held := &v1beta1.EdgeClaim{}
-		err := r.Live.Get(ctx, types.NamespacedName{Name: at.Name()}, held)
+		held, err := r.Ledger.Store.Get(ctx, at.Name())
 		switch {
 		case err == nil && exposure.IsOf(held, svc):
 			return write.ErrStale
