@@ -91,12 +91,13 @@ func (r *ingressReconciler) writeIngress(ctx context.Context, svc *corev1.Servic
 
 // writeCertificate keeps the Certificate of an issuer, and deletes it when there is no issuer any more.
 func (r *ingressReconciler) writeCertificate(ctx context.Context, svc *corev1.Service, w wish) error {
-	existing, err := r.View.Ingresses.Certificate(ctx, client.ObjectKeyFromObject(svc))
+	key := client.ObjectKeyFromObject(svc)
+	if w.Issuer.IsZero() {
+		return r.removeCertificate(ctx, key, svc)
+	}
+	existing, err := r.View.Ingresses.Certificate(ctx, key)
 	if err != nil {
 		return err
-	}
-	if w.Issuer.IsZero() {
-		return r.dropCertificate(ctx, existing, svc)
 	}
 	if existing == nil {
 		cert := &cmv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
@@ -184,26 +185,19 @@ func (r *ingressReconciler) removeIngress(
 	return nil
 }
 
+// removeCertificate deletes the Certificate that was made for a Service (nil if it is gone). What it has issued stays in its Secret.
 func (r *ingressReconciler) removeCertificate(ctx context.Context, key types.NamespacedName, svc *corev1.Service) error {
 	cert, err := r.View.Ingresses.Certificate(ctx, key)
-	if err != nil {
+	if err != nil || cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
 		return err
-	}
-	return r.dropCertificate(ctx, cert, svc)
-}
-
-// wasMade says whether an object was made for a Service, or, where there is none (svc is nil), for one of its name.
-func wasMade(obj client.Object, svc *corev1.Service) bool {
-	return exposure.MadeFor(obj) != "" || svc != nil && exposure.IsOwn(obj, svc)
-}
-
-// dropCertificate deletes a Certificate that was made for a Service. What it has issued stays in its Secret.
-func (r *ingressReconciler) dropCertificate(ctx context.Context, cert *cmv1.Certificate, svc *corev1.Service) error {
-	if cert == nil || cert.DeletionTimestamp != nil || !wasMade(cert, svc) {
-		return nil
 	}
 	if err := write.Remove(ctx, r.Writer, cert); err != nil {
 		return fmt.Errorf("deleting the Certificate: %w", err)
 	}
 	return nil
+}
+
+// wasMade says whether an object was made for a Service, or, where there is none (svc is nil), for one of its name.
+func wasMade(obj client.Object, svc *corev1.Service) bool {
+	return exposure.MadeFor(obj) != "" || svc != nil && exposure.IsOwn(obj, svc)
 }
