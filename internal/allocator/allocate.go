@@ -26,21 +26,11 @@ func (a *allocator) complete(retained []Allocation) ([]Allocation, refusal.Probl
 	case v1beta1.SourceClusterIP:
 		return a.fromClusterIP(retained[0].Pool)
 	}
-	for _, family := range a.wantedFamilies() {
-		if slices.ContainsFunc(retained, func(allocation Allocation) bool { return addresspool.FamilyOf(allocation.Address) == family }) {
-			continue
-		}
-		allocation, problems := a.fromAny(retained, family, retained[0].Pool)
-		switch {
-		case len(problems) > 0:
-			return nil, problems
-		case allocation != nil:
-			retained = append(retained, *allocation)
-		case a.EachFamily:
-			return nil, a.nothingLeft()
-		}
+	allocations, problems := a.fromSeveral(retained, retained[0].Pool)
+	if allocations == nil && len(problems) == 0 {
+		problems = a.nothingLeft()
 	}
-	return retained, nil
+	return allocations, problems
 }
 
 // choose finds a pool for a Service that has nothing yet.
@@ -57,7 +47,7 @@ func (a *allocator) choose() ([]Allocation, refusal.Problems) {
 		}
 		conflicts = append(conflicts, problems...)
 	}
-	allocations, problems := a.fromSeveral()
+	allocations, problems := a.fromSeveral(nil, nil)
 	if allocations != nil {
 		return allocations, nil
 	}
@@ -88,9 +78,7 @@ func AwaitsFamily(facts Facts, s *Subject, allocations []Allocation) bool {
 	if len(problems) > 0 {
 		return false
 	}
-	missing := slices.DeleteFunc(slices.Clone(s.Families), func(family corev1.IPFamily) bool {
-		return slices.ContainsFunc(allocations, func(allocation Allocation) bool { return addresspool.FamilyOf(allocation.Address) == family })
-	})
+	missing := slices.DeleteFunc(slices.Clone(s.Families), func(family corev1.IPFamily) bool { return has(allocations, family) })
 	return slices.ContainsFunc(pools, func(p *addresspool.Pool) bool {
 		return (p.Name == allocations[0].Pool.Name || s.mayAllocateFrom(p)) && hasFamily(p, missing)
 	})
@@ -130,12 +118,14 @@ func (a *allocator) fromClusterIP(pool *addresspool.Pool) ([]Allocation, refusal
 	return allocations, nil
 }
 
-// fromSeveral serves each family from the first pool that can. One address is enough for a Service that does not insist
-// on one of each family.
-func (a *allocator) fromSeveral() ([]Allocation, refusal.Problems) {
-	var allocations []Allocation
+// fromSeveral serves each family that a Service has nothing of yet from the first pool that can, beginning with the one that is preferred;
+// nil if that can't be done. One address is enough for a Service that does not insist on one of each family.
+func (a *allocator) fromSeveral(allocations []Allocation, preferred *addresspool.Pool) ([]Allocation, refusal.Problems) {
 	for _, family := range a.wantedFamilies() {
-		allocation, problems := a.fromAny(allocations, family, nil)
+		if has(allocations, family) {
+			continue
+		}
+		allocation, problems := a.fromAny(allocations, family, preferred)
 		switch {
 		case len(problems) > 0:
 			return nil, problems
@@ -146,6 +136,11 @@ func (a *allocator) fromSeveral() ([]Allocation, refusal.Problems) {
 		}
 	}
 	return allocations, nil
+}
+
+// has says whether an address of a family is among some allocations.
+func has(allocations []Allocation, family corev1.IPFamily) bool {
+	return slices.ContainsFunc(allocations, func(a Allocation) bool { return addresspool.FamilyOf(a.Address) == family })
 }
 
 // wantedFamilies are the families that a Service is to have an address of. While the API server has not chosen them, it
