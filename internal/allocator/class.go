@@ -61,28 +61,16 @@ type forClass struct {
 
 // poolOfClass finds the pool that a class names.
 func poolOfClass(facts Facts, class *v1beta1.StreamIngressClass) (*addresspool.Pool, refusal.Problems) {
-	name := class.Spec.AddressPool.Name
-	book := facts.Pools()
-	verdict, known := book.Verdict(name)
-	if !known {
-		pool := facts.AddressPool(name)
-		if pool == nil {
-			return nil, refusal.One(v1beta1.ReasonAddressPoolNotFound, &field.Error{
-				Type: field.ErrorTypeNotFound, Field: stream.PoolNamePath.String(), BadValue: name, Detail: there(book.Pools()),
-			})
-		}
-		verdict = book.Judge(pool)
+	pool, problems := poolNamed(facts, class.Spec.AddressPool.Name, stream.PoolNamePath)
+	if len(problems) > 0 {
+		return nil, problems
 	}
-	if !verdict.Accepted() {
-		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(stream.PoolNamePath, name,
-			fmt.Sprintf("AddressPool %s is not accepted: %s", name, verdict.Errors().ToAggregate())))
-	}
-	if source := verdict.SourceOrDefault(); source != v1beta1.SourceAddresses {
-		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(stream.PoolNamePath, name,
+	if source := pool.SourceOrDefault(); source != v1beta1.SourceAddresses {
+		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(stream.PoolNamePath, pool.Name,
 			fmt.Sprintf("AddressPool %s has the source %s, and a class needs addresses of its own: name a pool with the source %s",
-				name, source, v1beta1.SourceAddresses)))
+				pool.Name, source, v1beta1.SourceAddresses)))
 	}
-	return verdict.Pool, nil
+	return pool, nil
 }
 
 // ask has the class have an address that it asks for.

@@ -28,7 +28,7 @@ func fitting(facts Facts, s *Subject) ([]*addresspool.Pool, refusal.Problems) {
 		}
 	}
 	if s.Pool != "" {
-		return namedPool(facts, s, book, namespace)
+		return namedPool(facts, s, namespace)
 	}
 	first, problems := ofAddresses(s, book, namespace)
 	if len(problems) > 0 {
@@ -44,8 +44,8 @@ func fitting(facts Facts, s *Subject) ([]*addresspool.Pool, refusal.Problems) {
 }
 
 // namedPool finds the pool that a Service names.
-func namedPool(facts Facts, s *Subject, book *addresspool.Book, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
-	pool, problems := poolNamed(facts, s, book)
+func namedPool(facts Facts, s *Subject, namespace labels.Set) ([]*addresspool.Pool, refusal.Problems) {
+	pool, problems := poolNamed(facts, s.Pool, loadbalancer.PoolPath)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -65,20 +65,22 @@ func namedPool(facts Facts, s *Subject, book *addresspool.Book, namespace labels
 	return []*addresspool.Pool{pool}, nil
 }
 
-func poolNamed(facts Facts, s *Subject, book *addresspool.Book) (*addresspool.Pool, refusal.Problems) {
-	verdict, known := book.Verdict(s.Pool)
+// poolNamed is the pool of a name, which a field has, if it is accepted.
+func poolNamed(facts Facts, name string, path *field.Path) (*addresspool.Pool, refusal.Problems) {
+	book := facts.Pools()
+	verdict, known := book.Verdict(name)
 	if !known {
-		pool := facts.AddressPool(s.Pool)
+		pool := facts.AddressPool(name)
 		if pool == nil {
 			return nil, refusal.One(v1beta1.ReasonAddressPoolNotFound, &field.Error{
-				Type: field.ErrorTypeNotFound, Field: loadbalancer.PoolPath.String(), BadValue: s.Pool, Detail: there(book.Pools()),
+				Type: field.ErrorTypeNotFound, Field: path.String(), BadValue: name, Detail: there(book.Pools()),
 			})
 		}
 		verdict = book.Judge(pool)
 	}
 	if !verdict.Accepted() {
-		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(loadbalancer.PoolPath, s.Pool,
-			fmt.Sprintf("AddressPool %s is not accepted: %s", s.Pool, verdict.Errors().ToAggregate())))
+		return nil, refusal.One(v1beta1.ReasonAddressPoolNotAllowed, field.Invalid(path, name,
+			fmt.Sprintf("AddressPool %s is not accepted: %s", name, verdict.Errors().ToAggregate())))
 	}
 	return verdict.Pool, nil
 }
