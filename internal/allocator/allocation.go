@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -46,12 +47,5 @@ func NodeAllocation(pool *addresspool.Pool, ports []loadbalancer.Port) Allocatio
 
 // Missing are the points of an allocation that are not among those held.
 func (a Allocation) Missing(held []claim.Coordinate) []claim.Coordinate {
-	has := sets.New(held...)
-	var missing []claim.Coordinate
-	for _, at := range a.Points {
-		if !has.Has(at) {
-			missing = append(missing, at)
-		}
-	}
-	return missing
+	return slices.DeleteFunc(slices.Clone(a.Points), sets.New(held...).Has)
 }

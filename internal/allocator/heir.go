@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -27,10 +26,6 @@ import (
 func (s *Subject) names(ip netip.Addr) bool {
 	asked, ok := s.Address(addresspool.FamilyOf(ip))
 	return ok && asked == ip
-}
-
-func (s *Subject) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: s.Service.Namespace, Name: s.Service.Name}
 }
 
 // isGiver says whether a Service hands over what it has.
@@ -87,9 +82,9 @@ func (s *Subject) handOver(facts Facts, at claim.Coordinate, held *v1beta1.EdgeC
 	case held.Name != at.Name():
 		return "; its holder has the whole address, and can't hand it over as the ports that the pool gives by now"
 	case !s.names(at.Address()):
-		return refusal.HandOver(s.key()) + ", with " + at.Address().String() + " asked for by name"
+		return refusal.HandOver(s.Holder().Key()) + ", with " + at.Address().String() + " asked for by name"
 	default:
-		return refusal.HandOver(s.key())
+		return refusal.HandOver(s.Holder().Key())
 	}
 }
 
@@ -256,10 +251,4 @@ func (s *Subject) givesAndAsks(allocations []Allocation) (problems refusal.Probl
 		}
 	}
 	return problems
-}
-
-// becomesOurs says whether a claim in the namespace of a Service, or promised to it there, is on one of the points that the Service is to
-// have as they are handed over to it: for its namespace, that is not one more.
-func (a *allocator) becomesOurs(wanted sets.Set[claim.Coordinate], at claim.Coordinate, c *v1beta1.EdgeClaim) bool {
-	return wanted.Has(at) && claim.HolderOf(c) != a.Holder() && a.isHanded(at, c)
 }

@@ -70,8 +70,10 @@ func (a *allocator) poolLimit(allocations []Allocation, fronts []types.Namespace
 	claims := a.facts.ClaimsOfNamespace(a.Service.Namespace, claim.ScopeFamily(allocation.Points[0].Scope()))
 	claims = slices.DeleteFunc(claims, func(c *v1beta1.EdgeClaim) bool {
 		at, err := claim.Of(c)
+		// What is handed over to the Service, by another of its namespace or with a promise, is not one more for the namespace.
+		becomesOurs := wanted.Has(at) && claim.HolderOf(c) != a.Holder() && a.isHanded(at, c)
 		return err != nil || at.IsAddress() && !allocation.Pool.Set.Contains(at.Address()) ||
-			slices.Contains(fronts, claim.HolderOf(c).Key()) || a.becomesOurs(wanted, at, c)
+			slices.Contains(fronts, claim.HolderOf(c).Key()) || becomesOurs
 	})
 	of.All = len(claims)
 	for _, c := range claims {
