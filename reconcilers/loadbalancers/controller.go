@@ -290,7 +290,7 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 		return err
 	}
 	for _, ip := range listed {
-		ours := holdsAddress(held, ip) || slices.Contains(r.bridges.at(ip), types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		ours := loadbalancer.HoldsOf(held, ip) || slices.Contains(r.bridges.at(ip), types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
 			if ours, err = r.View.LoadBalancers.IsNodeAddress(ctx, ip); err != nil {
 				return err

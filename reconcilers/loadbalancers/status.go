@@ -16,7 +16,6 @@ import (
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/addresspool"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
-	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
 	"jeffthecoder.xyz/portcullis/internal/loadbalancer"
 	"jeffthecoder.xyz/portcullis/internal/refusal"
@@ -132,15 +131,11 @@ func (r *loadBalancerReconciler) wentWithNode(ctx context.Context, o *outcome, i
 	byNodes := slices.ContainsFunc(o.allocations, func(a allocator.Allocation) bool {
 		return a.Pool.SourceOrDefault() == v1beta1.SourceNodeIP
 	})
-	if !byNodes || holdsAddress(o.subject.Held, ip) {
+	if !byNodes || loadbalancer.HoldsOf(o.subject.Held, ip) {
 		return false, nil
 	}
 	stays, err := r.View.LoadBalancers.TakesTrafficAt(ctx, ip)
 	return !stays, err
-}
-
-func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
-	return slices.ContainsFunc(held, func(at claim.Coordinate) bool { return at.Address() == ip })
 }
 
 // lost are the addresses that a Service is about to lose because no pool gives them to it any longer: of those that it holds, and of those
@@ -148,7 +143,7 @@ func holdsAddress(held []claim.Coordinate, ip netip.Addr) bool {
 func (r *loadBalancerReconciler) lost(ctx context.Context, svc *corev1.Service, o *outcome) ([]netip.Addr, error) {
 	remaining := loadbalancer.Listed(o.ingress)
 	gone := slices.DeleteFunc(loadbalancer.Listed(svc.Status.LoadBalancer.Ingress), func(ip netip.Addr) bool {
-		has := holdsAddress(o.subject.Held, ip) || slices.Contains(o.entering.Stays, ip) || slices.Contains(o.entering.Leaves, ip)
+		has := loadbalancer.HoldsOf(o.subject.Held, ip) || slices.Contains(o.entering.Stays, ip) || slices.Contains(o.entering.Leaves, ip)
 		return !has || slices.Contains(remaining, ip)
 	})
 	return kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr {
