@@ -20,7 +20,6 @@ const examples = "write a CIDR (192.0.2.0/24), a range (192.0.2.10-192.0.2.20) o
 func Parse(spec *v1beta1.AddressPoolSpec) (Set, field.ErrorList) {
 	var errs field.ErrorList
 	set := Set{avoid: spec.AvoidBuggyIPs}
-	seen := seenRanges{}
 	for i, text := range spec.Addresses {
 		path := addressesPath.Index(i)
 		e, problem := parseEntry(text, spec.AvoidBuggyIPs)
@@ -28,50 +27,20 @@ func Parse(spec *v1beta1.AddressPoolSpec) (Set, field.ErrorList) {
 			errs = append(errs, field.Invalid(path, text, problem))
 			continue
 		}
-		if other, common, overlaps := seen.overlap(e.Range); overlaps {
+		if other, common, overlaps := set.overlap(e.Range); overlaps {
 			errs = append(errs, duplicate(path, text, fmt.Sprintf("%s is in %s (%s), too: an address can be in a pool once",
 				common, addressesPath.Index(other.index), spec.Addresses[other.index])))
 			continue
 		}
 		e.index = i
-		seen.add(e.Range, i)
-		set.ranges = append(set.ranges, e)
+		place, _ := set.search(e.From)
+		set.ranges = slices.Insert(set.ranges, place, e)
 	}
-	slices.SortFunc(set.ranges, func(a, b entry) int { return a.From.Compare(b.From) })
 	return set, errs
 }
 
 func duplicate(path *field.Path, value, detail string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeDuplicate, Field: path.String(), BadValue: value, Detail: detail}
-}
-
-// seenRanges are the ranges read so far, sorted and disjoint, each with the number of its entry.
-type seenRanges []seenRange
-
-type seenRange struct {
-	Range
-	index int
-}
-
-// overlap finds a range that shares addresses with r.
-func (s seenRanges) overlap(r Range) (with seenRange, common Range, ok bool) {
-	i := s.search(r)
-	for _, near := range s[max(i-1, 0):min(i+1, len(s))] {
-		if common, ok = near.intersect(r); ok {
-			return near, common, true
-		}
-	}
-	return seenRange{}, Range{}, false
-}
-
-func (s seenRanges) search(r Range) int {
-	i, _ := slices.BinarySearchFunc(s, r.From, func(e seenRange, from netip.Addr) int { return e.From.Compare(from) })
-	return i
-}
-
-// add adds a range that overlaps none.
-func (s *seenRanges) add(r Range, index int) {
-	*s = slices.Insert(*s, s.search(r), seenRange{Range: r, index: index})
 }
 
 // parseEntry reads one entry of a pool; the problem is empty when it is good.

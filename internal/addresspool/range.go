@@ -36,18 +36,14 @@ func (r Range) String() string {
 
 // intersect is what two ranges have in common.
 func (r Range) intersect(other Range) (common Range, ok bool) {
-	common = Range{From: later(r.From, other.From), To: r.To}
-	if other.To.Less(r.To) {
+	common = r
+	if common.From.Less(other.From) {
+		common.From = other.From
+	}
+	if other.To.Less(common.To) {
 		common.To = other.To
 	}
 	return common, !common.To.Less(common.From) && common.From.BitLen() == common.To.BitLen()
-}
-
-func later(a, b netip.Addr) netip.Addr {
-	if a.Less(b) {
-		return b
-	}
-	return a
 }
 
 // size is the number of addresses in the range, at most the largest int64.

@@ -40,7 +40,7 @@ func (s Set) Contains(ip netip.Addr) bool {
 
 // at is the number of the range that has an address, -1 for none.
 func (s Set) at(ip netip.Addr) int {
-	i, found := slices.BinarySearchFunc(s.ranges, ip, func(e entry, ip netip.Addr) int { return e.From.Compare(ip) })
+	i, found := s.search(ip)
 	if !found {
 		i--
 	}
@@ -48,6 +48,22 @@ func (s Set) at(ip netip.Addr) int {
 		return -1
 	}
 	return i
+}
+
+// search is the place of the first range that begins at an address or above it, and whether that begins there.
+func (s Set) search(from netip.Addr) (i int, found bool) {
+	return slices.BinarySearchFunc(s.ranges, from, func(e entry, from netip.Addr) int { return e.From.Compare(from) })
+}
+
+// overlap finds a range that shares addresses with r.
+func (s Set) overlap(r Range) (with entry, common Range, ok bool) {
+	i, _ := s.search(r.From)
+	for _, near := range s.ranges[max(i-1, 0):min(i+1, len(s.ranges))] {
+		if common, ok = near.intersect(r); ok {
+			return near, common, true
+		}
+	}
+	return entry{}, Range{}, false
 }
 
 // Size is how many addresses the set has, of each family and in total, each at most the largest int64.
