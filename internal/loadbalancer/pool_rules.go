@@ -84,12 +84,10 @@ func PoolUsers(facts PoolFacts, before, after *addresspool.Pool, others []*addre
 		if path == "" {
 			continue
 		}
-		u := users[holder]
-		if u == nil {
-			u = &PoolUser{Holder: holder, Field: path}
-			users[holder] = u
+		if users[holder] == nil {
+			users[holder] = &PoolUser{Holder: holder, Field: path}
 		}
-		u.Points = append(u.Points, at)
+		users[holder].Points = append(users[holder].Points, at)
 	}
 	sorted := make([]PoolUser, 0, len(users))
 	for _, u := range users {
@@ -137,30 +135,25 @@ func loses(
 	if mayMove && slices.ContainsFunc(others, func(p *addresspool.Pool) bool { return p.Name != before.Name && has(p) }) {
 		return ""
 	}
-	return lostBy(svc, at, before, after)
+	return lostBy(before, after, after != nil && Gives(after, svc, at.Address()))
 }
 
 // classLoses does the same for a class, which has its pool by name, whatever that selects.
 func classLoses(at claim.Coordinate, before, after *addresspool.Pool) (path string) {
-	switch {
-	case !before.Set.Contains(at.Address()) || after != nil && after.Set.Contains(at.Address()):
+	if !before.Set.Contains(at.Address()) || after != nil && after.Set.Contains(at.Address()) {
 		return ""
-	case after == nil:
-		return "metadata.name"
-	case slices.Equal(before.Spec.Addresses, after.Spec.Addresses):
-		return specPath.Child("avoidBuggyIPs").String()
-	default:
-		return specPath.Child("addresses").String()
 	}
+	return lostBy(before, after, false)
 }
 
-func lostBy(svc *corev1.Service, at claim.Coordinate, before, after *addresspool.Pool) string {
+// lostBy is the field by which something of a pool is lost; gives says whether the pool has it still, for others.
+func lostBy(before, after *addresspool.Pool, gives bool) string {
 	switch {
 	case after == nil:
 		return "metadata.name"
-	case Gives(after, svc, at.Address()) && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
+	case gives && equality.Semantic.DeepEqual(before.Spec.ServiceSelector, after.Spec.ServiceSelector):
 		return specPath.Child("namespaceSelector").String()
-	case Gives(after, svc, at.Address()):
+	case gives:
 		return specPath.Child("serviceSelector").String()
 	case slices.Equal(before.Spec.Addresses, after.Spec.Addresses):
 		return specPath.Child("avoidBuggyIPs").String()
@@ -177,21 +170,19 @@ const namedUsers = 3
 
 // PoolInUse refuses a change of a pool that would take addresses from Services and classes.
 func PoolInUse(users []PoolUser) refusal.Problems {
-	var problems refusal.Problems
-	for rest := users; len(rest) > 0; {
-		path := rest[0].Field
-		var these, others []PoolUser
-		for _, u := range rest {
-			if u.Field == path {
-				these = append(these, u)
-			} else {
-				others = append(others, u)
-			}
+	var paths []string
+	by := map[string][]PoolUser{}
+	for _, u := range users {
+		if len(by[u.Field]) == 0 {
+			paths = append(paths, u.Field)
 		}
+		by[u.Field] = append(by[u.Field], u)
+	}
+	var problems refusal.Problems
+	for _, path := range paths {
 		problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPoolInUse, Err: &field.Error{
-			Type: field.ErrorTypeForbidden, Field: path, Detail: inUseText(these),
+			Type: field.ErrorTypeForbidden, Field: path, Detail: inUseText(by[path]),
 		}})
-		rest = others
 	}
 	return problems
 }
