@@ -92,18 +92,12 @@ func Of(obj metav1.Object, defaults exposure.Defaults) (u User, ok bool) {
 	case *networkingv1.Ingress:
 		u.Holder = claim.IngressHolder(o.Namespace, o.Name)
 		u.Names, u.IsMade = ofIngress(o), exposure.MadeFor(o) != ""
-	case *gatewayv1.HTTPRoute:
-		u.route(guard.HTTPRoute, obj, o.Spec.Hostnames)
-	case *gatewayv1.GRPCRoute:
-		u.route(guard.GRPCRoute, obj, o.Spec.Hostnames)
-	case *gatewayv1.TLSRoute:
-		u.route(guard.TLSRoute, obj, o.Spec.Hostnames)
-	case *gatewayv1.TCPRoute:
-		u.route(guard.TCPRoute, obj, nil)
-	case *gatewayv1.UDPRoute:
-		u.route(guard.UDPRoute, obj, nil)
 	default:
-		return u, false
+		route, is := guard.OfRoute(obj)
+		if !is {
+			return u, false
+		}
+		u.route(route.Kind, obj, route.Hosts)
 	}
 	u.UID, u.Version, u.Created = obj.GetUID(), obj.GetResourceVersion(), obj.GetCreationTimestamp().Time
 	u.Heir, _ = claim.NamedHeir(obj)
@@ -261,13 +255,8 @@ func standsFor(wildcard, name string) bool {
 }
 
 // ofKind are the names of a kind.
-func ofKind(names []Name, kind guard.Kind) (of []Name) {
-	for _, n := range names {
-		if n.Kind == kind {
-			of = append(of, n)
-		}
-	}
-	return of
+func ofKind(names []Name, kind guard.Kind) []Name {
+	return slices.DeleteFunc(slices.Clone(names), func(n Name) bool { return n.Kind != kind })
 }
 
 // Only leaves the names of a kind.
