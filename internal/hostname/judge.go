@@ -222,15 +222,10 @@ func isLeaving(f Facts, held *v1beta1.EdgeClaim) bool {
 // claimed them by now or not.
 func Limit(f Facts, r *Request, fresh []claim.Coordinate) refusal.Problems {
 	book := f.HostPolicies()
-	has, gets := map[*Policy]int{}, sets.New(fresh...)
-	for _, at := range fresh {
-		if p := book.Owner(at.Host()); p != nil && p.Spec.MaxPerNamespace != nil {
-			has[p] = 0
-		}
-	}
-	if len(has) == 0 {
+	if !slices.ContainsFunc(fresh, func(at claim.Coordinate) bool { return book.Limits(at.Host()) }) {
 		return nil
 	}
+	has, gets := map[*Policy]int{}, sets.New(fresh...)
 	by := claim.NamespaceHolder(r.Namespace)
 	for _, at := range slices.Concat(f.Held(by), f.Promised(by)) {
 		if !at.IsHostname() || gets.Has(at) {
@@ -242,10 +237,10 @@ func Limit(f Facts, r *Request, fresh []claim.Coordinate) refusal.Problems {
 	}
 	more := map[*Policy]int{}
 	for _, at := range fresh {
-		p := book.Owner(at.Host())
-		if p == nil || p.Spec.MaxPerNamespace == nil {
+		if !book.Limits(at.Host()) {
 			continue
 		}
+		p := book.Owner(at.Host())
 		more[p]++
 		if most := int(*p.Spec.MaxPerNamespace); has[p]+more[p] > most {
 			return refusal.One(v1beta1.ReasonNamespaceLimitReached, field.Invalid(r.pathOf(at), at.Host(), fmt.Sprintf(

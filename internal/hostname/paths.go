@@ -70,7 +70,7 @@ func JudgePaths(f PathFacts, r *PathRequest, graceLeft func(*v1beta1.EdgeClaim) 
 		return v
 	}
 	var free []guard.PathPoint
-	givers := &givers{PathFacts: f, wanted: wanted}
+	givers := &givers{PathFacts: f, wanted: wanted, having: map[string]map[claim.Coordinate][]User{}}
 	for _, p := range wanted {
 		v.Points = append(v.Points, p.At)
 		switch held := f.Claim(p.At.Name()); {
@@ -106,9 +106,6 @@ func (g *givers) Having(namespace string, at claim.Coordinate) []User {
 			points = append(points, p.At)
 		}
 		found = g.HavingPaths(namespace, points)
-		if g.having == nil {
-			g.having = map[string]map[claim.Coordinate][]User{}
-		}
 		g.having[namespace] = found
 	}
 	return found[at]

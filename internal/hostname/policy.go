@@ -77,11 +77,7 @@ func NewBook(policies []*v1beta1.HostPolicy) *Book {
 func Read(policy *v1beta1.HostPolicy) *Policy {
 	p := &Policy{HostPolicy: policy, selector: labels.Everything()}
 	if policy.Spec.NamespaceSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(policy.Spec.NamespaceSelector)
-		if err != nil {
-			selector = nil
-		}
-		p.selector = selector
+		p.selector, _ = metav1.LabelSelectorAsSelector(policy.Spec.NamespaceSelector) // nil for one that can't be read
 	}
 	return p
 }
