@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"iter"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,27 +108,21 @@ func normal(path string) string {
 			b.WriteByte(path[i])
 			continue
 		}
-		if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+		if i+2 >= len(path) {
 			return path
 		}
-		if octet := hexValue(path[i+1])<<4 | hexValue(path[i+2]); isUnreserved(octet) {
-			b.WriteByte(octet)
-		} else {
+		octet, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
+		switch {
+		case err != nil:
+			return path
+		case isUnreserved(byte(octet)):
+			b.WriteByte(byte(octet))
+		default:
 			b.WriteString(strings.ToUpper(path[i : i+3]))
 		}
 		i += 2
 	}
 	return b.String()
-}
-
-func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
-
-// hexValue is that of a hexadecimal digit.
-func hexValue(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
 }
 
 // isUnreserved says whether an octet means the same with and without percent-encoding.
