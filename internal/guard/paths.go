@@ -192,14 +192,9 @@ func (s *Served) FieldOf(at claim.Coordinate) *field.Path {
 // at are the listeners of a parent that serve a route, each with the reference of the route that names it. Those of streams serve none.
 func (r Route) at(p *Parent, has labels.Set) iter.Seq2[gatewayv1.Listener, int] {
 	return func(yield func(gatewayv1.Listener, int) bool) {
-		for i, ref := range r.Parents {
-			if r.ParentOf(ref) != p.ParentKey || p.Class != "" {
-				continue
-			}
-			for _, l := range p.Listeners {
-				if names(ref, l) && p.Allows(l, r, has) && r.sharesHost(l) && !yield(l, i) {
-					return
-				}
+		for l, i := range r.attached(p, has) {
+			if p.Class == "" && r.sharesHost(l) && !yield(l, i) {
+				return
 			}
 		}
 	}

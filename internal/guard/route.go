@@ -98,24 +98,31 @@ type Place struct {
 // Places are what a route has of a parent. has are the labels of the route's namespace.
 func (r Route) Places(p *Parent, has labels.Set) (places []Place) {
 	seen := map[Place]bool{}
-	for i, ref := range r.Parents {
-		if r.ParentOf(ref) != p.ParentKey {
-			continue
-		}
-		path := field.NewPath("spec", "parentRefs").Index(i)
-		for _, l := range p.Listeners {
-			if !names(ref, l) || !p.Allows(l, r, has) {
-				continue
-			}
-			for _, place := range r.placesAt(p, l, path) {
-				if key := (Place{At: place.At, Stream: place.Stream}); !seen[key] {
-					seen[key] = true
-					places = append(places, place)
-				}
+	for l, i := range r.attached(p, has) {
+		for _, place := range r.placesAt(p, l, field.NewPath("spec", "parentRefs").Index(i)) {
+			if key := (Place{At: place.At, Stream: place.Stream}); !seen[key] {
+				seen[key] = true
+				places = append(places, place)
 			}
 		}
 	}
 	return places
+}
+
+// attached are the listeners of a parent that a route names and that let it attach, each with which of its references names it.
+func (r Route) attached(p *Parent, has labels.Set) iter.Seq2[gatewayv1.Listener, int] {
+	return func(yield func(gatewayv1.Listener, int) bool) {
+		for i, ref := range r.Parents {
+			if r.ParentOf(ref) != p.ParentKey {
+				continue
+			}
+			for _, l := range p.Listeners {
+				if names(ref, l) && p.Allows(l, r, has) && !yield(l, i) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // InheritedHost is a host name of a listener that a route attaches to.
@@ -127,14 +134,9 @@ type InheritedHost struct {
 
 // Inherited are the host names of the listeners of a parent that a route attaches to. has are the labels of the route's namespace.
 func (r Route) Inherited(p *Parent, has labels.Set) (hosts []InheritedHost) {
-	for i, ref := range r.Parents {
-		if r.ParentOf(ref) != p.ParentKey {
-			continue
-		}
-		for _, l := range p.Listeners {
-			if host := ptr.Deref(l.Hostname, ""); host != "" && names(ref, l) && p.Allows(l, r, has) {
-				hosts = append(hosts, InheritedHost{string(host), field.NewPath("spec", "parentRefs").Index(i)})
-			}
+	for l, i := range r.attached(p, has) {
+		if host := ptr.Deref(l.Hostname, ""); host != "" {
+			hosts = append(hosts, InheritedHost{string(host), field.NewPath("spec", "parentRefs").Index(i)})
 		}
 	}
 	return hosts
