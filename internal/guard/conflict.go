@@ -19,12 +19,7 @@ func inTheWay(f Facts, r *Request, at claim.Coordinate) *v1beta1.EdgeClaim {
 	if held := heldByStream(f, r.Classes, at); held != nil {
 		return held
 	}
-	for _, o := range f.Standing(at) {
-		if o.Holder != r.Holder {
-			return claim.New(at, o.Claimant)
-		}
-	}
-	for _, other := range at.InTheWay() {
+	for _, other := range append([]claim.Coordinate{at}, at.InTheWay()...) {
 		for _, o := range f.Standing(other) {
 			if o.Holder != r.Holder {
 				return claim.New(other, o.Claimant)
@@ -57,10 +52,7 @@ func Streams(classes []*v1beta1.StreamIngressClass, at claim.Coordinate) (points
 func heldAt(
 	f Ledger, but claim.Holder, at claim.Coordinate, isLeaving func(*v1beta1.EdgeClaim) bool,
 ) *v1beta1.EdgeClaim {
-	if held := f.Claim(at.Name()); held != nil && claim.HolderOf(held) != but {
-		return held
-	}
-	for _, other := range at.InTheWay() {
+	for _, other := range append([]claim.Coordinate{at}, at.InTheWay()...) {
 		if !other.IsHosts() {
 			if held := f.Claim(other.Name()); held != nil && claim.HolderOf(held) != but {
 				return held

@@ -74,15 +74,11 @@ func Within(o Opener) refusal.Problems {
 
 // within finds listeners of one object that conflict with each other: then none of them is served, or one at most.
 func within(r *Request, all, points []asked) (problems refusal.Problems) {
-	has := make(map[claim.Coordinate]int, len(all))  // how often each point
-	whole, names := map[int32]int{}, map[int32]int{} // how often each port of TCP, as a whole and by name
+	has := make(map[claim.Coordinate]int, len(all)) // how often each point, and that which stands for all host names at a port
 	for _, a := range all {
 		has[a.at]++
-		switch {
-		case a.at.ListenerHost() != "":
-			names[a.at.Port()]++
-		case a.at.Protocol() == v1beta1.TCP:
-			whole[a.at.Port()]++
+		if a.at.ListenerHost() != "" {
+			has[hostsAt(a.at)]++
 		}
 	}
 	for _, a := range points {
@@ -90,11 +86,8 @@ func within(r *Request, all, points []asked) (problems refusal.Problems) {
 			continue
 		}
 		beside := has[a.at] - 1
-		switch {
-		case a.at.ListenerHost() != "":
-			beside += whole[a.at.Port()]
-		case a.at.Protocol() == v1beta1.TCP:
-			beside += names[a.at.Port()]
+		for _, other := range a.at.InTheWay() {
+			beside += has[other]
 		}
 		if beside > 0 {
 			problems = append(problems, refusal.Problem{Reason: v1beta1.ReasonPortConflict, Err: refusal.Duplicate(a.path(a.at), value(a.at),

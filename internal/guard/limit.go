@@ -50,7 +50,7 @@ func limits(
 		}
 		from, to := stream.AllowedEnds(rule)
 		return refusal.One(v1beta1.ReasonNamespaceLimitReached, field.Invalid(
-			field.NewPath("spec", "listeners").Index(points[more].Index).Child("port"), points[more].Port,
+			points[more].portPath(), points[more].Port,
 			fmt.Sprintf("StreamIngressClass %q, which names the Gateway, gives at most %d port(s) of %d-%d to one namespace "+
 				"(spec.allow[%d].maxPerNamespace), and namespace %q would have %d: delete a stream or a listener",
 				class.Name, rule.MaxPerNamespace, from, to, i, r.Namespace, given)))

@@ -103,8 +103,7 @@ func (s *settling) settle(o Opener, l Listener, scopes []types.NamespacedName) (
 	for _, e := range enter {
 		s.planned[e.At] = e.By
 		if e.At.ListenerHost() != "" {
-			hosts := claim.Listener(e.At.Gateway(), claim.HTTPListener, e.At.Port())
-			s.names[hosts] = append(s.names[hosts], e)
+			s.names[hostsAt(e.At)] = append(s.names[hostsAt(e.At)], e)
 		}
 	}
 	return enter, nil
@@ -115,7 +114,12 @@ func (s *settling) isEntered(at claim.Coordinate) bool {
 	if s.ledger.Claim(at.Name()) == nil {
 		return false
 	}
-	return at.ListenerHost() == "" || s.ledger.Claim(claim.Listener(at.Gateway(), claim.HTTPListener, at.Port()).Name()) != nil
+	return at.ListenerHost() == "" || s.ledger.Claim(hostsAt(at).Name()) != nil
+}
+
+// hostsAt stands for all who share the port of a point by host name.
+func hostsAt(at claim.Coordinate) claim.Coordinate {
+	return claim.Listener(at.Gateway(), claim.HTTPListener, at.Port())
 }
 
 // heldAt is who else has a point, or what it can't be beside, or is about to be entered there; nil for nobody.
@@ -126,10 +130,7 @@ func (s *settling) heldAt(but claim.Holder, at claim.Coordinate) *v1beta1.EdgeCl
 	if held := heldByStream(s.ledger, s.classes, at); held != nil {
 		return held
 	}
-	if by, planned := s.planned[at]; planned && by.Holder != but {
-		return claim.New(at, by)
-	}
-	for _, other := range at.InTheWay() {
+	for _, other := range append([]claim.Coordinate{at}, at.InTheWay()...) {
 		if by, planned := s.planned[other]; planned && by.Holder != but {
 			return claim.New(other, by)
 		}
