@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/allocator"
 	"jeffthecoder.xyz/portcullis/internal/claim"
 	"jeffthecoder.xyz/portcullis/internal/kube"
@@ -121,12 +120,10 @@ func (r *loadBalancerReconciler) handedOver(ctx context.Context, svc *corev1.Ser
 	if !named {
 		return nil, nil
 	}
-	isHeirs := func(c *v1beta1.EdgeClaim) bool {
-		return claim.HolderOf(c) == claim.ServiceHolder(heir.Namespace, heir.Name)
-	}
+	by := claim.ServiceHolder(heir.Namespace, heir.Name)
 	handed, err := kube.Decide(ctx, r.View, func(f *kube.Facts) []netip.Addr { return allocator.HandedOver(f, svc) })
 	for _, taken := range lost {
-		if taken.IsClaimed() && isHeirs(taken.By) && !slices.Contains(handed, taken.Address) {
+		if taken.IsClaimed() && claim.HolderOf(taken.By) == by && !slices.Contains(handed, taken.Address) {
 			handed = append(handed, taken.Address)
 		}
 	}
@@ -202,18 +199,18 @@ func (r *loadBalancerReconciler) successor(ctx context.Context, svc *corev1.Serv
 // merged is what a status is to say next, with what it says of some addresses now, in the place where it says so.
 func merged(now, next []corev1.LoadBalancerIngress, stay []netip.Addr) []corev1.LoadBalancerIngress {
 	all := make([]corev1.LoadBalancerIngress, 0, len(now)+len(next))
-	isNext := func(i corev1.LoadBalancerIngress) bool {
-		return slices.ContainsFunc(next, func(n corev1.LoadBalancerIngress) bool { return n.IP == i.IP })
+	place := func(in []corev1.LoadBalancerIngress, of corev1.LoadBalancerIngress) int {
+		return slices.IndexFunc(in, func(i corev1.LoadBalancerIngress) bool { return i.IP == of.IP })
 	}
 	for _, i := range now {
-		if ip, err := netip.ParseAddr(i.IP); err == nil && slices.Contains(stay, ip.Unmap()) && !isNext(i) {
-			all = append(all, i)
-		} else if n := slices.IndexFunc(next, func(n corev1.LoadBalancerIngress) bool { return n.IP == i.IP }); n >= 0 {
+		if n := place(next, i); n >= 0 {
 			all = append(all, next[n])
+		} else if ip, err := netip.ParseAddr(i.IP); err == nil && slices.Contains(stay, ip.Unmap()) {
+			all = append(all, i)
 		}
 	}
 	for _, n := range next {
-		if !slices.ContainsFunc(now, func(i corev1.LoadBalancerIngress) bool { return n.IP == i.IP }) {
+		if place(now, n) < 0 {
 			all = append(all, n)
 		}
 	}

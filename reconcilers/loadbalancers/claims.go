@@ -93,7 +93,11 @@ func (r *loadBalancerReconciler) claimAllocations(
 		return made, taken, problems, err
 	}
 	for _, a := range allocations {
-		claims, err := r.claimWith(ctx, s, claimBy(r.Ledger, a), a.Missing(s.Held))
+		do := r.Ledger.ClaimEach // of what is asked for by name mayClaim has asked already
+		if a.AutoAssigned {
+			do = r.Ledger.ClaimAll
+		}
+		claims, err := r.claimWith(ctx, s, do, a.Missing(s.Held))
 		if held, ok := errors.AsType[*claim.HeldError](err); ok {
 			if a.AutoAssigned {
 				return made, held.At, nil, r.withdraw(ctx, s, claims)
@@ -137,23 +141,10 @@ func (r *loadBalancerReconciler) conflict(
 	})
 }
 
-// claimAll claims some points for a Service, and adds them to what it holds; with an error, what it has claimed before that.
-func (r *loadBalancerReconciler) claimAll(ctx context.Context, s *allocator.Subject, points []claim.Coordinate) ([]claim.Taken, error) {
-	return r.claimWith(ctx, s, r.Ledger.ClaimAll, points)
-}
-
 // claims claims some points for an object that is stored, as claim.Ledger does.
 type claims func(ctx context.Context, by claim.Claimant, points ...claim.Coordinate) ([]claim.Taken, error)
 
-// claimBy is how an allocation is claimed: of what is asked for by name mayClaim has asked already.
-func claimBy(l *claim.Ledger, a allocator.Allocation) claims {
-	if a.AutoAssigned {
-		return l.ClaimAll
-	}
-	return l.ClaimEach
-}
-
-// claimWith claims some points as claimAll does.
+// claimWith claims some points for a Service, and adds them to what it holds; with an error, what it has claimed before that.
 func (r *loadBalancerReconciler) claimWith(
 	ctx context.Context, s *allocator.Subject, do claims, points []claim.Coordinate,
 ) ([]claim.Taken, error) {

@@ -47,7 +47,7 @@ func (r *loadBalancerReconciler) enter(ctx context.Context, o *outcome) (err err
 // claimed the next look claims: the Service lists it still.
 func (r *loadBalancerReconciler) enterAllocation(ctx context.Context, o *outcome, a allocator.Allocation) error {
 	s := o.subject
-	made, err := r.claimAll(ctx, s, a.Missing(s.Held))
+	made, err := r.claimWith(ctx, s, r.Ledger.ClaimAll, a.Missing(s.Held))
 	if held, ok := errors.AsType[*claim.HeldError](err); ok {
 		o.entering.Lost = append(o.entering.Lost, takenFrom(s, a, held.Claim)...)
 		return r.withdraw(ctx, s, made)
