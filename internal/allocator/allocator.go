@@ -128,5 +128,5 @@ func Serving(facts Facts, svc *corev1.Service) []*addresspool.Pool {
 
 // Gives says whether any pool gives an address to a Service, whatever it requests.
 func Gives(facts Facts, svc *corev1.Service, ip netip.Addr) bool {
-	return slices.ContainsFunc(Serving(facts, svc), func(p *addresspool.Pool) bool { return loadbalancer.Gives(p, svc, ip) })
+	return giving(Serving(facts, svc), svc, ip) != nil
 }

@@ -172,10 +172,7 @@ func (s *Subject) holdsOf(ip netip.Addr) bool {
 // listedAllocation is an address in the status of a Service as a pool gives it; given is false where none does, and the allocation is what
 // the Service has there in any case: its ports. Several addresses of one family are those of nodes, though they may be gone by now.
 func (a *allocator) listedAllocation(ip netip.Addr) (_ Allocation, given bool) {
-	for _, pool := range a.pools {
-		if !loadbalancer.Gives(pool, a.Service, ip) {
-			continue
-		}
+	if pool := giving(a.pools, a.Service, ip); pool != nil {
 		sharing := sharingOf(pool)
 		if a.isSharedAt(ip) || a.holdsOf(ip) {
 			sharing = v1beta1.SharingPorts // as all were given it, or it has begun to claim it
@@ -227,9 +224,8 @@ func (a *allocator) listedByOther(at claim.Coordinate) *v1beta1.EdgeClaim {
 
 // givesPorts says whether the pool that gives an address to a Service gives only ports of it.
 func givesPorts(facts Facts, svc *corev1.Service, ip netip.Addr) bool {
-	pools := Serving(facts, svc)
-	i := slices.IndexFunc(pools, func(p *addresspool.Pool) bool { return loadbalancer.Gives(p, svc, ip) })
-	return i >= 0 && sharingOf(pools[i]) == v1beta1.SharingPorts
+	pool := giving(Serving(facts, svc), svc, ip)
+	return pool != nil && sharingOf(pool) == v1beta1.SharingPorts
 }
 
 // sharingOf is how a pool shares its addresses; cluster IPs are nobody else's.

@@ -186,13 +186,9 @@ func (e *external) holder() claim.Holder { return claim.ServiceHolder(e.svc.Name
 
 // poolOf is the pool that gives an address to the Service, nil for none.
 func (e *external) poolOf(ip netip.Addr) *addresspool.Pool {
-	i := slices.IndexFunc(e.pools, func(p *addresspool.Pool) bool {
+	return firstOf(e.pools, func(p *addresspool.Pool) bool {
 		return p.SourceOrDefault() == v1beta1.SourceAddresses && p.Set.Contains(ip)
 	})
-	if i < 0 {
-		return nil
-	}
-	return e.pools[i]
 }
 
 // ungiven says which addresses the Service may name in place of one that it may not.

@@ -137,13 +137,22 @@ func poolOf(s *Subject, book *addresspool.Book, ip netip.Addr) *addresspool.Pool
 	if pool := book.Of(ip); pool != nil {
 		return pool
 	}
-	hasAll := func(p *addresspool.Pool) bool {
+	return firstOf(book.Pools(), func(p *addresspool.Pool) bool {
 		return !slices.ContainsFunc(s.Addresses, func(asked netip.Addr) bool { return !loadbalancer.Gives(p, s.Service, asked) })
-	}
-	if i := slices.IndexFunc(book.Pools(), hasAll); i >= 0 {
-		return book.Pools()[i]
+	})
+}
+
+// firstOf is the first of some pools of which something is so, nil for none.
+func firstOf(pools []*addresspool.Pool, is func(*addresspool.Pool) bool) *addresspool.Pool {
+	if i := slices.IndexFunc(pools, is); i >= 0 {
+		return pools[i]
 	}
 	return nil
+}
+
+// giving is the first of some pools that gives an address to a Service, nil for none.
+func giving(pools []*addresspool.Pool, svc *corev1.Service, ip netip.Addr) *addresspool.Pool {
+	return firstOf(pools, func(p *addresspool.Pool) bool { return loadbalancer.Gives(p, svc, ip) })
 }
 
 // unfit says why a pool can't serve a Service, empty if it can.

@@ -71,28 +71,24 @@ func (s *Subject) hasFamily(ip netip.Addr) bool {
 // allocationOf is a held address as one of the pools gives it. It stays what it was claimed as, all of it or only ports, also in
 // a pool that would now give it otherwise. One that is only listed is as the pool gives it.
 func (s *Subject) allocationOf(ip netip.Addr, pools []*addresspool.Pool) (Allocation, bool) {
-	for _, pool := range pools {
-		if !loadbalancer.Gives(pool, s.Service, ip) {
-			continue
-		}
-		sharing := v1beta1.SharingPorts
-		switch {
-		case slices.Contains(s.Held, claim.Address(ip)) || pool.SourceOrDefault() == v1beta1.SourceClusterIP && !s.holdsOf(ip):
-			sharing = v1beta1.SharingNone
-		case !s.holdsOf(ip):
-			sharing = pool.SharingOrDefault()
-		}
-		return AddressAllocation(pool, ip, sharing, s.Ports), true
+	pool := giving(pools, s.Service, ip)
+	if pool == nil {
+		return Allocation{}, false
 	}
-	return Allocation{}, false
+	sharing := v1beta1.SharingPorts
+	switch {
+	case slices.Contains(s.Held, claim.Address(ip)):
+		sharing = v1beta1.SharingNone
+	case !s.holdsOf(ip):
+		sharing = sharingOf(pool)
+	}
+	return AddressAllocation(pool, ip, sharing, s.Ports), true
 }
 
 // nodeAllocation is the ports of the nodes as the first of the pools gives them that does.
 func (s *Subject) nodeAllocation(pools []*addresspool.Pool) (Allocation, bool) {
-	for _, pool := range pools {
-		if pool.SourceOrDefault() == v1beta1.SourceNodeIP {
-			return NodeAllocation(pool, s.Ports), true
-		}
+	if pool := giving(pools, s.Service, netip.Addr{}); pool != nil {
+		return NodeAllocation(pool, s.Ports), true
 	}
 	return Allocation{}, false
 }
