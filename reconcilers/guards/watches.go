@@ -23,8 +23,8 @@ import (
 // gather is how long a look at a Gateway waits for others of its listeners to change: a look is at all of them.
 const gather = 250 * time.Millisecond
 
-// onChange has a look come for all that find finds of an object that comes or goes, or of one that changes so that it matters, as it was and
-// as it is.
+// onChange has a look come for all that find finds of an object that comes or goes, or of one that changes so that it matters, as it was
+// and as it is.
 func onChange(
 	find func(context.Context, client.Object) []reconcile.Request, matters func(before, now client.Object) bool,
 ) handler.EventHandler {
@@ -92,7 +92,9 @@ func (r *gatewayReconciler) onGateway() handler.EventHandler {
 }
 
 func sameAddresses(a, b *gatewayv1.Gateway) bool {
-	return slices.EqualFunc(a.Status.Addresses, b.Status.Addresses, func(x, y gatewayv1.GatewayStatusAddress) bool { return x.Value == y.Value })
+	return slices.EqualFunc(a.Status.Addresses, b.Status.Addresses, func(x, y gatewayv1.GatewayStatusAddress) bool {
+		return x.Value == y.Value
+	})
 }
 
 // onListenerSet looks at the Gateway of a ListenerSet, unless there is nothing to do for that one, as for most: a look is at all of them.

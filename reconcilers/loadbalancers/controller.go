@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -290,7 +291,7 @@ func (r *loadBalancerReconciler) withdrawStatus(ctx context.Context, svc *corev1
 		return err
 	}
 	for _, ip := range listed {
-		ours := loadbalancer.HoldsOf(held, ip) || slices.Contains(r.bridges.at(ip), types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		ours := loadbalancer.HoldsOf(held, ip) || slices.Contains(r.bridges.at(ip), client.ObjectKeyFromObject(svc))
 		if !ours && slices.ContainsFunc(held, claim.Coordinate.IsNode) {
 			if ours, err = r.View.LoadBalancers.IsNodeAddress(ctx, ip); err != nil {
 				return err
