@@ -30,6 +30,7 @@ func (v routeGuard) validate(ctx context.Context, before, route client.Object) (
 	return v.answer(ctx, v.kind, route.GetName(), func(ctx context.Context) (decision, error) { return v.decide(ctx, before, route) })
 }
 
+// decide judges a new route (before is nil) or the change of one.
 func (v routeGuard) decide(ctx context.Context, before, route client.Object) (d decision, err error) {
 	if before == nil {
 		if err := v.isNew(ctx, route, v.resource); err != nil {

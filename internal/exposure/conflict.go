@@ -120,9 +120,14 @@ func isLeaving(facts Facts, held *v1beta1.EdgeClaim, at claim.Coordinate) bool {
 		if held.Spec.Renewed == nil { // made for what was served, as a cache may not show it
 			return false
 		}
-	} else if svc := facts.Service(holder.Key()); svc == nil {
+		ing := facts.Ingress(holder.Key())
+		return ing == nil || !Serves(ing, at)
+	}
+	svc := facts.Service(holder.Key())
+	if svc == nil {
 		return true
-	} else if svc.DeletionTimestamp == nil {
+	}
+	if svc.DeletionTimestamp == nil {
 		defaults := facts.Defaults(holder.Key())
 		if at.IngressClass() == "" { // which stands for any, where earlier versions run
 			e, _ := RequestOf(svc, defaults)
