@@ -39,8 +39,8 @@ var (
 	registerOnce sync.Once
 )
 
-// registerMetrics registers the metrics of streams and classes. Streams, listeners and routes are counted in the cache of the replica that
-// leads when it is scraped.
+// registerMetrics registers the metrics of streams and classes. Streams are counted in the cache of any replica when it is scraped,
+// listeners and routes in that of the one that leads.
 func registerMetrics(cache client.Reader, gateways *kube.Gateways) {
 	registerOnce.Do(func() {
 		metrics.Registry.MustRegister(configMapBytes, configMapEntries, programmingSeconds, streamCounts{cache}, gatewayCounts{gateways})
