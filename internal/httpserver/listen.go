@@ -2,17 +2,20 @@
 package httpserver
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Listen listens on an address (host:port), over TLS where secure is not nil. At most so many connections are open at a time: one more
-// closes the oldest of the client, by its IP address, that has the most. So who opens very many closes its own, and takes neither
-// memory nor turns from others: a connection costs 65 KiB before anybody has said who it is, and with a header of many short lines 200.
+// closes one of the client, by its IP address, that has the most: the oldest on which nothing is being answered, or else the oldest. So who
+// opens very many closes its own, and takes memory from nobody: a connection costs 65 KiB before anybody has said who it is, and with a
+// header of many short lines 200. Who shares an address, as behind a node that masquerades, shares its connections.
 func Listen(address string, secure *tls.Config, most int) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -44,6 +47,10 @@ type connection struct {
 	// nth is how many had come when this one did.
 	nth    int
 	closed sync.Once
+	// busy says that a request is being answered, and ctx ends when the connection is closed.
+	busy atomic.Bool
+	ctx  context.Context
+	end  context.CancelFunc
 }
 
 // Accept implements net.Listener.
@@ -53,6 +60,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &connection{Conn: accepted, of: b}
+	c.ctx, c.end = context.WithCancel(context.Background())
 	if tcp, is := accepted.RemoteAddr().(*net.TCPAddr); is {
 		c.client = tcp.AddrPort().Addr().Unmap()
 	}
@@ -64,7 +72,10 @@ func (b *bounded) Accept() (net.Conn, error) {
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.closed.Do(func() { c.of.remove(c) })
+	c.closed.Do(func() {
+		c.of.remove(c)
+		c.end()
+	})
 	return c.Conn.Close()
 }
 
@@ -86,7 +97,8 @@ func (b *bounded) add(c *connection) *connection {
 			longest = those
 		}
 	}
-	return longest[0]
+	atRest := slices.IndexFunc(longest, func(c *connection) bool { return !c.busy.Load() })
+	return longest[max(atRest, 0)]
 }
 
 func (b *bounded) remove(c *connection) {

@@ -39,15 +39,20 @@ func TestClientsHaveShares(t *testing.T) {
 	for name, test := range map[string]struct {
 		// come are the last numbers of the addresses of those who come.
 		come []byte
+		// busy are which of them have a request answered from when they come, by their turns.
+		busy []int
 		// closed are which of them are closed, by their turns.
 		closed []int
 	}{
-		"nobody is closed while there is room":          {[]byte{1, 1, 1, 1, 1}, nil},
-		"one alone loses its oldest":                    {[]byte{1, 1, 1, 1, 1, 1, 1}, []int{0, 1}},
-		"who has the most loses":                        {[]byte{2, 1, 1, 1, 1, 3, 4}, []int{1, 2}},
-		"who comes again and again loses":               {[]byte{2, 2, 1, 1, 1, 1, 1, 1, 1}, []int{2, 3, 4, 5}},
-		"among equals the oldest goes":                  {[]byte{1, 2, 3, 4, 5, 6}, []int{0}},
-		"the oldest of all, though another has as many": {[]byte{1, 2, 2, 1, 3, 4}, []int{0}},
+		"nobody is closed while there is room":          {come: []byte{1, 1, 1, 1, 1}},
+		"one alone loses its oldest":                    {come: []byte{1, 1, 1, 1, 1, 1, 1}, closed: []int{0, 1}},
+		"who has the most loses":                        {come: []byte{2, 1, 1, 1, 1, 3, 4}, closed: []int{1, 2}},
+		"who comes again and again loses":               {come: []byte{2, 2, 1, 1, 1, 1, 1, 1, 1}, closed: []int{2, 3, 4, 5}},
+		"among equals the oldest goes":                  {come: []byte{1, 2, 3, 4, 5, 6}, closed: []int{0}},
+		"the oldest of all, though another has as many": {come: []byte{1, 2, 2, 1, 3, 4}, closed: []int{0}},
+		"what is being answered goes last":              {come: []byte{1, 1, 1, 1, 1, 1, 1}, busy: []int{0, 2}, closed: []int{1, 3}},
+		"who comes goes before what is being answered":  {come: []byte{1, 1, 1, 1, 1, 1}, busy: []int{0, 1, 2, 3, 4}, closed: []int{5}},
+		"who has the most loses though it is answered":  {come: []byte{1, 1, 1, 1, 2, 2}, busy: []int{0, 1, 2, 3}, closed: []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			come := make(queue, len(test.come))
@@ -59,11 +64,12 @@ func TestClientsHaveShares(t *testing.T) {
 			}
 			listener := &bounded{Listener: come, most: 5, open: map[netip.Addr][]*connection{}}
 			var accepted []net.Conn
-			for range stubs {
+			for i := range stubs {
 				c, err := listener.Accept()
 				if err != nil {
 					t.Fatal(err)
 				}
+				c.(*connection).busy.Store(slices.Contains(test.busy, i))
 				accepted = append(accepted, c)
 			}
 			for i, s := range stubs {

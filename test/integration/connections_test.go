@@ -29,8 +29,9 @@ func TestManyConnections(t *testing.T) {
 	w.create(namespace("all"))
 	for _, c := range hoarders {
 		w.eventually("more connections to "+c.address+" than are left open", func() error {
-			if opened := c.opened.Load(); opened < int64(c.most*5/4) {
-				return fmt.Errorf("%d connections were opened, %d are open", opened, c.open.Load())
+			// What is opened anew is open for as long as a header may take.
+			if opened, open := c.opened.Load(), c.open.Load(); opened < int64(c.most*5/4) || open < int64(c.most/2) {
+				return fmt.Errorf("%d connections were opened, %d are open", opened, open)
 			}
 			return nil
 		})
@@ -44,10 +45,9 @@ func TestManyConnections(t *testing.T) {
 	w.ready(r, "+certificate +caches +guard +webhook")
 	for _, c := range hoarders {
 		c.end()
-		// The others are of those who were served meanwhile.
 		w.eventually("connections to "+c.address+" beyond the bound to be closed", func() error {
-			if open := c.open.Load(); open > int64(c.most) || open < int64(c.most*3/4) {
-				return fmt.Errorf("%d are open of %d that were opened, want %d at most, and not many less", open, c.opened.Load(), c.most)
+			if open := c.open.Load(); open > int64(c.most) {
+				return fmt.Errorf("%d are open of %d that were opened, want %d at most", open, c.opened.Load(), c.most)
 			}
 			return nil
 		})
