@@ -126,8 +126,8 @@ func counted(conflicts refusal.Problems) refusal.Problems {
 	return conflicts
 }
 
-// reserveAll claims points, all of them or none; if it only asks, it finds out whether it could. Where beside, which may be nil, says so, it
-// relies on claims that others have. held says which of the points is somebody else's, and withdraw takes back what was claimed.
+// reserveAll claims points, all of them or none; if it only asks, it finds out whether it could. Where beside, which may be nil, says so,
+// it relies on claims that others have. held says which of the points is somebody else's, and withdraw takes back what was claimed.
 func reserveAll(
 	ctx context.Context, ledger *claim.Ledger, asks bool, by claim.Claimant, beside func(*v1beta1.EdgeClaim) claim.Beside,
 	points []claim.Coordinate,

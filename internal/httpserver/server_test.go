@@ -65,8 +65,9 @@ func (f from) RemoteAddr() net.Addr { return f.addr }
 
 func (n *numbered) Accept() (net.Conn, error) {
 	conn, err := n.Listener.Accept()
+	n.came++
 	client := byte(1)
-	if n.came++; n.came > n.first {
+	if n.came > n.first {
 		client = 2
 	}
 	return from{conn, &net.TCPAddr{IP: net.IPv4(10, 0, 0, client), Port: n.came}}, err
