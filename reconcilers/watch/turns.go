@@ -3,6 +3,7 @@ package watch
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -49,9 +50,9 @@ func (q fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...req
 		q.lanes.mark(req, ptr.Deref(o.Priority, 0) < 0)
 		switch {
 		case o.RateLimited:
-			q.AddRateLimited(req)
+			q.TypedRateLimitingInterface.AddRateLimited(req)
 		case o.After > 0:
-			q.AddAfter(req, o.After)
+			q.TypedRateLimitingInterface.AddAfter(req, o.After)
 		default:
 			q.TypedRateLimitingInterface.Add(req)
 		}
@@ -60,6 +61,16 @@ func (q fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...req
 
 // Add implements workqueue.TypedInterface: something has happened.
 func (q fairQueue[request]) Add(req request) { q.AddWithOpts(priorityqueue.AddOpts{}, req) }
+
+// AddAfter implements workqueue.TypedDelayingInterface: something has happened, and is looked at later.
+func (q fairQueue[request]) AddAfter(req request, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, req)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface: something has happened, and is looked at once more.
+func (q fairQueue[request]) AddRateLimited(req request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, req)
+}
 
 // GetWithPriority implements priorityqueue.PriorityQueue. What is queued when the queue is shut down is left to the next leader.
 func (q fairQueue[request]) GetWithPriority() (req request, priority int, shutdown bool) {
@@ -86,7 +97,7 @@ type lanes[request comparable] struct {
 	all *lane
 	// placed are the requests that wait here, or that a worker has.
 	placed map[request]place
-	// routine are those that are to come here, and of which nothing is known to have happened.
+	// routine says of those that are to come here whether nothing is known to have happened.
 	routine map[request]bool
 }
 
@@ -114,15 +125,18 @@ func newLanes[request comparable](workers int, namespace func(request) string) *
 	}
 }
 
-// mark notes whether the request that comes next is routine.
+// mark notes whether the request that comes next is routine. It isn't where something has happened since it came last, as while a worker
+// had it: what failed for that is added again as what it was.
 func (l *lanes[request]) mark(req request, routine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !routine {
-		delete(l.routine, req)
-	} else if at, ok := l.placed[req]; !ok || at.isRoutine() {
-		l.routine[req] = true
+	at, known := l.placed[req]
+	if was, marked := l.routine[req]; marked {
+		routine = routine && was
+	} else if known {
+		routine = routine && at.isRoutine()
 	}
+	l.routine[req] = routine
 }
 
 // Push implements workqueue.Queue.

@@ -195,6 +195,47 @@ func TestRoutineRequests(t *testing.T) {
 	})
 }
 
+// TestEventDuringRoutine has something happen to a request that is routine, while a worker has it, or while it waits to be looked at
+// again. It is ahead of all but one of what is routine, also if the look is to be repeated.
+func TestEventDuringRoutine(t *testing.T) {
+	routine := priorityqueue.AddOpts{Priority: new(handler.LowPriority)}
+	again := priorityqueue.AddOpts{Priority: routine.Priority, After: time.Minute}
+	for name, happens := range map[string]func(q fairQueue[string]){
+		"while a worker has it": func(q fairQueue[string]) {
+			q.AddWithOpts(again, "a/0")
+			q.Add("a/0")
+		},
+		"while a worker has it, which fails for that": func(q fairQueue[string]) {
+			q.Add("a/0")
+			q.AddWithOpts(again, "a/0")
+		},
+		"while a worker has it, and it is found anew": func(q fairQueue[string]) {
+			q.Add("a/0")
+			q.AddWithOpts(routine, "a/0")
+		},
+		"and it is looked at later": func(q fairQueue[string]) {
+			q.AddWithOpts(again, "a/0")
+			q.AddAfter("a/0", time.Second)
+		},
+		"and it is looked at when it may be": func(q fairQueue[string]) {
+			q.AddWithOpts(again, "a/0")
+			q.AddRateLimited("a/0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queued(t, func(t *testing.T, q fairQueue[string]) {
+				q.AddWithOpts(routine, strings.Fields("a/0 b/0 c/0")...)
+				first, _, _ := q.GetWithPriority()
+				happens(q)
+				q.Done(first)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				gets(t, q, "b/0 a/0 c/0")
+			})
+		})
+	}
+}
+
 func TestQueueEndsAtOnce(t *testing.T) {
 	queued(t, func(t *testing.T, q fairQueue[string]) {
 		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2")...)
