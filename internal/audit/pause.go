@@ -3,9 +3,9 @@ package audit
 import "time"
 
 const (
-	// restCosts and suspectCosts are how many times what a look costs the pause is at least: at rest looks take 0.4 % of a
-	// processor, so that with all else it is less than one, and a tenth of a processor while something is suspect.
-	restCosts, suspectCosts = 250, 10
+	// restCosts and suspectCosts are how many times what a look costs the pause is at least: at rest looks take 0.25 %
+	// of a processor, so that with all else it is less than one, and a tenth of a processor while something is suspect.
+	restCosts, suspectCosts = 400, 10
 	// suspectLooks is how many looks there are in an interval while something is suspect.
 	suspectLooks = 6
 	// mostIntervals and longest bound the pause at rest, whatever a look costs: nobody learns of a disagreement while nobody looks,
