@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -37,11 +38,21 @@ func newFairQueue[request comparable](
 	workers int, name string, limiter workqueue.TypedRateLimiter[request], namespace func(request) string,
 ) fairQueue[request] {
 	l := newLanes(workers, namespace)
-	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[request]{Name: name, Queue: l})
+	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[request]{Name: name, Queue: l, Clock: calm{}})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[request]{Name: name, Queue: ready})
 	return fairQueue[request]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[request]{Name: name, DelayingQueue: delayed}), l}
 }
+
+// calmTick is how often a queue tells the metrics for how long its requests have been looked at. client-go would do so twice a second, for
+// which it wakes the process; Prometheus reads less often than either.
+const calmTick = 5 * time.Second
+
+// calm is a clock whose tickers take at least a calmTick.
+type calm struct{ clock.RealClock }
+
+// NewTicker implements clock.WithTicker.
+func (c calm) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(max(d, calmTick)) }
 
 // AddWithOpts implements priorityqueue.PriorityQueue. controller-runtime gives a priority below zero to what was there at the
 // start, and to what the cache tells of again. Such a request is routine, until one for the same comes that is not.

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // workers is how many workers the queues of these tests have.
@@ -234,6 +236,35 @@ func TestEventDuringRoutine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLongLookIsTold has a worker look at a request for long: the metrics tell of it, and that it is over, each calmTick, and not before.
+func TestLongLookIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFairQueue(workers, "told", BackOff[string](), namespaceOf)
+		defer q.ShutDown()
+		q.Add("a/0")
+		req, _, _ := q.GetWithPriority()
+		tells := func(seconds int) {
+			t.Helper()
+			synctest.Wait()
+			const name = "workqueue_longest_running_processor_seconds"
+			want := fmt.Sprintf(`# HELP %[1]s How many seconds has the longest running processor for workqueue been running.
+# TYPE %[1]s gauge
+%[1]s{controller="told",name="told"} %[2]d
+`, name, seconds)
+			if err := testutil.GatherAndCompare(metrics.Registry, strings.NewReader(want), name); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(calmTick + time.Second)
+		tells(int(calmTick.Seconds()))
+		q.Done(req)
+		time.Sleep(calmTick - 2*time.Second)
+		tells(int(calmTick.Seconds()))
+		time.Sleep(2 * time.Second)
+		tells(0)
+	})
 }
 
 func TestQueueEndsAtOnce(t *testing.T) {
