@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -40,7 +39,7 @@ func setupExternalIPs(mgr manager.Manager, a access.Access, lost *losses) error 
 		WatchesRawSource(watch.OnPools(a.View, r.everyAddress)).
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.addressesIn),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](workers)).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
 

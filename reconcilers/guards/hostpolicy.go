@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,7 +29,7 @@ func setupHostPolicy(mgr manager.Manager, a access.Access) error {
 	r := &hostPolicyReconciler{a}
 	return builder.ControllerManagedBy(mgr).Named("hostpolicy").
 		WatchesRawSource(watch.OnHostPolicies(a.View, r.everyPolicy)).
-		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](1)).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
 

@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -45,7 +44,7 @@ func setupHosts(mgr manager.Manager, a access.Access, lost *losses) error {
 	for _, kind := range a.View.Hosts.GuardedRoutes() {
 		b = b.WatchesRawSource(watch.OnGateways(mgr, a.View, kind, onChange(r.ofUser, r.differs), r.everyHost))
 	}
-	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: watch.BackOff[reconcile.Request]()}).
+	return b.WithOptions(watch.Orderly[reconcile.Request](workers)).
 		Complete(watch.Guarded(a.View, a.Kinds, r))
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -37,7 +36,7 @@ func setupPool(mgr manager.Manager, b access.Access) error {
 		For(&v1beta1.AddressPool{}).
 		WatchesRawSource(source.Func(r.onAddresses)).
 		WatchesRawSource(watch.OnPools(b.View, r.allPools)).
-		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](1)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -62,10 +61,9 @@ func Setup(mgr manager.Manager, o Options) error {
 	if o.Mode == podtoip.Labeled {
 		build.Watches(kube.NamespaceObject(), r.onNamespace(), builder.OnlyMetadata)
 	}
-	return build.WithOptions(controller.Options{
-		MaxConcurrentReconciles: 16,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
-	}).Complete(watch.Guarded(o.View, o.Kinds, r))
+	options := watch.Orderly[reconcile.Request](16)
+	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest)
+	return build.WithOptions(options).Complete(watch.Guarded(o.View, o.Kinds, r))
 }
 
 const (

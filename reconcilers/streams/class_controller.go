@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -73,7 +72,7 @@ func setupClass(mgr manager.Manager, b base, refused *refusedDoors, holders *kub
 		Watches(kube.NamespaceObject(), handler.EnqueueRequestsFromMapFunc(r.classesSelecting),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(refused.changed, handler.EnqueueRequestsFromMapFunc(itself))).
-		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](1)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 

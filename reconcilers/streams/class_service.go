@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -46,7 +45,7 @@ func newServiceReconciler(b base, reports *classReports) *serviceReconciler {
 func (r *serviceReconciler) setup(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("streamingressclass-service").
 		WatchesRawSource(r.entered).
-		WithOptions(controller.Options{MaxConcurrentReconciles: openers, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](openers)).
 		Complete(watch.Guarded(r.View, r.Kinds, r))
 }
 

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -55,7 +54,7 @@ func setupStream(mgr manager.Manager, b base) error {
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.TCPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.UDPRoute{}, handler.EnqueueRequestsFromMapFunc(r.streamOfRoute))).
 		WatchesRawSource(onGateways(mgr, b, &gatewayv1.Gateway{}, r.onGateway())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: reporters, RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](reporters)).
 		Complete(watch.Guarded(b.View, b.Kinds, r))
 }
 

@@ -15,7 +15,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -51,7 +50,7 @@ func setupFormer(mgr manager.Manager, b base) error {
 		Watches(&corev1.Service{}, look).
 		Watches(&v1beta1.StreamIngressClass{}, handler.TypedEnqueueRequestsFromMapFunc(r.labeled),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.TypedOptions[formerRequest]{RateLimiter: watch.BackOff[formerRequest]()}).
+		WithOptions(watch.Orderly[formerRequest](1)).
 		WithLogConstructor(func(req *formerRequest) logr.Logger {
 			if req == nil {
 				return logger

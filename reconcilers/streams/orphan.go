@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,7 +30,7 @@ type orphanReconciler struct {
 func setupOrphan(mgr manager.Manager, b base) error {
 	return builder.ControllerManagedBy(mgr).Named("orphanedendpointslice").
 		For(&discoveryv1.EndpointSlice{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOrphaned))).
-		WithOptions(controller.Options{RateLimiter: watch.BackOff[reconcile.Request]()}).
+		WithOptions(watch.Orderly[reconcile.Request](1)).
 		Complete(watch.Guarded(b.View, b.Kinds, &orphanReconciler{base: b}))
 }
 

@@ -14,38 +14,41 @@ import (
 )
 
 // Fairly are the options of a controller with so many workers, at which namespaces take turns. namespace says whose turn a request
-// waits for, "" for nobody's: it is asked when the request is ready, and must not wait for anything.
+// waits for, "" for nobody's: it is asked when the request is ready, and must not wait for anything. There are at least four workers.
 func Fairly[request comparable](workers int, namespace func(request) string) controller.TypedOptions[request] {
 	return controller.TypedOptions[request]{
 		MaxConcurrentReconciles: workers, RateLimiter: BackOff[request](),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			return newFairQueue(workers, name, limiter, namespace)
+			return newQueue(name, limiter, newLanes(workers, namespace))
 		},
 	}
 }
 
-// fairQueue is a queue of requests in which namespaces take turns, and none has all workers: whoever has made or deleted thousands of
-// objects at once keeps nobody else waiting, also when another replica leads and finds them.
-type fairQueue[request comparable] struct {
+// Orderly are the options of a controller with so many workers, at which what has happened comes before all that is routine, as in
+// controller-runtime's own queue. That one wakes the process twice a second: see calmTick.
+func Orderly[request comparable](workers int) controller.TypedOptions[request] {
+	return Fairly[request](workers, nil)
+}
+
+// queue is a queue of requests that are taken up in the order of lanes. Where namespaces take turns, none has all workers: whoever has
+// made or deleted thousands of objects at once keeps nobody else waiting, also when another replica leads and finds them.
+type queue[request comparable] struct {
 	workqueue.TypedRateLimitingInterface[request]
 	lanes *lanes[request]
 }
 
-var _ priorityqueue.PriorityQueue[string] = fairQueue[string]{}
+var _ priorityqueue.PriorityQueue[string] = queue[string]{}
 
-// newFairQueue makes the queue of a controller with so many workers.
-func newFairQueue[request comparable](
-	workers int, name string, limiter workqueue.TypedRateLimiter[request], namespace func(request) string,
-) fairQueue[request] {
-	l := newLanes(workers, namespace)
+func newQueue[request comparable](name string, limiter workqueue.TypedRateLimiter[request], l *lanes[request]) queue[request] {
 	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[request]{Name: name, Queue: l, Clock: calm{}})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[request]{Name: name, Queue: ready})
-	return fairQueue[request]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+	return queue[request]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[request]{Name: name, DelayingQueue: delayed}), l}
 }
 
-// calmTick is how often a queue tells the metrics for how long its requests have been looked at. client-go would do so twice a second, for
-// which it wakes the process; Prometheus reads less often than either.
+// calmTick is how often a queue tells the metrics for how long its requests have been looked at. client-go's queues and those of
+// controller-runtime do so twice a second, which for some twenty controllers is most of what wakes a process at rest. Prometheus reads
+// less often than either.
 const calmTick = 5 * time.Second
 
 // calm is a clock whose tickers take at least a calmTick.
@@ -56,7 +59,7 @@ func (c calm) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTi
 
 // AddWithOpts implements priorityqueue.PriorityQueue. controller-runtime gives a priority below zero to what was there at the
 // start, and to what the cache tells of again. Such a request is routine, until one for the same comes that is not.
-func (q fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...request) {
+func (q queue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...request) {
 	for _, req := range requests {
 		q.lanes.mark(req, ptr.Deref(o.Priority, 0) < 0)
 		switch {
@@ -71,20 +74,20 @@ func (q fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...req
 }
 
 // Add implements workqueue.TypedInterface: something has happened.
-func (q fairQueue[request]) Add(req request) { q.AddWithOpts(priorityqueue.AddOpts{}, req) }
+func (q queue[request]) Add(req request) { q.AddWithOpts(priorityqueue.AddOpts{}, req) }
 
 // AddAfter implements workqueue.TypedDelayingInterface: something has happened, and is looked at later.
-func (q fairQueue[request]) AddAfter(req request, after time.Duration) {
+func (q queue[request]) AddAfter(req request, after time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: after}, req)
 }
 
 // AddRateLimited implements workqueue.TypedRateLimitingInterface: something has happened, and is looked at once more.
-func (q fairQueue[request]) AddRateLimited(req request) {
+func (q queue[request]) AddRateLimited(req request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, req)
 }
 
 // GetWithPriority implements priorityqueue.PriorityQueue. What is queued when the queue is shut down is left to the next leader.
-func (q fairQueue[request]) GetWithPriority() (req request, priority int, shutdown bool) {
+func (q queue[request]) GetWithPriority() (req request, priority int, shutdown bool) {
 	req, shutdown = q.Get()
 	if q.lanes.hasRoutine(req) {
 		priority = handler.LowPriority // with which it is added again when it has failed
@@ -94,14 +97,16 @@ func (q fairQueue[request]) GetWithPriority() (req request, priority int, shutdo
 
 // Done implements workqueue.TypedInterface. A worker asks for its next request after it. So nobody else has to be woken for what
 // its lane may have taken up now.
-func (q fairQueue[request]) Done(req request) {
+func (q queue[request]) Done(req request) {
 	q.lanes.done(req)
 	q.TypedRateLimitingInterface.Done(req)
 }
 
 // lanes are the requests that are ready, those of each lane in their order. Each lane in turn is one request ahead, so that
-// every request is taken up in the end. The queue around it has a request here once at most.
+// every request is taken up in the end; where namespaces take no turns, what is routine when nothing else is ready. The queue around it
+// has a request here once at most.
 type lanes[request comparable] struct {
+	// namespace is that of a request, nil where namespaces take no turns.
 	namespace func(request) string
 
 	mu  sync.Mutex
@@ -129,8 +134,12 @@ type laneName struct {
 
 var _ workqueue.Queue[string] = &lanes[string]{}
 
-// newLanes are those of so many workers, at least four. A lane may have half of them; one within another, half of that one's.
+// newLanes are those of so many workers. A lane may have half of them; one within another, half of that one's. Where namespaces take no
+// turns, what is routine is the only lane, and may have them all.
 func newLanes[request comparable](workers int, namespace func(request) string) *lanes[request] {
+	if namespace == nil {
+		workers *= 2 // of which a lane may have half
+	}
 	return &lanes[request]{
 		namespace: namespace, all: newLane(workers), placed: map[request]place{}, routine: map[request]bool{},
 	}
@@ -152,12 +161,14 @@ func (l *lanes[request]) mark(req request, routine bool) {
 
 // Push implements workqueue.Queue.
 func (l *lanes[request]) Push(req request) {
-	namespace := l.namespace(req)
+	var way []laneName
+	if l.namespace != nil {
+		way = []laneName{{namespace: l.namespace(req)}}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	way := []laneName{{namespace: namespace}}
 	if l.routine[req] {
-		way = []laneName{{routine: true}, {namespace: namespace}}
+		way = append([]laneName{{routine: true}}, way...)
 	}
 	delete(l.routine, req)
 	l.placed[req] = place{way, l.all.push(req, way)}
@@ -205,7 +216,7 @@ func (l *lanes[request]) done(req request) {
 	delete(l.placed, req)
 }
 
-// lane has either requests, or lanes that take turns. It is known while it has a request or a worker.
+// lane has requests, and lanes that take turns when it has none. It is known while it has a request or a worker.
 type lane struct {
 	ready  *list.List
 	within map[laneName]*lane
@@ -251,7 +262,7 @@ func (l *lane) len() int { return l.ready.Len() + l.turns.Len() }
 // pop takes a request up.
 func (l *lane) pop() any {
 	l.workers++
-	if l.turns.Len() == 0 {
+	if l.ready.Len() > 0 {
 		return l.ready.Remove(l.ready.Front())
 	}
 	name := l.turns.Front().Value.(laneName)

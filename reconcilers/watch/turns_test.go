@@ -62,18 +62,70 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// TestLanesWithoutTurns has what has happened come first, in its order, and then what is routine.
+func TestLanesWithoutTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("", BackOff[string](), newLanes[string](1, nil))
+		defer q.ShutDown()
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, strings.Fields("a/0 b/0 c/0")...)
+		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2 c/0 b/1")...)
+		gets(t, q, "a/1 a/2 c/0 b/1 a/0 b/0")
+		if len(q.lanes.all.within) > 0 {
+			t.Errorf("it still remembers %v", q.lanes.all.within)
+		}
+	})
+}
+
+// TestWorkersWithoutTurns has one namespace, and what is routine, keep every worker busy that there is. Then one of them is free for
+// what has happened, which waits for what had happened before and for nothing routine.
+func TestWorkersWithoutTurns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options priorityqueue.AddOpts
+		waiting int
+	}{
+		"what has happened": {priorityqueue.AddOpts{}, 1},
+		"what is routine":   {priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue("", BackOff[string](), newLanes[string](workers, nil))
+				defer q.ShutDown()
+				for i := range workers + 1 {
+					q.AddWithOpts(tc.options, fmt.Sprintf("a/%d", i))
+				}
+				taken, free := work(q, "a")
+				synctest.Wait()
+				if got := taken.Load(); got != workers {
+					t.Errorf("%d requests were taken up, want %d", got, workers)
+				}
+				q.Add("b/0")
+				free <- struct{}{}
+				synctest.Wait()
+				if got := q.lanes.all.ready.Len(); got != tc.waiting {
+					t.Errorf("%d requests wait of what has happened, want %d", got, tc.waiting)
+				}
+				close(free)
+				synctest.Wait()
+				if got := taken.Load(); got != workers+2 {
+					t.Errorf("%d requests were taken up in the end, want %d", got, workers+2)
+				}
+			})
+		})
+	}
+}
+
 // queued is a queue for a test, in which time stands still while nobody waits for it.
-func queued(t *testing.T, play func(t *testing.T, q fairQueue[string])) {
+func queued(t *testing.T, play func(t *testing.T, q queue[string])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		q := newFairQueue(workers, "", BackOff[string](), namespaceOf)
+		q := newQueue("", BackOff[string](), newLanes(workers, namespaceOf))
 		defer q.ShutDown()
 		play(t, q)
 	})
 }
 
 // gets takes requests up, and lets them be done.
-func gets(t *testing.T, q fairQueue[string], want string) {
+func gets(t *testing.T, q queue[string], want string) {
 	t.Helper()
 	for key := range strings.FieldsSeq(want) {
 		req, _, shutdown := q.GetWithPriority()
@@ -99,7 +151,7 @@ func TestWorkersOfOneNamespace(t *testing.T) {
 		"what is routine":   {priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, workers / 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			queued(t, func(t *testing.T, q fairQueue[string]) {
+			queued(t, func(t *testing.T, q queue[string]) {
 				for i := range workers {
 					q.AddWithOpts(tc.options, fmt.Sprintf("a/%d", i))
 				}
@@ -127,7 +179,7 @@ func TestWorkersOfOneNamespace(t *testing.T) {
 }
 
 // work takes requests up by all workers. One of the namespace takes until something is sent to free, or that is closed.
-func work(q fairQueue[string], namespace string) (taken *atomic.Int32, free chan struct{}) {
+func work(q queue[string], namespace string) (taken *atomic.Int32, free chan struct{}) {
 	taken, free = &atomic.Int32{}, make(chan struct{})
 	for range workers {
 		go func() {
@@ -148,7 +200,7 @@ func work(q fairQueue[string], namespace string) (taken *atomic.Int32, free chan
 }
 
 func TestAddedAgainWhileInProgress(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue[string]) {
+	queued(t, func(t *testing.T, q queue[string]) {
 		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2 a/2 b/1")...)
 		first, _, _ := q.GetWithPriority()
 		q.Add(first)
@@ -160,7 +212,7 @@ func TestAddedAgainWhileInProgress(t *testing.T) {
 
 // TestNeighborOfRetries has many requests of a namespace become due at once, those that failed and those that had to wait.
 func TestNeighborOfRetries(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue[string]) {
+	queued(t, func(t *testing.T, q queue[string]) {
 		q.AddWithOpts(priorityqueue.AddOpts{After: time.Minute}, strings.Fields("a/1 a/2 a/3")...)
 		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, strings.Fields("c/1 c/2 c/3")...)
 		synctest.Wait()
@@ -185,7 +237,7 @@ func TestNeighborOfRetries(t *testing.T) {
 // TestRoutineRequests adds requests as controller-runtime does for what was there at the start, and again after a failure; something
 // happens to one of them.
 func TestRoutineRequests(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue[string]) {
+	queued(t, func(t *testing.T, q queue[string]) {
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, strings.Fields("a/0 b/0 c/0")...)
 		first, priority, _ := q.GetWithPriority()
 		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &priority}, first)
@@ -202,30 +254,30 @@ func TestRoutineRequests(t *testing.T) {
 func TestEventDuringRoutine(t *testing.T) {
 	routine := priorityqueue.AddOpts{Priority: new(handler.LowPriority)}
 	again := priorityqueue.AddOpts{Priority: routine.Priority, After: time.Minute}
-	for name, happens := range map[string]func(q fairQueue[string]){
-		"while a worker has it": func(q fairQueue[string]) {
+	for name, happens := range map[string]func(q queue[string]){
+		"while a worker has it": func(q queue[string]) {
 			q.AddWithOpts(again, "a/0")
 			q.Add("a/0")
 		},
-		"while a worker has it, which fails for that": func(q fairQueue[string]) {
+		"while a worker has it, which fails for that": func(q queue[string]) {
 			q.Add("a/0")
 			q.AddWithOpts(again, "a/0")
 		},
-		"while a worker has it, and it is found anew": func(q fairQueue[string]) {
+		"while a worker has it, and it is found anew": func(q queue[string]) {
 			q.Add("a/0")
 			q.AddWithOpts(routine, "a/0")
 		},
-		"and it is looked at later": func(q fairQueue[string]) {
+		"and it is looked at later": func(q queue[string]) {
 			q.AddWithOpts(again, "a/0")
 			q.AddAfter("a/0", time.Second)
 		},
-		"and it is looked at when it may be": func(q fairQueue[string]) {
+		"and it is looked at when it may be": func(q queue[string]) {
 			q.AddWithOpts(again, "a/0")
 			q.AddRateLimited("a/0")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			queued(t, func(t *testing.T, q fairQueue[string]) {
+			queued(t, func(t *testing.T, q queue[string]) {
 				q.AddWithOpts(routine, strings.Fields("a/0 b/0 c/0")...)
 				first, _, _ := q.GetWithPriority()
 				happens(q)
@@ -241,7 +293,7 @@ func TestEventDuringRoutine(t *testing.T) {
 // TestLongLookIsTold has a worker look at a request for long: the metrics tell of it, and that it is over, each calmTick, and not before.
 func TestLongLookIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newFairQueue(workers, "told", BackOff[string](), namespaceOf)
+		q := newQueue("told", BackOff[string](), newLanes(workers, namespaceOf))
 		defer q.ShutDown()
 		q.Add("a/0")
 		req, _, _ := q.GetWithPriority()
@@ -268,7 +320,7 @@ func TestLongLookIsTold(t *testing.T) {
 }
 
 func TestQueueEndsAtOnce(t *testing.T) {
-	queued(t, func(t *testing.T, q fairQueue[string]) {
+	queued(t, func(t *testing.T, q queue[string]) {
 		q.AddWithOpts(priorityqueue.AddOpts{}, strings.Fields("a/1 a/2")...)
 		q.ShutDown()
 		if _, _, shutdown := q.GetWithPriority(); !shutdown {
