@@ -70,13 +70,11 @@ func closed(t *testing.T, protocol, address string) {
 // installGrants installs ReferenceGrants, of the version of the Gateway API that Portcullis is built with.
 func installGrants(t *testing.T) {
 	t.Helper()
-	find := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
-	find.Dir = root
-	dir, err := find.Output()
+	dir, err := sourcesOf(root, "sigs.k8s.io/gateway-api")
 	if err != nil {
 		t.Fatal(err)
 	}
-	crd := filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml")
+	crd := filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_referencegrants.yaml")
 	kubectl(t, "apply", "--server-side", "-f", crd)
 	kubectl(t, "wait", "--for=condition=Established", "crd/referencegrants.gateway.networking.k8s.io", "--timeout="+patience.String())
 }

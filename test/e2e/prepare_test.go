@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -69,13 +71,15 @@ func installCertManager(script string) error {
 	)
 }
 
-// sourcesOf is the directory with the sources of a module, in the version that the module in a directory of ours pins.
+// sourcesOf is the directory with the sources of a module, in the version that the module in a directory of ours pins. They are downloaded
+// if need be: go list would name no directory then.
 func sourcesOf(dir, module string) (string, error) {
-	found, err := exec.Command("go", "-C", dir, "list", "-m", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the sources of %s: %w", module, err)
+	out, err := exec.Command("go", "-C", dir, "mod", "download", "-json", module).Output()
+	var said struct{ Dir, Error string } // in JSON, also when it fails
+	if unread := json.Unmarshal(out, &said); err != nil || unread != nil {
+		return "", fmt.Errorf("downloading the sources of %s: %w %s", module, cmp.Or(err, unread), said.Error)
 	}
-	return strings.TrimSpace(string(found)), nil
+	return said.Dir, nil
 }
 
 // loadProgram compiles a program of a module that the module in a directory of ours pins, and loads it into the nodes as an image.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -202,7 +201,7 @@ func (h *Harness) InstallGateways(ctx context.Context) error {
 
 // InstallGatewayKinds applies the CRDs of some kinds of the Gateway API, by their plurals.
 func (h *Harness) InstallGatewayKinds(ctx context.Context, plurals ...string) error {
-	dir, err := ModuleDir(ctx, "sigs.k8s.io/gateway-api")
+	dir, err := PinnedDir(ctx, "", "sigs.k8s.io/gateway-api")
 	if err != nil {
 		return err
 	}
@@ -216,21 +215,6 @@ func (h *Harness) InstallGatewayKinds(ctx context.Context, plurals ...string) er
 		}
 	}
 	return nil
-}
-
-// ModuleDir is where the sources of a module are that Portcullis uses.
-func ModuleDir(ctx context.Context, module string) (string, error) {
-	root, err := controlplane.Root()
-	if err != nil {
-		return "", err
-	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
-	list.Dir = root
-	out, err := list.Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module %s: %w", module, err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // PinnedDir is where the sources of a module are that another one pins, whose directory is seen from the root of the repository. They are

@@ -184,7 +184,7 @@ func (w *fixture) doEverything() {
 // installCertManagerKinds serves cert-manager's kinds, without cert-manager.
 func (w *fixture) installCertManagerKinds() {
 	w.t.Helper()
-	dir, err := harness.ModuleDir(w.t.Context(), "github.com/cert-manager/cert-manager")
+	dir, err := harness.PinnedDir(w.t.Context(), "", "github.com/cert-manager/cert-manager")
 	must(w, err)
 	objects, err := controlplane.ReadFile(filepath.Join(dir, "deploy", "crds", "cert-manager.io_certificates.yaml"))
 	must(w, err)
