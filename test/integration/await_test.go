@@ -38,20 +38,31 @@ type fixture struct {
 // newFixture is a Portcullis for one test.
 func newFixture(t *testing.T, h *harness.Harness) *fixture { return &fixture{Harness: h, t: t} }
 
-// eventually waits until check returns nil, and fails the test with its last error when that takes too long. It looks less
-// often the longer it takes, because a look costs the API server, and with it all tests, time.
+// pace is how long to wait until the next try. There are fewer the longer it takes, and the longer one takes: they cost the API server, and
+// with it all tests, time, and would be what keeps a busy machine busy.
+type pace time.Duration
+
+// wait waits after a try that began then.
+func (p *pace) wait(began time.Time) {
+	const longest, takesAQuarter, longestForThat = 500 * time.Millisecond, 3, 10 * time.Second
+	time.Sleep(max(time.Duration(*p), min(takesAQuarter*time.Since(began), longestForThat)))
+	*p = max(*p, min(*p*5/4, pace(longest)))
+}
+
+// eventually waits until check returns nil, and fails the test with its last error when that takes too long.
 func (w *fixture) eventually(what string, check func() error) {
 	w.t.Helper()
 	var err error
-	pause := 20 * time.Millisecond
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
+	next := pace(20 * time.Millisecond)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		began := time.Now()
 		if err = check(); err == nil {
 			return
 		}
 		if w.t.Context().Err() != nil {
 			break
 		}
-		pause = min(pause*5/4, 500*time.Millisecond)
+		next.wait(began)
 	}
 	w.t.Fatalf("waiting for %s: %v", what, err)
 }

@@ -88,13 +88,16 @@ func (c *churn) liveOne(i int) {
 func (c *churn) insist(what string, try func() error) {
 	c.t.Helper()
 	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	next := pace(100 * time.Millisecond)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		began := time.Now()
 		if err = try(); err == nil {
 			return
 		}
 		if apierrors.IsInvalid(err) {
 			break
 		}
+		next.wait(began)
 	}
 	c.t.Errorf("%s: %v", what, err)
 }
