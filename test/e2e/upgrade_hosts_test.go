@@ -37,20 +37,22 @@ func rivalsForHosts(t *testing.T, held string) *rivals {
 	asking.Go(func() {
 		for ; ctx.Err() == nil; r.rounds++ {
 			r.race(ctx, fmt.Sprintf("race-%d.example.com", r.rounds))
-			if r.ask(ctx, 0, "held", r.held) {
+			if r.asks(ctx, 0, "held", r.held) {
 				r.taken = append(r.taken, r.held)
+				r.givesBack(ctx, 0, "held")
 			}
+			time.Sleep(100 * time.Millisecond) // others use the cluster, too
 		}
 	})
 	return r
 }
 
-// race has both ask for a host, and takes it away again.
+// race has both ask for a host. Who gets it keeps it until the other one is answered, too, however long that takes.
 func (r *rivals) race(ctx context.Context, host string) {
 	var got [2]bool
 	var both sync.WaitGroup
 	for i := range r.namespaces {
-		both.Go(func() { got[i] = r.ask(ctx, i, "site", host) })
+		both.Go(func() { got[i] = r.asks(ctx, i, "site", host) })
 	}
 	both.Wait()
 	if got[0] && got[1] {
@@ -59,29 +61,40 @@ func (r *rivals) race(ctx context.Context, host string) {
 	for i := range got {
 		if got[i] {
 			r.won[i]++
+			r.givesBack(ctx, i, "site")
 		}
 	}
 }
 
-// ask makes a Service that asks for a host, says whether it was admitted, and takes it away again a moment later.
-func (r *rivals) ask(ctx context.Context, team int, name, host string) (admitted bool) {
-	path := "/api/v1/namespaces/" + r.namespaces[team] + "/services"
-	_, err := r.api.do(ctx, http.MethodPost, path, map[string]any{
+// asks makes a Service that asks for a host, and says whether it was admitted.
+func (r *rivals) asks(ctx context.Context, team int, name, host string) (admitted bool) {
+	_, err := r.api.do(ctx, http.MethodPost, r.services(team), map[string]any{
 		"metadata": map[string]any{"name": name, "annotations": map[string]string{"ingress/http": "class=nginx, host=" + host}},
 		"spec":     map[string]any{"ports": []any{map[string]any{"port": 80}}},
 	})
-	if err == nil {
-		time.Sleep(100 * time.Millisecond) // the other one asks meanwhile
-		_, err = r.api.do(ctx, http.MethodDelete, path+"/"+name, nil)
-		admitted = true
+	if refused, isRefused := errors.AsType[*refusal](err); !isRefused || refused.Code != http.StatusUnprocessableEntity {
+		r.note(ctx, err)
 	}
-	refused, isRefused := errors.AsType[*refusal](err)
-	if ctx.Err() == nil && err != nil && (!isRefused || refused.Code != http.StatusUnprocessableEntity) {
+	return err == nil
+}
+
+// givesBack deletes the Service.
+func (r *rivals) givesBack(ctx context.Context, team int, name string) {
+	_, err := r.api.do(ctx, http.MethodDelete, r.services(team)+"/"+name, nil)
+	r.note(ctx, err)
+}
+
+func (r *rivals) services(team int) string {
+	return "/api/v1/namespaces/" + r.namespaces[team] + "/services"
+}
+
+// note notes that something failed, unless that is because the race is over.
+func (r *rivals) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.failed = append(r.failed, err)
 	}
-	return admitted
 }
 
 // neverBothHadOne ends the race, and fails the test when two had one host, or got no answer.
