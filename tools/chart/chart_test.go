@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,10 +29,21 @@ func chartIn(t *testing.T) string {
 	return dir
 }
 
-// helm runs helm, as pinned, and returns what it says.
+// helmTool are the arguments of go that run helm, as pinned.
+func helmTool(args ...string) []string {
+	return append([]string{"tool", "-modfile=" + filepath.Join("..", "helm", "go.mod"), "helm"}, args...)
+}
+
+// built has go compile helm, for minutes the first time. It would compile it once for each of several tests that run helm at the same time.
+var built = sync.OnceValue(func() error { return exec.Command("go", helmTool("version")...).Run() })
+
+// helm runs helm, and returns what it says.
 func helm(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=" + filepath.Join("..", "helm", "go.mod"), "helm"}, args...)...)
+	if err := built(); err != nil {
+		return nil, fmt.Errorf("building helm: %w", err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", helmTool(args...)...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var stderr bytes.Buffer
