@@ -27,7 +27,8 @@ func (o outcome) conflict() bool {
 	return errors.As(o.err, &refused) && refused.Code == http.StatusUnprocessableEntity && strings.Contains(refused.Message, "held ")
 }
 
-// users create StreamIngresses all the time, 20 a second: two each tenth of a second, which want the same port.
+// users create StreamIngresses all the time, 20 a second: two each tenth of a second, which want the same port. Where that is more than a
+// busy machine can take, they come less often: not while there are so many who wait for an answer.
 type users struct {
 	edge
 	api      *api
@@ -39,6 +40,9 @@ type users struct {
 const (
 	// pace is how often two rivals come.
 	pace = 100 * time.Millisecond
+	// waiting is how many wait for an answer at the same time, at most. A namespace may have a hundred that are not stored yet: with those of a
+	// burst there are fewer.
+	waiting = 30
 	// firstPort is the one that the first rivals want; each pair wants the next.
 	firstPort = 1024
 )
@@ -52,9 +56,14 @@ func busy(t *testing.T, name string) *users {
 	requests.Go(func() {
 		ticker := time.NewTicker(pace)
 		defer ticker.Stop()
+		places := make(chan struct{}, waiting)
 		for port := firstPort; ctx.Err() == nil; port++ {
 			for _, rival := range []string{"a", "b"} {
-				requests.Go(func() { u.create(t.Context(), fmt.Sprintf("%s-%d", rival, port), port) })
+				places <- struct{}{}
+				requests.Go(func() {
+					defer func() { <-places }()
+					u.create(t.Context(), fmt.Sprintf("%s-%d", rival, port), port)
+				})
 			}
 			<-ticker.C
 		}
