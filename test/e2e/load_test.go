@@ -87,6 +87,24 @@ func (u *users) burst(t *testing.T, first, many int) {
 	requests.Wait()
 }
 
+// calm waits until the latest answers came fast, for what is told late once the API server waits no longer than it is shipped to. What else
+// the machine does may end; after a while it goes on in any case.
+func (u *users) calm(t *testing.T) {
+	t.Helper()
+	const latest, fast = 100, time.Second
+	slow := func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return slices.ContainsFunc(u.outcomes[max(0, len(u.outcomes)-latest):], func(o outcome) bool { return o.took > fast })
+	}
+	for deadline := time.Now().Add(patience); slow(); time.Sleep(pace) {
+		if time.Now().After(deadline) {
+			t.Logf("the machine is busy: some of the latest %d answers took more than %s", latest, fast)
+			return
+		}
+	}
+}
+
 // create asks once.
 func (u *users) create(ctx context.Context, name string, port int) {
 	o := outcome{name: name, port: port, at: time.Now()}

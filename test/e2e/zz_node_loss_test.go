@@ -20,6 +20,7 @@ func TestNodeLoss(t *testing.T) {
 	fewPorts(t, "0")
 	e, u := watchEndpoints(t), busy(t, "node-loss")
 	time.Sleep(settling)
+	u.calm(t)
 	u.burst(t, 30000, burstSize)
 	time.Sleep(settling) // the connections that it took go with the requests that come after it
 	asShipped(t)         // by then a connection to the lost one is given up
@@ -36,8 +37,6 @@ func TestNodeLoss(t *testing.T) {
 	t.Logf("%s leads after %s", next.Metadata.Name, time.Since(begin).Round(time.Second))
 	awaitGone(t, e, victim)
 	time.Sleep(taking)
-	// From here on nobody may fail. Who asks the lost one waits in vain, however long: a short wait would fail who is answered late, too.
-	t.Cleanup(bePatient(t))
 	u.burst(t, 31000, burstSize/2) // on all connections that the API server has kept, for the one replica that is left
 	eventually(t, "another replica to be ready", func() error {
 		found, err := list[replica]("pods", "-n", system, "-l", "app.kubernetes.io/component=manager", "--field-selector=spec.nodeName!=node1")
