@@ -12,9 +12,9 @@ import (
 // dead node closes nothing: its connections stay with the API server, and each is found out by a request that fails. A request on
 // a new connection goes where the Service leads, and so to a living replica.
 //
-// One stays while requests follow each other. That is because a new connection may lead to the dead node even when the Service
-// does not: after an attempt that nobody answered, conntrack leads each further one from the same source port the same way,
-// for two minutes. A request that waits for such a connection takes the first other one that is free.
+// Some stay while requests follow each other, the more the more there are. That is because a new connection may lead to the dead
+// node even when the Service does not: after an attempt that nobody answered, conntrack leads each further one from the same
+// source port the same way, for two minutes. A request that waits for such a connection takes the first other one that is free.
 //
 // Two simpler ways were tried on a cluster of two nodes with a busy machine, once each, and fail:
 //   - An idle time-out of one second, and "Connection: close" only while the server stops. A server that closes an idle connection
@@ -37,10 +37,11 @@ type idleConnections struct {
 }
 
 const (
-	// requestsPerConnection is how many requests a second are worth another idle connection. Where many come, a dead connection
-	// is found out at once, and new ones for all of them would cost. For the same reason there are as many as requests that
-	// are being answered: after a burst half the connections stay, and go one by one with the requests that come after it.
-	requestsPerConnection = 50
+	// requestsPerConnection is how many requests a second are worth another idle connection: so many seldom need more at once, and
+	// hardly any has to wait for a new one, which may be led to the dead node. Where many come, a dead connection is found out
+	// at once, and new ones for all of them would cost. For the same reason there are as many as requests that are being
+	// answered: after a burst half the connections stay, and go one by one with the requests that come after it.
+	requestsPerConnection = 10
 	// idleTimeout is how long the API server keeps a connection that it does not use.
 	idleTimeout = 90 * time.Second
 	// dialTimeout is how long the API server may take for a new connection.
