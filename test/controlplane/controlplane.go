@@ -32,6 +32,8 @@ const (
 	goneWithin = 2 * time.Second
 	// startAttempts is how often a start is tried when another process grabs a port that was free a moment ago.
 	startAttempts = 3
+	// etcdDir is where etcd's data are below Options.Dir.
+	etcdDir = "etcd"
 	// maxSocketPath is how long the path of a socket may be on every system.
 	maxSocketPath = 100
 	// admin is the user of Config and Kubeconfig.
@@ -44,6 +46,9 @@ const (
 type Options struct {
 	// Dir keeps data, certificates and logs over restarts. Empty: a temporary one, which Stop removes.
 	Dir string
+	// From is the directory of a control plane that has stopped, which began with another Dir: this one begins with its data. Empty:
+	// it begins with none.
+	From string
 	// Assets is the directory of the programs. Empty: what the function Assets finds.
 	Assets string
 	// APIServerPort on the loopback address. 0: any free one.
@@ -114,6 +119,11 @@ func (cp *ControlPlane) prepare(ctx context.Context) error {
 	}
 	if err := os.MkdirAll(cp.opts.Dir, 0o700); err != nil {
 		return err
+	}
+	if cp.opts.From != "" {
+		if err := cp.beginWith(cp.opts.From); err != nil {
+			return fmt.Errorf("the data of %s: %w", cp.opts.From, err)
+		}
 	}
 	if cp.pki, err = openPKI(filepath.Join(cp.opts.Dir, "pki")); err != nil {
 		return fmt.Errorf("certificates of the control plane: %w", err)

@@ -319,6 +319,26 @@ func programsOf(t *testing.T, dir string) map[string]int {
 	return programs
 }
 
+func TestBeginsWithWhatAnotherLeft(t *testing.T) {
+	dir := t.TempDir()
+	left, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	createNamespace(t, left, "left")
+	if err := left.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	one, other := start(t, controlplane.Options{From: dir}), start(t, controlplane.Options{From: dir})
+	createNamespace(t, one, "here")
+	for _, cp := range []*controlplane.ControlPlane{one, other} {
+		wantNamespace(t, cp, "left")
+	}
+	if _, err := clientset(t, other).CoreV1().Namespaces().Get(t.Context(), "here", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what was created in another control plane: %v, want not found", err)
+	}
+}
+
 func TestSnapshotSetsBack(t *testing.T) {
 	cp := start(t, controlplane.Options{})
 	createNamespace(t, cp, "kept")

@@ -147,35 +147,43 @@ func Apply(ctx context.Context, config *rest.Config, owner string, objects ...*u
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 		}
 	}
-	for _, object := range objects {
-		if rank(object) != definition {
-			continue
-		}
-		if err := known(ctx, config, object); err != nil {
-			return fmt.Errorf("waiting for the kind of %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return nil
+	return AwaitKinds(ctx, config, objects...)
 }
 
 // definition is the rank of CustomResourceDefinitions.
 const definition = 1
 
-// known waits until the API server tells of the kind that a CustomResourceDefinition defines. It does that a moment after it
-// serves it, and a program that starts between the two ends, as it does not find what it is for.
-func known(ctx context.Context, config *rest.Config, crd *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+// AwaitKinds waits until the API server tells of the kinds that the CustomResourceDefinitions among objects define. It does that a
+// moment after it serves them, and a program that starts between the two ends, as it does not find what it is for.
+func AwaitKinds(ctx context.Context, config *rest.Config, objects ...*unstructured.Unstructured) error {
+	var unknown []schema.GroupKind
+	for _, object := range objects {
+		if rank(object) == definition {
+			group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "names", "kind")
+			unknown = append(unknown, schema.GroupKind{Group: group, Kind: kind})
+		}
+	}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		if len(unknown) == 0 {
+			return true, nil
+		}
 		c, err := client.New(config, client.Options{}) // each remembers what it was told
 		if err != nil {
 			return false, err
 		}
-		_, last = c.RESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind})
-		return last == nil, nil
+		unknown = slices.DeleteFunc(unknown, func(kind schema.GroupKind) bool {
+			_, err := c.RESTMapper().RESTMapping(kind)
+			last = cmp.Or(err, last)
+			return err == nil
+		})
+		return len(unknown) == 0, nil
 	})
-	return cmp.Or(last, err)
+	if wait.Interrupted(err) && last != nil {
+		return fmt.Errorf("waiting for the kinds %v: %w", unknown, last)
+	}
+	return err
 }
 
 // rank says what has to be there before what.

@@ -77,7 +77,7 @@ func (cp *ControlPlane) makeSocketDir() error {
 }
 
 func (cp *ControlPlane) etcdData() string {
-	return filepath.Join(cp.opts.Dir, "etcd")
+	return filepath.Join(cp.opts.Dir, etcdDir)
 }
 
 func (cp *ControlPlane) etcdSocket() string {

@@ -12,6 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +57,8 @@ type Options struct {
 	Guard bool
 	// Binary is an already built one; empty to build it.
 	Binary string
+	// Templates are what control planes begin with; nil to install all of it into this one.
+	Templates *Templates
 }
 
 // Harness is a running Portcullis.
@@ -114,6 +119,11 @@ func (h *Harness) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if h.opts.Templates.fit(h.opts) {
+		if h.opts.ControlPlane.From, err = h.opts.Templates.of(ctx, h.opts); err != nil {
+			return err
+		}
+	}
 	if h.ControlPlane, err = controlplane.Start(ctx, h.opts.ControlPlane); err != nil {
 		return err
 	}
@@ -149,9 +159,10 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// install applies what `make deploy OVERLAY=standalone` would, and the CRD of ReferenceGrants unless that is left out.
+// install applies what `make deploy OVERLAY=standalone` would, and what is asked for of the Gateway API: all of it at once, as each
+// client first asks the API server for its kinds.
 func (h *Harness) install(ctx context.Context) error {
-	objects, err := h.render(ctx)
+	objects, err := h.render()
 	if err != nil {
 		return err
 	}
@@ -166,55 +177,122 @@ func (h *Harness) install(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := controlplane.Apply(ctx, h.Config(), "install", objects...); err != nil || h.opts.WithoutGatewayAPI {
+	var plurals []string
+	if !h.opts.WithoutGatewayAPI {
+		plurals = append(plurals, read...)
+		if h.opts.Guard {
+			plurals = slices.Concat(plurals, served, guarded)
+		}
+	}
+	kinds, err := gatewayKinds(plurals...)
+	if err != nil {
 		return err
 	}
-	if h.opts.Guard {
-		if err := h.InstallGateways(ctx); err != nil {
+	objects = append(objects, kinds...)
+	if h.opts.ControlPlane.From != "" { // most is there
+		if err := controlplane.AwaitKinds(ctx, h.Config(), objects...); err != nil {
 			return err
 		}
-		if err := h.InstallGatewayKinds(ctx, "tlsroutes", "httproutes", "grpcroutes"); err != nil {
-			return err
-		}
+		objects = slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return !isOwn(object) })
 	}
-	return h.InstallGatewayAPI(ctx)
+	return controlplane.Apply(ctx, h.Config(), "install", objects...)
 }
 
 // render returns the objects of the standalone overlay, and of the components that are asked for.
-func (h *Harness) render(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	if !h.opts.Guard {
-		return controlplane.Render(ctx, "config/overlays/standalone")
+func (h *Harness) render() ([]*unstructured.Unstructured, error) {
+	overlay := standalone
+	if h.opts.Guard {
+		h.opts.Flags = append([]string{"--guard=all=Deny"}, h.opts.Flags...)
+		overlay = standaloneWithGuard
 	}
-	h.opts.Flags = append([]string{"--guard=all=Deny"}, h.opts.Flags...)
-	return controlplane.RenderText(ctx, h.dir, "resources: [%s/overlays/standalone]\ncomponents: [%s/guard]\n")
+	objects, err := overlay()
+	return copies(objects), err
+}
+
+// What is installed is the same for all of a program's tests: it is made once, and each is given copies.
+var (
+	standalone = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+		return controlplane.Render(context.Background(), "config/overlays/standalone")
+	})
+	standaloneWithGuard = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+		dir, err := os.MkdirTemp("", "portcullis-harness-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		return controlplane.RenderText(context.Background(), dir, "resources: [%s/overlays/standalone]\ncomponents: [%s/guard]\n")
+	})
+	gatewayAPI = sync.OnceValues(func() (map[string][]*unstructured.Unstructured, error) {
+		dir, err := PinnedDir(context.Background(), "", "sigs.k8s.io/gateway-api")
+		if err != nil {
+			return nil, err
+		}
+		const prefix, suffix = "gateway.networking.k8s.io_", ".yaml"
+		files, err := filepath.Glob(filepath.Join(dir, "config", "crd", "standard", prefix+"*"+suffix))
+		if err != nil {
+			return nil, err
+		}
+		kinds := map[string][]*unstructured.Unstructured{}
+		for _, file := range files {
+			plural := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), prefix), suffix)
+			if kinds[plural], err = controlplane.ReadFile(file); err != nil {
+				return nil, err
+			}
+		}
+		return kinds, nil
+	})
+)
+
+// The kinds of the Gateway API, by their plurals: those that Portcullis reads while no class has a Gateway, those that classes
+// with a Gateway need, and those whose hosts are guarded.
+var (
+	read    = []string{"referencegrants"}
+	served  = []string{"gatewayclasses", "gateways", "listenersets", "tcproutes", "udproutes"}
+	guarded = []string{"tlsroutes", "httproutes", "grpcroutes"}
+)
+
+// gatewayKinds returns the CRDs of some kinds of the Gateway API.
+func gatewayKinds(plurals ...string) ([]*unstructured.Unstructured, error) {
+	all, err := gatewayAPI()
+	if err != nil {
+		return nil, err
+	}
+	var crds []*unstructured.Unstructured
+	for _, plural := range plurals {
+		crd, known := all[plural]
+		if !known {
+			return nil, fmt.Errorf("the Gateway API has no %s here", plural)
+		}
+		crds = append(crds, copies(crd)...)
+	}
+	return crds, nil
+}
+
+func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	copied := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, object := range objects {
+		copied = append(copied, object.DeepCopy())
+	}
+	return copied
 }
 
 // InstallGatewayAPI applies what Portcullis reads of the Gateway API while no class has a Gateway: the CRD of ReferenceGrants.
 func (h *Harness) InstallGatewayAPI(ctx context.Context) error {
-	return h.InstallGatewayKinds(ctx, "referencegrants")
+	return h.InstallGatewayKinds(ctx, read...)
 }
 
 // InstallGateways applies what classes with a Gateway need of the Gateway API.
 func (h *Harness) InstallGateways(ctx context.Context) error {
-	return h.InstallGatewayKinds(ctx, "gatewayclasses", "gateways", "listenersets", "tcproutes", "udproutes")
+	return h.InstallGatewayKinds(ctx, served...)
 }
 
 // InstallGatewayKinds applies the CRDs of some kinds of the Gateway API, by their plurals.
 func (h *Harness) InstallGatewayKinds(ctx context.Context, plurals ...string) error {
-	dir, err := PinnedDir(ctx, "", "sigs.k8s.io/gateway-api")
+	crds, err := gatewayKinds(plurals...)
 	if err != nil {
 		return err
 	}
-	for _, plural := range plurals {
-		crd, err := controlplane.ReadFile(filepath.Join(dir, "config", "crd", "standard", "gateway.networking.k8s.io_"+plural+".yaml"))
-		if err != nil {
-			return err
-		}
-		if err := controlplane.Apply(ctx, h.Config(), "install", crd...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return controlplane.Apply(ctx, h.Config(), "install", crds...)
 }
 
 // PinnedDir is where the sources of a module are that another one pins, whose directory is seen from the root of the repository. They are

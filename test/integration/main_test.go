@@ -19,11 +19,15 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// binary is the program under test, built once for all tests.
-var binary string
+// binary is the program under test, built once for all tests, and templates are what their control planes begin with.
+var (
+	binary    string
+	templates *harness.Templates
+)
 
-// atOnce is how many tests may run beside each other, whatever the number of processors: they mostly wait.
-const atOnce = "6"
+// atOnce is how many tests may run beside each other, whatever the number of processors: they wait much of the time. With more of them
+// two processors do more for control planes at rest.
+const atOnce = "4"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -46,6 +50,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		templates = harness.NewTemplates(dir)
 		defer stopShared()
 		return m.Run()
 	}())
@@ -63,8 +68,9 @@ var allProcessors = sync.OnceFunc(runtime.SetDefaultGOMAXPROCS)
 // may stand still for longer than a cluster would put up with.
 const webhookTimeout = 30
 
-// roomy has a program collect its garbage seldom while there is memory: one that lives for a test mostly makes garbage, and
-// there are few processors. So does this one, see TestMain.
+// roomy has a replica collect its garbage seldom while there is memory: one that lives for a test mostly makes garbage, and
+// there are few processors. So does this one, see TestMain. Not so a control plane: what it has at its start is most of what it
+// ever has, and where memory is slow to come by, more of it costs more than its garbage does.
 var roomy = []string{"GOGC=400", "GOMEMLIMIT=1GiB"}
 
 // A leader ends that is not heard of in time, also when it is this machine that stands still, and nobody starts it again. So
@@ -79,8 +85,8 @@ var longWait = []string{"--hand-over-wait=5m"}
 
 // onThisMachine adds to options what is the same for all tests.
 func onThisMachine(o harness.Options) harness.Options {
-	o.Binary, o.WebhookTimeout = binary, webhookTimeout
-	o.Env, o.ControlPlane.Env = slices.Concat(roomy, o.Env), roomy
+	o.Binary, o.Templates, o.WebhookTimeout = binary, templates, webhookTimeout
+	o.Env = slices.Concat(roomy, o.Env)
 	o.Flags = slices.Concat(longLease, longWait, o.Flags)
 	return o
 }
