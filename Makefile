@@ -63,12 +63,6 @@ adversary: ## Let three hostile tenants do at random what `edit` lets them do, a
 	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go test ./test/adversary -count=1 -timeout=0 -v \
 		-run=TestNobodyTakesWhatIsHeld -for=$(FOR) -seed=$(SEED) $(ADVERSARY_ARGS)
 
-RACES ?= 1000
-.PHONY: races
-races: ## Let users race for one port, host or address ever so often; the tests do it a hundred times (RACES=1000).
-	@assets=$$($(ASSETS)) && KUBEBUILDER_ASSETS="$$assets" go test ./test/integration -count=1 -timeout=0 -v \
-		-run='TestNoDouble' -races=$(RACES) -guard-races=$(RACES)
-
 .PHONY: build
 build: ## Build bin/portcullis, static, for this machine (or GOOS and GOARCH).
 	@echo "Building bin/portcullis $(VERSION) (a few minutes the first time) ..."

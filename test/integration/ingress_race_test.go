@@ -14,11 +14,11 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// TestRaceForOneHost lets 16 Services ask for one host and path at once, 100 times, through two replicas: every other
+// TestRaceForOneHost lets 16 Services ask for one host and path at once, 200 times, through two replicas: every other
 // time as new Services, and else by an annotation on Services that are there.
 func TestRaceForOneHost(t *testing.T) {
 	t.Parallel()
-	const rounds, racers = 100, 16
+	const rounds, racers = 200, 16
 	w := newFixture(t, start(t, harness.Options{Replicas: 2}))
 	w.create(namespace("race"))
 	idle := make([]*corev1.Service, racers)

@@ -38,7 +38,7 @@ const (
 )
 
 // guardRaces are the races for a port of a Gateway. Each has a port of its own.
-var guardRaces = flag.Int("guard-races", 100, "how often listeners and streams race for a port of a Gateway, at most 50000 times")
+var guardRaces = flag.Int("guard-races", 200, "how often listeners and streams race for a port of a Gateway, at most 50000 times")
 
 // raceNames are what listeners of the races call themselves. With no name they are for all that no other listener has.
 var raceNames = []string{"", "a.example.com", "b.example.com", "*.example.com"}

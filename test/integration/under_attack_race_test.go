@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,18 +16,14 @@ import (
 )
 
 const (
+	// rounds of users for one free port. Where requests are disturbed, or ports drawn too, a round takes longer.
+	rounds, longRounds = 300, 120
 	// rivals for one port.
 	rivals = 16
 	// requestTimeout is how long an API request lives in races. raceGrace is longer by more than this machine stands still.
 	requestTimeout = 20 * time.Second
 	raceGrace      = 30 * time.Second
 )
-
-// races are those of users for one free port. Where requests are disturbed, or ports drawn too, a race takes longer, and there are
-// fewer.
-var races = flag.Int("races", 150, "how often users race for a free port, at most 10000 times")
-
-func longRaces() int { return *races * 2 / 5 }
 
 // raceOptions are two replicas that may be killed, and an API server whose requests are so short-lived that a test can wait
 // for the end of a grace.
@@ -83,7 +78,7 @@ func TestNoDoubleYes(t *testing.T) {
 func raceCreates(w *fixture) {
 	e, users := w.newEdge("creates", hostNetwork), w.creators("creates", rivals)
 	var y tally
-	for round := range *races {
+	for round := range rounds {
 		name, port := fmt.Sprintf("round-%d", round), int32(10000+round)
 		y.mustBeOne(w, round, all(users, func(i int, c *creator) error {
 			s := sti(c.namespace+"/"+name, of("creates"), tcp(port))
@@ -105,7 +100,7 @@ func raceUpdates(w *fixture) {
 		w.create(sti(c.namespace+"/mover", of("updates"), tcp(int32(100+i))))
 	}
 	var y tally
-	for round := range *races {
+	for round := range rounds {
 		move := moveTo(int32(10000 + round))
 		y.mustBeOne(w, round, all(users, func(_ int, c *creator) error {
 			return c.Patch(w.t.Context(), sti(c.namespace+"/mover"), move)
@@ -119,9 +114,9 @@ func raceUpdates(w *fixture) {
 // raceDraws lets two of the users leave the port out, and the others ask for the one that the first of them is about to
 // be given.
 func raceDraws(w *fixture) {
-	e, users := w.newEdge("draws", hostNetwork, autoAssign(20000, int32(20000+4*longRaces()))), w.creators("draws", rivals)
+	e, users := w.newEdge("draws", hostNetwork, autoAssign(20000, 20000+4*longRounds)), w.creators("draws", rivals)
 	var y tally
-	for round := range longRaces() {
+	for round := range longRounds {
 		name := fmt.Sprintf("round-%d", round)
 		port := stream.PickPort(e.free(TCP), users[0].namespace, name)
 		got := all(users, func(i int, c *creator) error {
@@ -164,7 +159,7 @@ func raceAborted(w *fixture) {
 	})
 	var y tally
 	told := map[string]bool{}
-	for round := range longRaces() {
+	for round := range longRounds {
 		name, port := fmt.Sprintf("round-%d", round), int32(10000+round)
 		got := all(users, func(i int, c *creator) error {
 			ctx, cancel := context.WithCancel(w.t.Context())
