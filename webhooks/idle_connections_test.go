@@ -177,7 +177,7 @@ func TestFewConnectionsStayOpen(t *testing.T) {
 					t.Fatalf("%d connections were opened for requests that follow each other, want one that stays", opened.Load())
 				}
 			}
-			const most = 1 + 2*clients/requestsPerConnection
+			const most = 1 + clients/requestsPerConnection
 			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				if open.Load() <= most {
 					return
