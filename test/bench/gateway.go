@@ -38,7 +38,7 @@ func (b *bench) gateway() error {
 	}
 	sizes := []int{1000, 10000}
 	if b.quick {
-		sizes = []int{200}
+		sizes = []int{100}
 	}
 	err := b.on(1, harness.Options{ControlPlane: controlplane.Options{Audit: true}, Flags: b.profileFlags()}, func(s *stage) (err error) {
 		if err := s.InstallGateways(b.ctx); err != nil {

@@ -28,7 +28,7 @@ const (
 // guard measures decisions on the listeners that others open on a Gateway: in process, and creates of a ListenerSet against the same where
 // no webhook is called.
 func (b *bench) guard() error {
-	sets := b.of(10000, 500)
+	sets := b.of(10000, 100)
 	section := report.Section{
 		Title: "Listeners of others, guarded",
 		About: fmt.Sprintf("Creates of a ListenerSet with %d listeners on a Gateway that %d other ListenerSets are attached to, with a "+

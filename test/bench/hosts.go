@@ -27,7 +27,7 @@ const (
 // hosts measures decisions on the host names of Ingresses: in process, and creates of an Ingress of ten hosts whose names belong to
 // namespaces, of one whose names namespaces share, and of one for which no webhook is called.
 func (b *bench) hosts() error {
-	names := b.of(10000, 500)
+	names := b.of(10000, 100)
 	section := report.Section{
 		Title: "Host names",
 		About: fmt.Sprintf("Creates of an Ingress of %d hosts, where %d namespaces' Ingresses have %d hosts: of names that a HostPolicy gives "+

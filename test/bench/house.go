@@ -36,7 +36,7 @@ func (b *bench) house() error {
 }
 
 // inHouse is how many streams a full house has.
-func (b *bench) inHouse() int { return b.of(10000, 500) }
+func (b *bench) inHouse() int { return b.of(10000, 200) }
 
 // bursts measures bursts of growing size, each for a class of its own, and returns the last class.
 func (s *stage) bursts() (class string, err error) {

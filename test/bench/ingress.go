@@ -23,7 +23,7 @@ func (b *bench) ingress() error {
 	}
 	sizes := []int{1000, 10000}
 	if b.quick {
-		sizes = []int{200}
+		sizes = []int{100}
 	}
 	for _, n := range sizes {
 		err := b.on(1, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {

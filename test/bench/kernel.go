@@ -28,7 +28,7 @@ func (b *bench) kernel() error {
 	}
 	sizes := []int{1000, 10000, 30000}
 	if b.quick {
-		sizes = []int{200}
+		sizes = []int{100}
 	}
 	err := b.on(1, harness.Options{ControlPlane: controlplane.Options{Audit: true}, Flags: b.profileFlags()}, func(s *stage) (err error) {
 		if err := s.kernelClass(); err != nil {

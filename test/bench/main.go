@@ -65,7 +65,9 @@ type bench struct {
 	// profiles is where profiles are written, empty for none.
 	profiles string
 	binary   string
-	report   report.Report
+	// templates are what control planes begin with.
+	templates *harness.Templates
+	report    report.Report
 	// tutorials are what the tutorial's controller took, for comparison.
 	tutorials []outcome
 }
@@ -119,6 +121,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if b.binary, err = harness.Build(ctx, b.dir); err != nil {
 		return err
 	}
+	b.templates = harness.NewTemplates(b.dir)
 	if err := b.describe(b.root); err != nil {
 		return err
 	}

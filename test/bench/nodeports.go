@@ -17,7 +17,7 @@ import (
 // nodePorts measures bursts for classes whose Services are as in most clusters: of type LoadBalancer, where each port takes a
 // node port. First there are enough of them, then there are not.
 func (b *bench) nodePorts() error {
-	n := b.of(1000, 500)
+	n := b.of(1000, 100)
 	return b.on(1, harness.Options{ControlPlane: controlplane.Options{Audit: true}}, func(s *stage) error {
 		section := report.Section{
 			Title: "Services with node ports",

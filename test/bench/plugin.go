@@ -43,7 +43,7 @@ func (b *bench) plugin() (err error) {
 	if s.Client, err = client.New(cp.Config(), client.Options{Scheme: harness.Scheme()}); err != nil {
 		return err
 	}
-	objects, listeners := b.of(10_000, 300), b.of(1000, 100)
+	objects, listeners := b.of(10_000, 100), b.of(1000, 50)
 	if err := s.crowded(objects, listeners); err != nil {
 		return err
 	}

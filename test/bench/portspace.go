@@ -25,7 +25,7 @@ type space struct {
 func (b *bench) portSpace() error {
 	spaces := []space{{"space-0", 28086, false}, {"space-1", 28086, false}, {"space-2", 9363, true}}
 	if b.quick {
-		spaces = []space{{"space-0", 150, false}, {"space-1", 150, false}, {"space-2", 100, true}}
+		spaces = []space{{"space-0", 50, false}, {"space-1", 50, false}, {"space-2", 50, true}}
 	}
 	return b.on(1, harness.Options{}, func(s *stage) error {
 		var classes []string // of each port

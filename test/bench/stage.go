@@ -26,7 +26,7 @@ type stage struct {
 
 // on runs do on a stage of its own, with so many replicas.
 func (b *bench) on(replicas int, o harness.Options, do func(*stage) error) (err error) {
-	o.Binary, o.Replicas = b.binary, replicas
+	o.Binary, o.Replicas, o.Templates = b.binary, replicas, b.templates
 	o.WebhookTimeout = 30 // what takes longer than it may is to be measured, too
 	h, err := harness.Start(b.ctx, o)
 	if err != nil {

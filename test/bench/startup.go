@@ -24,7 +24,7 @@ func (s *stage) population(string) error {
 	if err != nil {
 		return err
 	}
-	p := &pods.Population{Client: user, Size: s.b.of(20000, 500), Labeled: s.b.of(2000, 100), Writers: 16}
+	p := &pods.Population{Client: user, Size: s.b.of(20000, 200), Labeled: s.b.of(2000, 100), Writers: 16}
 	s.b.say("pods: %d Pods, %d of them with PodToIPs", p.Size, p.Labeled)
 	before, err := s.written()
 	if err != nil {
@@ -90,7 +90,7 @@ const (
 
 // startUp lets a new process take over when everything is there and done.
 func (s *stage) startUp(string) error {
-	services := s.b.of(10000, 300)
+	services := s.b.of(10000, 100)
 	if err := s.services(services); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *stage) startUp(string) error {
 	s.b.add(report.Section{
 		Title: "Start-up",
 		About: fmt.Sprintf("A new process with %d streams, %d Services and %d Pods, where everything is as it should be.",
-			len(streams.Items), services, s.b.of(20000, 500)),
+			len(streams.Items), services, s.b.of(20000, 200)),
 		Figures: []report.Figure{
 			{Name: "start to ready", Value: ready.Seconds(), Unit: "s"},
 			report.Figure{Name: "writes, other than to its own namespace, where it says who leads", Value: float64(n), Unit: "writes"}.
