@@ -53,7 +53,11 @@ run: build ## Start a control plane and Portcullis on this machine (CLEAN=1 drop
 .PHONY: test
 test: ## Run every test, against a real kube-apiserver and etcd, and say how it goes (TEST_ARGS=-run=... KUBERNETES=v1.35).
 	@go build -C tools -o ../bin/gotest ./gotest && assets=$$($(ASSETS)) && \
-		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=60m -ldflags=-s $(TEST_ARGS) . test/certmanager test/gitops tools
+		KUBEBUILDER_ASSETS="$$assets" bin/gotest -timeout=80m -ldflags=-s $(TEST_ARGS) . test/certmanager test/gitops tools
+
+.PHONY: assets
+assets: ## Have the control plane's programs that tests start, and say where they are (a while the first time, KUBERNETES=v1.35).
+	@$(ASSETS)
 
 # How long it lasts, and what its acts follow from; left out, another seed each time.
 FOR ?= 20m
