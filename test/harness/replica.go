@@ -74,6 +74,10 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	h.Replicas = append(h.Replicas, r)
+	go func() { // also where it ends by itself, as a leader does that could not renew its Lease in time
+		<-r.Ended()
+		r.front.remove(r.webhook)
+	}()
 	return r, nil
 }
 

@@ -86,7 +86,7 @@ func frugal() []string {
 // A leader ends that is not heard of in time, also when it is this machine that stands still, and nobody starts it again. So
 // leases are long, but in tests that kill leaders: with a short one another soon follows.
 var (
-	shortLease = []string{"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s"}
+	shortLease = []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"}
 	longLease  = []string{"--leader-elect-lease-duration=75s", "--leader-elect-renew-deadline=60s"}
 )
 
