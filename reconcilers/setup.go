@@ -40,7 +40,7 @@ type Options struct {
 func Setup(mgr manager.Manager, o Options) error {
 	a := access.New(mgr, o.View, o.Ledger)
 	o.Ledger.HandedOver = report.HandedOver(a.Events)
-	services, ports := kube.NewKeyMutex[types.NamespacedName](), kube.NewKeyMutex[claim.Coordinate]()
+	services, ports := &kube.KeyMutex[types.NamespacedName]{}, &kube.KeyMutex[claim.Coordinate]{}
 	return errors.Join(
 		loadbalancers.Setup(mgr, a, services, o.HandOverWait),
 		streams.Setup(mgr, a, services, ports),

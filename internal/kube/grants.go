@@ -30,7 +30,7 @@ type grantLooks struct {
 }
 
 func newGrantLooks() grantLooks {
-	return grantLooks{askers: NewKeyMutex[string](), reads: semaphore.NewWeighted(grantReads)}
+	return grantLooks{askers: &KeyMutex[string]{}, reads: semaphore.NewWeighted(grantReads)}
 }
 
 // granted says whether a ReferenceGrant that is stored now lets StreamIngresses of a namespace point to a Service. It reads no

@@ -203,7 +203,7 @@ type storedLook struct {
 const storedFor = 20 * time.Millisecond
 
 func newStoredLooks() *storedLooks {
-	return &storedLooks{clock: clock.RealClock{}, reading: NewKeyMutex[string](), known: map[string]storedLook{}}
+	return &storedLooks{clock: clock.RealClock{}, reading: &KeyMutex[string]{}, known: map[string]storedLook{}}
 }
 
 // in are the versions of the objects of a namespace, as they are read now or were a moment ago.

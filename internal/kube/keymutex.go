@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// KeyMutex locks keys, each apart from all others. Who waits for one gets it in the order of asking.
+// KeyMutex locks keys, each apart from all others. Who waits for one gets it in the order of asking. In its zero value no key is locked.
 //
 // Unlike k8s.io/utils/keymutex, which hashes all keys to a fixed number of locks, it ends the wait of a request whose context ends,
 // and no tenant can choose a name that shares the lock of somebody else's.
@@ -22,14 +22,14 @@ type keyLock struct {
 	users int
 }
 
-// NewKeyMutex returns a KeyMutex in which no key is locked.
-func NewKeyMutex[K comparable]() *KeyMutex[K] { return &KeyMutex[K]{keys: map[K]*keyLock{}} }
-
 // Lock waits until nobody else holds a key, and returns what releases it. It returns the error of ctx when that is done before.
 func (m *KeyMutex[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	m.mu.Lock()
 	lock := m.keys[key]
 	if lock == nil {
+		if m.keys == nil {
+			m.keys = map[K]*keyLock{}
+		}
 		lock = &keyLock{held: semaphore.NewWeighted(1)}
 		m.keys[key] = lock
 	}

@@ -28,7 +28,7 @@ func (m *KeyMutex[K]) await(key K, users int) {
 
 func TestKeyMutex(t *testing.T) {
 	web, db := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "db"}
-	mutex := NewKeyMutex[types.NamespacedName]()
+	mutex := &KeyMutex[types.NamespacedName]{}
 	lock := func(key types.NamespacedName) (unlock func()) {
 		unlock, err := mutex.Lock(t.Context(), key)
 		if err != nil {

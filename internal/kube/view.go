@@ -65,7 +65,7 @@ func NewView(ctx context.Context, cached cache.Cache, live client.Reader) (*View
 	ingresses := &Ingresses{objects: o}
 	claims.hosts = &Hosts{
 		objects: o, claims: claims, gateways: gateways, http: ingresses, policies: policies, stored: newStoredLooks(),
-		Entering: NewKeyMutex[string](),
+		Entering: &KeyMutex[string]{},
 	}
 	balancers.objects, balancers.pools, balancers.addresses, balancers.claims = o, pools, addresses, claims
 	return &View{

@@ -454,5 +454,5 @@ func TestGoneBy(t *testing.T) {
 
 // claimTestOptions are those of a reconciler that is alone.
 func claimTestOptions() Options {
-	return Options{Services: kube.NewKeyMutex[types.NamespacedName](), Ports: kube.NewKeyMutex[claim.Coordinate]()}
+	return Options{Services: &kube.KeyMutex[types.NamespacedName]{}, Ports: &kube.KeyMutex[claim.Coordinate]{}}
 }

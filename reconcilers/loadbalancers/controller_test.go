@@ -70,7 +70,7 @@ func balancersOn(t *testing.T, stored client.Client, alsoSeen []client.Object) *
 	}
 	b.Events = events.NewFakeRecorder(10)
 	return &loadBalancerReconciler{
-		Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
+		Access: b, reported: report.NewReportedState(), services: &kube.KeyMutex[types.NamespacedName]{},
 		waiting: newWaiting(), looked: newLooked(), bridges: newBridges(DefaultHandOverWait),
 	}
 }

@@ -56,7 +56,7 @@ func TestNothingIsDoneBeforeAllIsRead(t *testing.T) {
 			}, all, all)
 			b.Events = events.NewFakeRecorder(10)
 			r := &loadBalancerReconciler{
-				Access: b, reported: report.NewReportedState(), services: kube.NewKeyMutex[types.NamespacedName](),
+				Access: b, reported: report.NewReportedState(), services: &kube.KeyMutex[types.NamespacedName]{},
 				waiting: newWaiting(), looked: newLooked(), bridges: newBridges(DefaultHandOverWait),
 			}
 			synctest.Test(t, func(t *testing.T) {
