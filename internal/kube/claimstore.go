@@ -18,6 +18,7 @@ type claimStore struct {
 	live    client.Reader
 	writer  client.Writer
 	written *claim.Written
+	reads   *sharedReads[*v1beta1.EdgeClaim]
 }
 
 // NewLedger makes the ledger of a cluster. live reads from no cache; view is asked first, as its answers cost nothing. Without a
@@ -27,11 +28,12 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 	if ledger.Clock == nil {
 		ledger.Clock = clock.RealClock{}
 	}
+	reads := &sharedReads[*v1beta1.EdgeClaim]{}
 	if view == nil {
-		ledger.Store = claimStore{live: live, writer: writer, written: newWritten(ledger.Clock)}
+		ledger.Store = claimStore{live: live, writer: writer, written: newWritten(ledger.Clock), reads: reads}
 		return &ledger
 	}
-	ledger.Store = claimStore{live: live, writer: writer, written: view.written}
+	ledger.Store = claimStore{live: live, writer: writer, written: view.written, reads: reads}
 	ledger.Cached = func(name string) *v1beta1.EdgeClaim {
 		c, err := view.Claim(context.Background(), name)
 		if err != nil {
@@ -47,10 +49,13 @@ func NewLedger(live client.Reader, writer client.Writer, view *View, options cla
 	return &ledger
 }
 
-// Get implements claim.Store.
+// Get implements claim.Store. Of a point that many want at a time, the claim is read once for all of them.
 func (s claimStore) Get(ctx context.Context, name string) (*v1beta1.EdgeClaim, error) {
-	c := &v1beta1.EdgeClaim{}
-	return c, s.live.Get(ctx, types.NamespacedName{Name: name}, c)
+	c, err := s.reads.get(ctx, name, func(ctx context.Context) (*v1beta1.EdgeClaim, error) {
+		c := &v1beta1.EdgeClaim{}
+		return c, s.live.Get(ctx, types.NamespacedName{Name: name}, c)
+	})
+	return c.DeepCopy(), err
 }
 
 // List implements claim.Store. At a version, the API server answers from its own cache, and does not ask etcd.

@@ -32,7 +32,7 @@ func TestClaimStoreAnswersAsTheLedgerExpects(t *testing.T) {
 			return c.Delete(ctx, obj, opts...)
 		},
 	}).Build()
-	store, ctx := claimStore{live: c, writer: c, written: newWritten(clock.RealClock{})}, t.Context()
+	store, ctx := claimStore{live: c, writer: c, written: newWritten(clock.RealClock{}), reads: &sharedReads[*v1beta1.EdgeClaim]{}}, t.Context()
 	first := claimOn("public", v1beta1.TCP, 80, claim.StreamHolder("shop", "a"))
 	if _, err := store.Get(ctx, first.Name); !apierrors.IsNotFound(err) {
 		t.Errorf("Get of none: %v", err)

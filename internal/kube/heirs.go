@@ -50,34 +50,34 @@ func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim
 	case at.IsAddress() && from.IsService():
 		return v.handsOverAddress(ctx, from, to.Holder, at.Address(), promised)
 	}
-	heir, isThere, err := v.heirNow(ctx, from)
-	return isThere && heir == to.Key() || !isThere && err == nil && promised, err
+	now, err := v.heirNow(ctx, from)
+	return now.isThere && now.NamespacedName == to.Key() || !now.isThere && err == nil && promised, err
 }
 
-// heirNow reads whom a holder names as it is stored now, and whether it is stored, once for all the points of a request.
-func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
-	type answer struct {
-		heir    types.NamespacedName
-		isThere bool
-	}
-	found, err := claim.Once(ctx, from, func() (a answer, err error) {
-		a.heir, a.isThere, err = v.readHeir(ctx, from)
-		return a, err
+// heir is whom a holder names, the zero name for nobody, and whether the holder is stored.
+type heir struct {
+	types.NamespacedName
+	isThere bool
+}
+
+// heirNow reads whom a holder names as it is stored now, once for all the points of a request, and for all who ask at a time.
+func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir, error) {
+	return claim.Once(ctx, from, func() (heir, error) {
+		return v.heirs.get(ctx, from.Group+" "+from.String(), func(ctx context.Context) (heir, error) { return v.readHeir(ctx, from) })
 	})
-	return found.heir, found.isThere, err
 }
 
-func (v *View) readHeir(ctx context.Context, from claim.Holder) (heir types.NamespacedName, isThere bool, err error) {
+func (v *View) readHeir(ctx context.Context, from claim.Holder) (heir, error) {
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
 	if !known {
-		return heir, true, nil
+		return heir{isThere: true}, nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
 	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
-		return heir, false, client.IgnoreNotFound(err)
+		return heir{}, client.IgnoreNotFound(err)
 	}
-	return v.named(ctx, obj), true, nil
+	return heir{v.named(ctx, obj), true}, nil
 }
 
 // handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in
@@ -128,8 +128,8 @@ func (v *View) HeirNow(ctx context.Context, from claim.Holder) (types.Namespaced
 
 // HeirNow reads it past the cache: the annotation is written a moment before who is named asks for the point.
 func (r LiveReader) HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error) {
-	heir, _, err := r.heirNow(ctx, from)
-	return heir, err
+	now, err := r.heirNow(ctx, from)
+	return now.NamespacedName, err
 }
 
 // HandsOver says whether the holder of a point hands over what it holds to another object of its kind. Of one that does not, as far as the

@@ -24,13 +24,13 @@ func (v *View) namespaceHandsOver(
 	if to == (claim.Holder{}) {
 		return false, nil
 	}
-	names := hostname.AllName(having, to.Key(), func(giver *hostname.User, heir types.NamespacedName) bool {
+	names := hostname.AllName(having, to.Key(), func(giver *hostname.User, to types.NamespacedName) bool {
 		if err != nil {
 			return false
 		}
-		var named types.NamespacedName
-		named, _, err = v.heirNow(ctx, giver.Holder)
-		return named == heir
+		var now heir
+		now, err = v.heirNow(ctx, giver.Holder)
+		return now.NamespacedName == to
 	})
 	return err == nil && names, err
 }

@@ -39,7 +39,9 @@ type View struct {
 	Endpoints *Endpoints
 
 	grants grantLooks
-	warm   func() bool
+	// heirs reads whom holders name.
+	heirs sharedReads[heir]
+	warm  func() bool
 }
 
 // tenantReads is how many objects of tenants are read past the cache at a time, for requests. Reconcilers have a limit of their
