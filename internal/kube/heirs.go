@@ -54,30 +54,31 @@ func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim
 	return now.isThere && now.NamespacedName == to.Key() || !now.isThere && err == nil && promised, err
 }
 
-// heir is whom a holder names, the zero name for nobody, and whether the holder is stored.
-type heir struct {
+// namedHeir is whom a holder names, the zero name for nobody, and whether the holder is stored.
+type namedHeir struct {
 	types.NamespacedName
 	isThere bool
 }
 
 // heirNow reads whom a holder names as it is stored now, once for all the points of a request, and for all who ask at a time.
-func (v *View) heirNow(ctx context.Context, from claim.Holder) (heir, error) {
-	return claim.Once(ctx, from, func() (heir, error) {
-		return v.heirs.get(ctx, from.Group+" "+from.String(), func(ctx context.Context) (heir, error) { return v.readHeir(ctx, from) })
+func (v *View) heirNow(ctx context.Context, from claim.Holder) (namedHeir, error) {
+	return claim.Once(ctx, from, func() (namedHeir, error) {
+		read := func(ctx context.Context) (namedHeir, error) { return v.readHeir(ctx, from) }
+		return v.heirs.get(ctx, from.Group+" "+from.String(), read)
 	})
 }
 
-func (v *View) readHeir(ctx context.Context, from claim.Holder) (heir, error) {
+func (v *View) readHeir(ctx context.Context, from claim.Holder) (namedHeir, error) {
 	kind, known := handed[schema.GroupKind{Group: from.Group, Kind: from.Kind}]
 	if !known {
-		return heir{isThere: true}, nil
+		return namedHeir{isThere: true}, nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
 	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
-		return heir{}, client.IgnoreNotFound(err)
+		return namedHeir{}, client.IgnoreNotFound(err)
 	}
-	return heir{v.named(ctx, obj), true}, nil
+	return namedHeir{v.named(ctx, obj), true}, nil
 }
 
 // handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in

@@ -24,13 +24,13 @@ func (v *View) namespaceHandsOver(
 	if to == (claim.Holder{}) {
 		return false, nil
 	}
-	names := hostname.AllName(having, to.Key(), func(giver *hostname.User, to types.NamespacedName) bool {
+	names := hostname.AllName(having, to.Key(), func(giver *hostname.User, heir types.NamespacedName) bool {
 		if err != nil {
 			return false
 		}
-		var now heir
+		var now namedHeir
 		now, err = v.heirNow(ctx, giver.Holder)
-		return now.NamespacedName == to
+		return now.NamespacedName == heir
 	})
 	return err == nil && names, err
 }

@@ -40,7 +40,7 @@ type View struct {
 
 	grants grantLooks
 	// heirs reads whom holders name.
-	heirs sharedReads[heir]
+	heirs sharedReads[namedHeir]
 	warm  func() bool
 }
 
