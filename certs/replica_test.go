@@ -109,7 +109,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // expectAgreement waits until every replica is ready, and clients that trust what the webhook configuration says are
-// content with every one of them and are shown the same certificate.
+// content with every one of them and are shown the same certificate, with a key that is fast to sign with.
 func expectAgreement(t *testing.T, admin client.Client, replicas []*replica) {
 	t.Helper()
 	eventually(t, func() error {
@@ -137,6 +137,9 @@ func expectAgreement(t *testing.T, admin client.Client, replicas []*replica) {
 			}
 			if !shown.Equal(pair.Leaf) {
 				return fmt.Errorf("replica %d shows another certificate than the Secret has", i)
+			}
+			if shown.PublicKeyAlgorithm != x509.ECDSA {
+				return fmt.Errorf("replica %d has a key for %v", i, shown.PublicKeyAlgorithm)
 			}
 		}
 		return nil

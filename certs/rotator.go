@@ -26,6 +26,7 @@ const prepareRetry = time.Second
 // rotates, so that followers could not mirror the Secret; without it, every replica would rotate.
 type rotatorManager struct {
 	manager.Manager
+	rotator *rotator.CertRotator
 	names   []string
 	log     logr.Logger
 	cache   cache.Cache
@@ -41,7 +42,7 @@ func (m *rotatorManager) Add(r manager.Runnable) error {
 		return m.Manager.Add(everyReplica(r.Start))
 	case *rotator.CertRotator:
 		m.rotates = true
-		return m.Manager.Add(&patientRotator{rotator: r, reader: m.cache, writer: m.GetClient(), names: m.names, log: m.log})
+		return m.Manager.Add(&patientRotator{rotator: r, reader: m.cache, writer: m.Manager.GetClient(), names: m.names, log: m.log})
 	default:
 		return m.Manager.Add(r)
 	}
@@ -49,19 +50,28 @@ func (m *rotatorManager) Add(r manager.Runnable) error {
 
 // GetClient returns what cert-controller writes with.
 func (m *rotatorManager) GetClient() client.Client {
-	return quietClient{Client: m.Manager.GetClient(), reader: m.cache}
+	return rotatorClient{Client: m.Manager.GetClient(), reader: m.cache, rotator: m.rotator}
 }
 
-// quietClient leaves out updates that would change nothing: cert-controller writes the webhook configuration at every event of it
-// and of the Secret, without a look at what is in it.
-type quietClient struct {
+// rotatorClient is what cert-controller writes with. It leaves out updates that would change nothing: cert-controller writes the webhook
+// configuration at every event of it and of the Secret, without a look at what is in it. And it gives certificates ECDSA keys.
+type rotatorClient struct {
 	client.Client
-	reader client.Reader
+	reader  client.Reader
+	rotator *rotator.CertRotator
 }
 
-// Update writes obj, unless it is a webhook configuration that the cache has just so.
-func (c quietClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
-	if wanted, ok := obj.(*unstructured.Unstructured); ok {
+// Update writes obj: a webhook configuration unless the cache has it just so, the Secret with a certificate of ours in the place of
+// cert-controller's.
+func (c rotatorClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	switch wanted := obj.(type) {
+	case *corev1.Secret:
+		if authority, ok := authorityOf(wanted); ok {
+			if err := reissue(c.rotator, authority, wanted); err != nil {
+				return err
+			}
+		}
+	case *unstructured.Unstructured:
 		now := &unstructured.Unstructured{}
 		now.SetGroupVersionKind(wanted.GroupVersionKind())
 		err := c.reader.Get(ctx, client.ObjectKeyFromObject(wanted), now)

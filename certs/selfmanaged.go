@@ -2,8 +2,13 @@ package certs
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -12,6 +17,7 @@ import (
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -47,7 +53,7 @@ var rotators atomic.Int32
 // setupSelfManaged registers cert-controller's rotator, and our mirror of its Secret, with the manager.
 func (s *Serving) setupSelfManaged(mgr manager.Manager) error {
 	cr := newRotator(s.opts)
-	adapted := &rotatorManager{Manager: mgr, names: s.opts.DNSNames, log: s.log}
+	adapted := &rotatorManager{Manager: mgr, rotator: cr, names: s.opts.DNSNames, log: s.log}
 	if err := rotator.AddRotator(adapted, cr); err != nil {
 		return err
 	}
@@ -93,8 +99,8 @@ func newRotator(o Options) *rotator.CertRotator {
 	}
 }
 
-// issue returns a Secret, not stored yet, with an authority and a certificate as the rotator would make them: the rotator can't
-// create the Secret that it rotates.
+// issue returns a Secret, not stored yet, with an authority as the rotator would make it, and a certificate: the rotator can't create the
+// Secret that it rotates.
 func issue(cr *rotator.CertRotator) (*corev1.Secret, error) {
 	begin := time.Now().Add(-clockSkew)
 	authority, err := cr.CreateCACert(begin, time.Now().Add(cr.CaCertDuration))
@@ -112,13 +118,28 @@ func issue(cr *rotator.CertRotator) (*corev1.Secret, error) {
 	return secret, reissue(cr, authority, secret)
 }
 
-// reissue puts a new certificate of the authority into the Secret.
+// reissue puts a new certificate of the authority into the Secret, as the rotator would make it, but with a key of an elliptic curve: in a
+// burst the API server makes a connection for almost every request, and each costs a signature, which takes ten times as long with the RSA
+// keys that the rotator makes. One of those that is there already stays until it is rotated.
 func reissue(cr *rotator.CertRotator, authority *rotator.KeyPairArtifacts, secret *corev1.Secret) error {
 	now := time.Now()
-	certPEM, keyPEM, err := cr.CreateCertPEM(authority, now.Add(-clockSkew), now.Add(cr.ServerCertDuration))
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: cr.DNSName}, DNSNames: append([]string{cr.DNSName}, cr.ExtraDNSNames...),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(cr.ServerCertDuration),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: *cr.ExtKeyUsages, BasicConstraintsValid: true,
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	secret.Data[certFile], secret.Data[keyFile] = certPEM, keyPEM
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.Cert, key.Public(), authority.Key)
+	if err != nil {
+		return err
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return err
+	}
+	secret.Data[certFile], secret.Data[keyFile] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM
 	return nil
 }
