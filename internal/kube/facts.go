@@ -69,6 +69,7 @@ type Reader interface {
 	Granted(ctx context.Context, from string, service types.NamespacedName) (bool, error)
 	Heir(ctx context.Context, from claim.Holder) (types.NamespacedName, error)
 	HeirNow(ctx context.Context, from claim.Holder) (types.NamespacedName, error)
+	HeirsKnown(ctx context.Context) (bool, error)
 	features() features
 }
 

@@ -37,10 +37,24 @@ func init() {
 // written a moment before the other object is applied. One that is gone does where it was promised. While replicas run that know of no
 // heirs nobody does: these would release what was promised to one.
 func (v *View) HandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Claimant, promised bool) (bool, error) {
-	from := claim.HolderOf(found)
-	if from.Group != to.Group || from.Kind != to.Kind || v.Ingresses.withoutHeirs.run(ctx) {
+	if from := claim.HolderOf(found); from.Group != to.Group || from.Kind != to.Kind {
 		return false, nil
 	}
+	if says, err := v.saysThatItHandsOver(ctx, found, to, promised); err != nil || !says {
+		return false, err
+	}
+	return v.HeirsKnown(ctx)
+}
+
+// HeirsKnown says whether all replicas that run know of heirs of claims.
+func (v *View) HeirsKnown(ctx context.Context) (bool, error) {
+	unknown, err := v.Ingresses.withoutHeirs.run(ctx)
+	return err == nil && !unknown, err
+}
+
+// saysThatItHandsOver is HandsOver whatever replicas run.
+func (v *View) saysThatItHandsOver(ctx context.Context, found *v1beta1.EdgeClaim, to claim.Claimant, promised bool) (bool, error) {
+	from := claim.HolderOf(found)
 	at, err := claim.Of(found)
 	switch {
 	case err != nil:
@@ -78,7 +92,8 @@ func (v *View) readHeir(ctx context.Context, from claim.Holder) (namedHeir, erro
 	if err := v.tenants.Get(ctx, from.Key(), obj); err != nil {
 		return namedHeir{}, client.IgnoreNotFound(err)
 	}
-	return namedHeir{v.named(ctx, obj), true}, nil
+	heir, _ := claim.NamedHeir(obj)
+	return namedHeir{heir, true}, nil
 }
 
 // handsOverAddress says the same of a Service that has an address, or a port of one. It keeps what it names in spec.externalIPs, or has in
@@ -110,16 +125,8 @@ func (v *View) Heir(ctx context.Context, from claim.Holder) (types.NamespacedNam
 	if err != nil || holder == nil {
 		return types.NamespacedName{}, err
 	}
-	return v.named(ctx, holder), nil
-}
-
-// named is to whom an object hands over what it holds. While replicas run that know of no heirs, that is nobody.
-func (v *View) named(ctx context.Context, obj metav1.Object) types.NamespacedName {
-	heir, named := claim.NamedHeir(obj)
-	if !named || v.Ingresses.withoutHeirs.run(ctx) {
-		return types.NamespacedName{}
-	}
-	return heir
+	heir, _ := claim.NamedHeir(holder)
+	return heir, nil
 }
 
 // HeirNow is to whom it does so now, as far as the cache knows.
@@ -140,7 +147,12 @@ func (f *Facts) HandsOver(from, to claim.Holder) bool {
 	if from.Group != to.Group || from.Kind != to.Kind {
 		return false
 	}
-	return f.heirs.of(f, from, f.from.Heir) == to.Key() || f.namesNow(from, to.Key())
+	return (f.heirs.of(f, from, f.from.Heir) == to.Key() || f.namesNow(from, to.Key())) && f.heirsKnown()
+}
+
+// heirsKnown says whether all replicas that run know of heirs of claims.
+func (f *Facts) heirsKnown() bool {
+	return once(f, f.from.HeirsKnown)
 }
 
 func (f *Facts) namesNow(from claim.Holder, heir types.NamespacedName) bool {

@@ -58,9 +58,9 @@ func (h *Hosts) having(ctx context.Context, namespace string, at claim.Coordinat
 	}
 }
 
-// stated is a user of a name with the one to whom it hands over what it has, with nobody while replicas run that know of no heirs.
+// stated is a user of a name with the one to whom it hands over what it has, with nobody unless all replicas that run know of heirs.
 func (h *Hosts) stated(ctx context.Context, user hostname.User) hostname.User {
-	if user.HandsOver() && h.http.withoutHeirs.run(ctx) {
+	if user.HandsOver() && !h.http.HeirsKnown(ctx) {
 		user.Heir = types.NamespacedName{}
 	}
 	return user
@@ -107,5 +107,5 @@ func (f *Facts) HavingPaths(namespace string, points []claim.Coordinate) map[cla
 // Names says whether an object says that it hands over what it has to another one. Of one that does not, as far as the cache knows,
 // admission asks past that, as HandsOver does.
 func (f *Facts) Names(giver *hostname.User, heir types.NamespacedName) bool {
-	return giver.Heir == heir || f.namesNow(giver.Holder, heir)
+	return (giver.Heir == heir || f.namesNow(giver.Holder, heir)) && f.heirsKnown()
 }

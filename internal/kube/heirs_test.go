@@ -2,14 +2,17 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -163,6 +166,46 @@ func TestNobodyHandsOverBesideOlderReplicas(t *testing.T) {
 				if got, err := view.HandsOver(t.Context(), pathOf(gone), claim.Claimant{Holder: to}, promised); err != nil || got != (promised && !runs) {
 					t.Errorf("who is gone, and promised: %v, %v, %v", promised, got, err)
 				}
+			}
+		})
+	}
+}
+
+// TestNobodyIsRefusedForWantOfTime has a cluster not say in time which replicas run, or not at all: an heir is then told to try again, and
+// not that the point is held; nor is anybody let pass, as a guard would for another error.
+func TestNobodyIsRefusedForWantOfTime(t *testing.T) {
+	from, to := claim.ServiceHolder("shop", "old"), claim.ServiceHolder("data", "new")
+	for name, list := range map[string]func(context.Context) error{
+		"not in time": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"not at all":  func(context.Context) error { return errors.New("away") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := clientOf(t, givingTo("old", "data/new")).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+					return list(ctx)
+				},
+			}).Build()
+			view := &View{objects: &objects{Reader: stored, live: stored, tenants: stored}, Ingresses: &Ingresses{
+				withoutHeirs: &replicas{are: withoutHeirs, live: stored, namespace: "portcullis-system", clock: clock.RealClock{}},
+			}}
+			view.Claims = &Claims{objects: view.objects}
+			briefly := func() context.Context {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				t.Cleanup(cancel)
+				return ctx
+			}
+			for asks, isHeir := range map[claim.Holder]bool{to: true, claim.ServiceHolder("data", "rival"): false} {
+				if got, err := view.HandsOver(briefly(), pathOf(from), claim.Claimant{Holder: asks}, false); got || apierrors.IsTooManyRequests(err) != isHeir {
+					t.Errorf("%s is told %v, %v", asks, got, err)
+				}
+				f := &Facts{ctx: briefly(), from: LiveReader{view}}
+				if got := f.HandsOver(from, asks); got || apierrors.IsTooManyRequests(f.err) != isHeir {
+					t.Errorf("admission of %s is told %v, %v", asks, got, f.err)
+				}
+			}
+			view.Ingresses.replicas = &replicas{are: classless, live: stored, namespace: "portcullis-system", clock: clock.RealClock{}}
+			if _, known, err := view.Ingresses.ClassFor(briefly(), from); known || !apierrors.IsTooManyRequests(err) {
+				t.Errorf("the class of a path is known: %v, %v", known, err)
 			}
 		})
 	}

@@ -60,8 +60,8 @@ func (r *Ingresses) classes(ctx context.Context) ([]networkingv1.IngressClass, e
 // ClassFor is the IngressClass for which a Service or an Ingress that holds a path has it. It is not known of one that can't be read, or
 // that is not there, and of nobody while older replicas run: they see to it that a holder has a path of all classes.
 func (r *Ingresses) ClassFor(ctx context.Context, holder claim.Holder) (class string, known bool, err error) {
-	if r.OlderReplicas(ctx) {
-		return "", false, nil
+	if older, err := r.replicas.run(ctx); err != nil || older {
+		return "", false, err
 	}
 	ing, err := r.Get(ctx, holder.Key())
 	if err != nil {
@@ -113,8 +113,15 @@ func (r *Ingresses) KeepsFrom(ctx context.Context, at claim.Coordinate, by types
 	return err == nil && (!known || class == at.IngressClass()), err
 }
 
-// OlderReplicas says whether replicas of a version run that claims paths for all classes at once.
-func (r *Ingresses) OlderReplicas(ctx context.Context) bool { return r.replicas.run(ctx) }
+// OlderReplicas says whether replicas of a version run that claims paths for all classes at once. Where that can't be told, it is as if
+// there were some, which keeps nobody from what he has.
+func (r *Ingresses) OlderReplicas(ctx context.Context) bool {
+	run, err := r.replicas.run(ctx)
+	return run || err != nil
+}
 
-// HeirsKnown says whether all replicas that run know of heirs of claims: until then nothing is handed over.
-func (r *Ingresses) HeirsKnown(ctx context.Context) bool { return !r.withoutHeirs.run(ctx) }
+// HeirsKnown says whether all replicas that run know of heirs of claims: until then, and while that can't be told, nothing is handed over.
+func (r *Ingresses) HeirsKnown(ctx context.Context) bool {
+	unknown, err := r.withoutHeirs.run(ctx)
+	return err == nil && !unknown
+}

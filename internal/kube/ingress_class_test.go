@@ -113,19 +113,21 @@ func TestOlderReplicas(t *testing.T) {
 		live := &brokenList{Reader: clientOf(t, tc.pod).Build()}
 		r := &replicas{are: classless, live: live, namespace: "portcullis-system", clock: clock}
 		for range 2 {
-			if got := r.run(t.Context()); got != tc.want || live.lists != 1 {
-				t.Errorf("%s: %v after %d looks, want %v", name, got, live.lists, tc.want)
+			if got, err := r.run(t.Context()); got != tc.want || err != nil || live.lists != 1 {
+				t.Errorf("%s: %v, %v after %d looks, want %v", name, got, err, live.lists, tc.want)
 			}
 		}
 		live.broken = true
 		for i, wait := range []time.Duration{time.Second, replicasTrusted} {
 			clock.SetTime(clock.Now().Add(wait))
-			if got := r.run(t.Context()); got != (tc.want || i == 1) || live.lists != 2+i {
-				t.Errorf("%s: when nobody can tell, it is %v after %d looks", name, got, live.lists)
+			for range 2 {
+				if got, err := r.run(t.Context()); got != (tc.want || i == 1) || (err != nil) != (i == 1) || live.lists != 2+i {
+					t.Errorf("%s: when nobody can tell, it is %v, %v after %d looks", name, got, err, live.lists)
+				}
 			}
 		}
 	}
-	if (&replicas{}).run(t.Context()) {
-		t.Error("there are some where none can be")
+	if got, err := (&replicas{}).run(t.Context()); got || err != nil {
+		t.Errorf("there are some where none can be: %v, %v", got, err)
 	}
 }

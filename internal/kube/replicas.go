@@ -2,10 +2,11 @@ package kube
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -51,36 +52,49 @@ type replicas struct {
 	namespace string
 	clock     clock.PassiveClock
 
-	mu            sync.Mutex
+	// looks has one look at a time; what was found by the last one follows.
+	looks         KeyMutex[struct{}]
 	looked, known time.Time
 	found         bool
+	err           error
 }
 
-// run says whether any of them runs. Where that can't be told, one may.
-func (r *replicas) run(ctx context.Context) bool {
+// run says whether any of them runs. Where that can't be told, one may, and the error is one by which a request is to be repeated: no
+// webhook takes it for a reason to admit what it can't judge.
+func (r *replicas) run(ctx context.Context) (bool, error) {
 	if r == nil || r.namespace == "" {
-		return false
+		return false, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.looked.IsZero() && r.clock.Since(r.looked) < replicasKept {
-		return r.found
+	asked := r.clock.Now()
+	unlock, err := r.looks.Lock(ctx, struct{}{})
+	if err != nil {
+		return true, untold(err)
+	}
+	defer unlock()
+	if !r.looked.IsZero() && asked.Sub(r.looked) < replicasKept {
+		return r.found, r.err
 	}
 	now := r.clock.Now()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err := r.live.List(ctx, pods, client.InNamespace(r.namespace), client.MatchingLabelsSelector{Selector: r.are},
+	look, cancel := context.WithTimeout(ctx, sharedReadTimeout)
+	defer cancel()
+	err = r.live.List(look, pods, client.InNamespace(r.namespace), client.MatchingLabelsSelector{Selector: r.are},
 		client.MatchingFieldsSelector{Selector: running})
-	if ctx.Err() != nil {
-		return true
+	if err != nil && ctx.Err() != nil { // who asks has no time left, and nothing is known of the cluster
+		return true, untold(err)
 	}
 	r.looked = now
 	switch {
 	case err == nil:
-		r.known, r.found = now, len(pods.Items) > 0
-	case r.clock.Since(r.known) > replicasTrusted: // then it is as if there were some, which keeps nobody from what he has
+		r.known, r.found, r.err = now, len(pods.Items) > 0, nil
+	case r.clock.Since(r.known) > replicasTrusted:
 		log.FromContext(ctx).Error(err, "could not look for replicas of an older version")
-		r.found = true
+		r.found, r.err = true, untold(err)
 	}
-	return r.found
+	return r.found, r.err
+}
+
+func untold(err error) error {
+	return apierrors.NewTooManyRequests(fmt.Sprintf("portcullis can't tell which versions of its replicas run, try again: %v", err), 1)
 }
