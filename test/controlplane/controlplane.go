@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// startTimeout bounds how long one program may take until it works; a busy machine with two cores needs up to 30 s.
-	startTimeout = 3 * time.Minute
+	// startTimeout bounds how long one program may take until it works; a busy machine with two cores needs half a minute, at times far more.
+	startTimeout = 5 * time.Minute
 	// stopTimeout bounds how long a program may take to stop by itself.
 	stopTimeout = 10 * time.Second
 	// goneWithin is how long after its connections a program may end.

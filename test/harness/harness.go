@@ -323,7 +323,7 @@ func (h *Harness) awaitWebhook(ctx context.Context) error {
 	probe.Spec.Upstream.Service = "probe"
 	probe.Spec.Upstream.Port.IntVal = 1
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		last = h.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll)
 		return last != nil && client.IgnoreNotFound(last) != nil && isInvalid(last), nil
 	})

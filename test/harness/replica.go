@@ -17,6 +17,9 @@ import (
 	"jeffthecoder.xyz/portcullis/test/controlplane"
 )
 
+// startTimeout bounds how long a replica may take until it is ready, and how long until the API server calls one.
+const startTimeout = 5 * time.Minute
+
 // Replica is one process of the binary.
 type Replica struct {
 	// Health, Metrics and Webhook are the URLs of its endpoints, without a path.
@@ -83,7 +86,7 @@ func (h *Harness) SpawnReplica(flags ...string) (*Replica, error) {
 
 // AwaitReady waits until the replica is ready, and sends it admission requests from then on.
 func (r *Replica) AwaitReady(ctx context.Context) error {
-	if err := r.program.Answers(ctx, r.Health+"/readyz", 3*time.Minute); err != nil {
+	if err := r.program.Answers(ctx, r.Health+"/readyz", startTimeout); err != nil {
 		log, _ := os.ReadFile(r.Log)
 		return fmt.Errorf("waiting for a replica to be ready: %w\n%s", err, tail(log, 4000))
 	}

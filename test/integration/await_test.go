@@ -184,22 +184,37 @@ func (w *fixture) classHas(c *v1beta1.StreamIngressClass, kind, want string) {
 // holder is who holds a port of a class, in one line; empty when nobody does.
 func (w *fixture) holder(class string, protocol v1beta1.Protocol, port int32) string {
 	w.t.Helper()
+	return w.pointHolder(claim.Stream(class, protocol, port).Name())
+}
+
+// pointHolder is who holds the point of a claim of that name, in one line; empty when nobody does.
+func (w *fixture) pointHolder(name string) string {
+	w.t.Helper()
+	holder, err := w.readHolder(name)
+	must(w, err)
+	return holder
+}
+
+func (w *fixture) readHolder(name string) (string, error) {
 	c := &v1beta1.EdgeClaim{}
-	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.Stream(class, protocol, port).Name()}, c)
-	if apierrors.IsNotFound(err) {
-		return ""
+	if err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: name}, c); err != nil {
+		return "", client.IgnoreNotFound(err)
 	}
-	if err != nil {
-		w.t.Fatalf("reading a claim: %v", err)
-	}
-	return c.Spec.HeldBy
+	return c.Spec.HeldBy, nil
 }
 
 // heldBy waits until a port of a class is held as wanted; with "" until nobody holds it.
 func (w *fixture) heldBy(class string, protocol v1beta1.Protocol, port int32, want string) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("%s/%d of %s to be held by %q", protocol, port, class, want), func() error {
-		return is(w.holder(class, protocol, port), want)
+	w.pointHeldBy(claim.Stream(class, protocol, port).Name(), want)
+}
+
+// pointHeldBy waits until a point is held as wanted; with "" until nobody holds it.
+func (w *fixture) pointHeldBy(name, want string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%s to be held by %q", name, want), func() error {
+		holder, err := w.readHolder(name)
+		return errors.Join(err, is(holder, want))
 	})
 }
 
@@ -229,17 +244,23 @@ func (e *edge) proxy() *corev1.Service {
 // "closed" means neither; "no port: <entry>" and "no entry" mean that one is missing.
 func (e *edge) answers(protocol v1beta1.Protocol, number int32) string {
 	e.t.Helper()
+	answer, err := e.readAnswer(protocol, number)
+	must(e.fixture, err)
+	return answer
+}
+
+func (e *edge) readAnswer(protocol v1beta1.Protocol, number int32) (string, error) {
 	ref := e.class.ConfigMap(protocol)
 	cm := configMap(ref.Namespace+"/"+ref.Name, nil)
 	if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(cm), cm); client.IgnoreNotFound(err) != nil {
-		e.t.Fatalf("reading %s: %v", ref.Name, err)
+		return "", err
 	}
 	entry, entered := cm.Data[fmt.Sprint(number)]
 	open := e.class.Spec.Service == nil && entered
 	if ref := e.class.Spec.Service; ref != nil {
 		svc := service(ref.Namespace + "/" + ref.Name)
 		if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(svc), svc); client.IgnoreNotFound(err) != nil {
-			e.t.Fatalf("reading %s: %v", ref.Name, err)
+			return "", err
 		}
 		open = slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
 			return p.Port == number && p.Protocol == corev1.Protocol(protocol)
@@ -247,13 +268,13 @@ func (e *edge) answers(protocol v1beta1.Protocol, number int32) string {
 	}
 	switch {
 	case entered && open:
-		return entry
+		return entry, nil
 	case entered:
-		return "no port: " + entry
+		return "no port: " + entry, nil
 	case open:
-		return "no entry"
+		return "no entry", nil
 	default:
-		return "closed"
+		return "closed", nil
 	}
 }
 
@@ -261,7 +282,8 @@ func (e *edge) answers(protocol v1beta1.Protocol, number int32) string {
 func (e *edge) leads(protocol v1beta1.Protocol, number int32, want string) {
 	e.t.Helper()
 	e.eventually(fmt.Sprintf("%s/%d of %s to lead to %q", protocol, number, e.class.Name, want), func() error {
-		return is(e.answers(protocol, number), want)
+		answer, err := e.readAnswer(protocol, number)
+		return errors.Join(err, is(answer, want))
 	})
 }
 

@@ -68,18 +68,13 @@ func (w *fixture) serves(svc client.Object, want string) *networkingv1.Ingress {
 // pathHolder is who holds a path on a host, in one line; empty when nobody does.
 func (w *fixture) pathHolder(host, path string) string {
 	w.t.Helper()
-	c := &v1beta1.EdgeClaim{}
-	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.HTTP(host, path).Name()}, c)
-	if client.IgnoreNotFound(err) != nil {
-		w.t.Fatalf("reading a claim: %v", err)
-	}
-	return c.Spec.HeldBy
+	return w.pointHolder(claim.HTTP(host, path).Name())
 }
 
 // pathHeldBy waits until a path is held as wanted; with "" until nobody holds it.
 func (w *fixture) pathHeldBy(host, path, want string) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("%s%s to be held by %q", host, path, want), func() error { return is(w.pathHolder(host, path), want) })
+	w.pointHeldBy(claim.HTTP(host, path).Name(), want)
 }
 
 // eventsOf are the events of a Service that Portcullis emitted, each "Type Reason note".

@@ -196,23 +196,6 @@ func (w *fixture) balances(svc *corev1.Service, want string) {
 	})
 }
 
-// pointHolder is who holds a point, in one line; empty when nobody does.
-func (w *fixture) pointHolder(name string) string {
-	w.t.Helper()
-	c := &v1beta1.EdgeClaim{}
-	err := w.Client.Get(w.t.Context(), client.ObjectKey{Name: name}, c)
-	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatalf("reading a claim: %v", err)
-	}
-	return c.Spec.HeldBy
-}
-
-// pointHeldBy waits until a point is held as wanted; with "" until nobody holds it.
-func (w *fixture) pointHeldBy(name, want string) {
-	w.t.Helper()
-	w.eventually(fmt.Sprintf("%s to be held by %q", name, want), func() error { return is(w.pointHolder(name), want) })
-}
-
 // TestMyService goes through the life of the example that users start with.
 func TestMyService(t *testing.T) {
 	t.Parallel()

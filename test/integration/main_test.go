@@ -104,7 +104,7 @@ func onThisMachine(o harness.Options) harness.Options {
 // start runs Portcullis for one test. The replicas' errors are shown when the test fails.
 func start(t *testing.T, o harness.Options) *harness.Harness {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	h, err := harness.Start(ctx, onThisMachine(o))
 	if err != nil {

@@ -219,15 +219,6 @@ func (e *edge) moveAmidFailures(h *harness.Harness, ns string, other *v1beta1.St
 	c.mustHold(e.fixture)
 }
 
-func hasEnded(r *harness.Replica) bool {
-	select {
-	case <-r.Ended():
-		return true
-	default:
-		return false
-	}
-}
-
 // kernelExactly compares the Services and the claims of the class without a proxy with its streams.
 func (p *classPair) kernelExactly() error {
 	var streams v1beta1.StreamIngressList

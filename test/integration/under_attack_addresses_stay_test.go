@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,7 +166,8 @@ func TestAddressesOfTheKilled(t *testing.T) {
 	l := &poolFixture{fixture: newFixture(t, h), history: addressHistory(t, h)}
 	l.lendable(lending("killed", "10.0.0.0/8"))
 	users := l.creators("killed", 8)
-	stop := killing(l.fixture)
+	var created atomic.Int64
+	stop := killing(l.fixture, &created)
 	var group sync.WaitGroup
 	for i, c := range users {
 		group.Go(func() {
@@ -176,6 +178,8 @@ func TestAddressesOfTheKilled(t *testing.T) {
 				}
 				if err := c.Create(t.Context(), svc); err != nil {
 					t.Errorf("creating a Service: %v", err)
+				} else {
+					created.Add(1)
 				}
 				if n%3 == 2 {
 					time.Sleep(20 * time.Millisecond)

@@ -67,9 +67,7 @@ func (l *poolFixture) changeLeader() {
 	l.t.Helper()
 	var alive []*harness.Replica
 	for _, r := range l.Replicas {
-		select {
-		case <-r.Ended():
-		default:
+		if !hasEnded(r) {
 			alive = append(alive, r)
 		}
 	}

@@ -224,13 +224,19 @@ func decisions(w *fixture, r *harness.Replica, kind string) (total float64) {
 // metrics reads an endpoint: values by name and labels.
 func metrics(w *fixture, url string, from *http.Client) map[string]float64 {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, http.NoBody)
+	values, err := scrape(w.t.Context(), url, from)
+	must(w, err)
+	return values
+}
+
+func scrape(ctx context.Context, url string, from *http.Client) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, err
 	}
 	answer, err := from.Do(request)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, err
 	}
 	defer answer.Body.Close()
 	values := map[string]float64{}
@@ -242,7 +248,7 @@ func metrics(w *fixture, url string, from *http.Client) map[string]float64 {
 			values[name] = value
 		}
 	}
-	return values
+	return values, lines.Err()
 }
 
 // cutLast splits at the last space.

@@ -139,22 +139,6 @@ func (s *storm) changes(i int) {
 	}
 }
 
-// replaced starts another replica for each that has ended by itself, as the kubelet would: a leader does that could not renew its lease.
-func (s *storm) replaced(alive ...*harness.Replica) (now []*harness.Replica) {
-	s.t.Helper()
-	for _, r := range alive {
-		select {
-		case <-r.Ended():
-			another, err := s.StartReplica(s.t.Context())
-			must(s.fixture, err)
-			r = another
-		default:
-		}
-		now = append(now, r)
-	}
-	return now
-}
-
 // TestForwardedStorm creates a thousand streams of a class without a proxy, and then deletes and moves most of them, while leaders die
 // and leave, the API server crashes and upstreams change. Afterwards there is exactly what the streams want, and nothing is written
 // any more, also not by a process that begins anew.

@@ -34,8 +34,9 @@ type addressLines struct {
 	namespaces []string
 	// rivals are who ask for the addresses, one for each line.
 	rivals [handedAddresses]*warned
-	// told counts the rivals that were told no, let those that were told yes without a word, and kills the leaders that were killed.
-	told, let, kills atomic.Int64
+	// told counts the rivals that were told no, and let those that were told yes without a word.
+	told, let atomic.Int64
+	killedLeaders
 }
 
 // TestHandOverAddressUnderAttack hands addresses over, again and again, by creates and by edits, while rivals ask for them and the leader is
@@ -60,12 +61,13 @@ func TestHandOverAddressUnderAttack(t *testing.T) {
 	history := newHistory(t, h, func() moment {
 		return &addressLine{holders: map[string]claim.Holder{}, listed: map[string]map[types.NamespacedName]bool{}}
 	}, &v1beta1.EdgeClaimList{}, &corev1.ServiceList{})
-	stop := killingLeaders(w, &l.kills)
+	stop := l.killingLeaders(w)
 	var group sync.WaitGroup
 	for i := range handedAddresses {
 		group.Go(func() {
 			for n := 1; (n <= *handOvers/handedAddresses || l.kills.Load() < 2) && !t.Failed(); n++ {
 				l.handOver(i, n)
+				l.done.Add(1)
 			}
 		})
 	}

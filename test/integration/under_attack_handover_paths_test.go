@@ -44,8 +44,9 @@ type pathLines struct {
 	*fixture
 	namespaces []string
 	edge       *gatewayv1.Gateway
-	// told counts the rivals that were told no, and kills the leaders that were killed.
-	told, kills atomic.Int64
+	// told counts the rivals that were told no.
+	told atomic.Int64
+	killedLeaders
 }
 
 // TestHandOverPathsUnderAttack hands paths and names over, again and again, by creates and by edits, while rivals ask for them and the
@@ -73,12 +74,13 @@ func TestHandOverPathsUnderAttack(t *testing.T) {
 	history := newHistory(t, w.Harness, func() moment {
 		return &pathMoment{holders: map[string]claim.Holder{}, serving: map[types.NamespacedName]*networkingv1.Ingress{}}
 	}, &v1beta1.EdgeClaimList{}, &networkingv1.IngressList{})
-	stop := killingLeaders(w, &l.kills)
+	stop := l.killingLeaders(w)
 	var group sync.WaitGroup
 	for i := range handedPaths {
 		group.Go(func() {
 			for n := 1; (n <= max(*handOvers/handedPaths, 1) || l.kills.Load() < 2) && !t.Failed(); n++ {
 				l.handOver(i, n)
+				l.done.Add(1)
 			}
 		})
 	}

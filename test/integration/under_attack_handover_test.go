@@ -18,6 +18,7 @@ import (
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
 	"jeffthecoder.xyz/portcullis/internal/claim"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // handOvers are those of the ports of a class, and as many of addresses, while leaders are killed.
@@ -30,8 +31,9 @@ const handedPorts = 12
 type handing struct {
 	*edge
 	namespaces []string
-	// told counts the rivals that were told no, and kills the leaders that were killed.
-	told, kills atomic.Int64
+	// told counts the rivals that were told no.
+	told atomic.Int64
+	killedLeaders
 }
 
 // TestHandOverUnderAttack hands ports over, again and again, by creates and by edits, while rivals ask for them, those who gave go at once or
@@ -55,12 +57,13 @@ func TestHandOverUnderAttack(t *testing.T) {
 	}
 	history := newHistory(t, h, func() moment { return &lineMoment{p: p, holders: map[int32]claim.Holder{}} },
 		&v1beta1.EdgeClaimList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{})
-	stop := killingLeaders(w, &p.kills)
+	stop := p.killingLeaders(w)
 	var group sync.WaitGroup
 	for i := range handedPorts {
 		group.Go(func() {
 			for n := 1; (n <= *handOvers/handedPorts || p.kills.Load() == 0) && !t.Failed(); n++ {
 				p.handOver(i, n)
+				p.done.Add(1)
 			}
 		})
 	}
@@ -154,25 +157,37 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// killingLeaders kills each leader one to five seconds after it has taken over, and counts them, until the function it returns is called.
-func killingLeaders(w *fixture, kills *atomic.Int64) (stop func()) {
+// killedLeaders counts what was done, and the leaders that were killed meanwhile.
+type killedLeaders struct{ done, kills atomic.Int64 }
+
+// killingLeaders kills each leader one to five seconds after it has taken over, half of them not before something was done under it, until
+// the function it returns is called. One that has ended by itself is replaced.
+func (k *killedLeaders) killingLeaders(w *fixture) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		alive := w.Replicas
 		defer close(ended)
 		for ctx.Err() == nil {
+			alive = w.replaced(alive...)
 			next := leader(w, alive...)
-			select {
-			case <-ctx.Done():
+			reached := k.done.Load() + rand.N[int64](2)
+			for k.done.Load() < reached && !hasEnded(next) {
+				if harness.Pause(ctx, 20*time.Millisecond) != nil {
+					return
+				}
+			}
+			if harness.Pause(ctx, time.Second+rand.N(4*time.Second)) != nil {
 				return
-			case <-time.After(time.Second + rand.N(4*time.Second)):
+			}
+			if hasEnded(next) { // by itself
+				continue
 			}
 			if err := next.Kill(); err != nil {
 				w.t.Errorf("killing a leader: %v", err)
 				return
 			}
-			kills.Add(1)
+			k.kills.Add(1)
 			started, err := w.StartReplica(w.t.Context())
 			if err != nil {
 				w.t.Errorf("starting another replica: %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
+	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
 // churn is a life of many streams: all are created, some then move, lead elsewhere or are deleted.
 type churn struct {
 	*edge
 	namespaces []string
+	// through counts the changes that got through.
+	through atomic.Int64
 }
 
 func (e *edge) churning(prefix string, namespaces int) *churn {
@@ -92,6 +96,7 @@ func (c *churn) insist(what string, try func() error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		began := time.Now()
 		if err = try(); err == nil {
+			c.through.Add(1)
 			return
 		}
 		if apierrors.IsInvalid(err) {
@@ -103,18 +108,23 @@ func (c *churn) insist(what string, try func() error) {
 }
 
 // killing kills the one replica with SIGKILL at random moments, and starts another, until the function it returns is
-// called. That one returns how often it did, and leaves a replica running.
-func killing(w *fixture) (stop func() int) {
+// called. That one returns how often it did, and leaves a replica running. Each lives until some more changes got through: where it takes
+// a machine longer to begin, and to answer, than a moment lasts, little else would happen than that one begins.
+func killing(w *fixture, through *atomic.Int64) (stop func() int) {
+	const some = 40
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan int)
 	go func() {
 		kills := 0
 		defer func() { ended <- kills }()
 		for {
-			select {
-			case <-ctx.Done():
+			for reached := through.Load() + rand.N[int64](2*some); through.Load() < reached; {
+				if harness.Pause(ctx, 20*time.Millisecond) != nil {
+					return
+				}
+			}
+			if harness.Pause(ctx, rand.N(time.Second)) != nil {
 				return
-			case <-time.After(500*time.Millisecond + rand.N(2500*time.Millisecond)):
 			}
 			if err := restart(w, rand.N(time.Second)); err != nil {
 				w.t.Errorf("starting another replica: %v", err)
@@ -150,7 +160,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	e.heldBy("killed", TCP, 9000, "ConfigMap "+e.namespace+"/tcp-services")
 	c := e.churning("killed", 4)
 
-	stop := killing(w)
+	stop := killing(w, &c.through)
 	c.live(0, streams, 16)
 	kills := stop()
 	t.Logf("%d streams lived through %d kills", streams, kills)

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,22 +11,50 @@ import (
 	"jeffthecoder.xyz/portcullis/test/harness"
 )
 
-// leader waits until one of the replicas leads.
+// leader waits until one of the replicas leads. Of those that have ended, none does.
 func leader(w *fixture, of ...*harness.Replica) *harness.Replica {
 	w.t.Helper()
 	var found *harness.Replica
 	w.eventually("a leader", func() error {
+		var errs []error
 		for _, r := range of {
-			for name, value := range metrics(w, r.Metrics+"/metrics", http.DefaultClient) {
+			values, err := scrape(w.t.Context(), r.Metrics+"/metrics", http.DefaultClient)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			for name, value := range values {
 				if strings.HasPrefix(name, "leader_election_master_status{") && value == 1 {
 					found = r
 					return nil
 				}
 			}
 		}
-		return is(len(of), -1)
+		return errors.Join(append(errs, fmt.Errorf("none of %d leads", len(of)))...)
 	})
 	return found
+}
+
+// replaced starts another replica for each that has ended by itself, as the kubelet would: a leader does that could not renew its lease.
+func (w *fixture) replaced(alive ...*harness.Replica) (now []*harness.Replica) {
+	w.t.Helper()
+	for _, r := range alive {
+		if hasEnded(r) {
+			another, err := w.StartReplica(w.t.Context())
+			must(w, err)
+			r = another
+		}
+		now = append(now, r)
+	}
+	return now
+}
+
+func hasEnded(r *harness.Replica) bool {
+	select {
+	case <-r.Ended():
+		return true
+	default:
+		return false
+	}
 }
 
 func others(all []*harness.Replica, without *harness.Replica) (rest []*harness.Replica) {

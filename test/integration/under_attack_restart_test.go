@@ -17,6 +17,7 @@ func TestAPIServerCrashes(t *testing.T) {
 	w := newFixture(t, h)
 	e := w.newEdge("restart", autoAssign(30000, 30999))
 	c := e.churning("restart", 4)
+	alive := h.Replicas
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -27,16 +28,7 @@ func TestAPIServerCrashes(t *testing.T) {
 		began := time.Now()
 		must(w, h.CrashAPIServer(t.Context()))
 		t.Logf("the API server was away for %v", time.Since(began).Round(time.Millisecond))
-		for _, r := range h.Replicas {
-			select {
-			case <-r.Ended():
-				// The leader could not renew its lease in time. In a cluster, the kubelet would start it again.
-				t.Log("a leader that has lost its lease has ended, another replica is started")
-				_, err := h.StartReplica(t.Context())
-				must(w, err)
-			default:
-			}
-		}
+		alive = w.replaced(alive...)
 	}
 	<-ended
 	e.isExact()
