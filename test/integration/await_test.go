@@ -89,10 +89,21 @@ func (w *fixture) try(objects ...client.Object) error {
 func (w *fixture) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
-		if err := w.try(object); err != nil {
-			w.t.Fatalf("creating %T %s: %v", object, client.ObjectKeyFromObject(object), err)
-		}
+		w.untilStored(fmt.Sprintf("creating %T %s", object, client.ObjectKeyFromObject(object)), func() error { return w.try(object) })
 	}
+}
+
+// untilStored does what has to work, again while it is refused for a moment only, as the refusal says: an object of who hands over may have
+// been admitted, and not be seen stored by all replicas yet.
+func (w *fixture) untilStored(what string, do func() error) {
+	w.t.Helper()
+	w.eventually(what, func() error {
+		err := do()
+		if err != nil && !(apierrors.IsInvalid(err) && strings.Contains(err.Error(), "and not be stored yet: try again")) {
+			w.t.Fatalf("%s: %v", what, err)
+		}
+		return err
+	})
 }
 
 // get reads objects anew.
@@ -137,9 +148,7 @@ func editBy[T client.Object](ctx context.Context, c client.Client, object T, edi
 // edit changes the stored object.
 func edit[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
-	if err := tryEdit(w, object, change); err != nil {
-		w.t.Fatalf("changing %T %s: %v", object, client.ObjectKeyFromObject(object), err)
-	}
+	w.untilStored(fmt.Sprintf("changing %T %s", object, client.ObjectKeyFromObject(object)), func() error { return tryEdit(w, object, change) })
 }
 
 // has waits until a stream's condition is as wanted, for example "True Accepted". The stream is read anew.

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"jeffthecoder.xyz/portcullis/api/v1beta1"
@@ -249,6 +250,19 @@ func scrape(ctx context.Context, url string, from *http.Client) (map[string]floa
 		}
 	}
 	return values, lines.Err()
+}
+
+// failedOpen is how many requests the API server has let pass as no replica answered in time, of webhooks whose name begins so.
+func (w *fixture) failedOpen(webhook string) (n int) {
+	w.t.Helper()
+	c, err := rest.HTTPClientFor(w.Config())
+	must(w, err)
+	for name, value := range metrics(w, w.Config().Host+"/metrics", c) {
+		if strings.HasPrefix(name, "apiserver_admission_webhook_fail_open_count{") && strings.Contains(name, `"`+webhook) {
+			n += int(value)
+		}
+	}
+	return n
 }
 
 // cutLast splits at the last space.

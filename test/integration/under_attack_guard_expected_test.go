@@ -35,7 +35,7 @@ func (l *guardLane) judge(round int, number int32, all []*rival, answers []guard
 	for i, r := range won {
 		for _, other := range won[:i] {
 			if r.excludes(other) {
-				l.t.Errorf("round %d: port %d was given to %s for %s and to %s for %s", round, number,
+				l.wrong("round %d: port %d was given to %s for %s and to %s for %s", round, number,
 					other.holder, other.point(l), r.holder, r.point(l))
 			}
 		}
@@ -53,6 +53,11 @@ func (l *guardLane) judge(round int, number int32, all []*rival, answers []guard
 	}
 }
 
+// wrong notes that somebody was told yes who may not have been. Whom the API server let pass, as no replica answered in time, it told yes.
+func (l *guardLane) wrong(format string, args ...any) {
+	l.lies = append(l.lies, fmt.Sprintf(format, args...))
+}
+
 // mustHold checks that the winners of a race hold what they asked for.
 func (l *guardLane) mustHold(round int, won []*rival) {
 	for _, r := range won {
@@ -61,7 +66,7 @@ func (l *guardLane) mustHold(round int, won []*rival) {
 		if client.IgnoreNotFound(err) != nil {
 			l.t.Errorf("round %d: reading a claim: %v", round, err)
 		} else if c.Spec.HeldBy != r.holder.String() {
-			l.t.Errorf("round %d: %s was told yes for %s, which is held by %q", round, r.holder, r.point(l), c.Spec.HeldBy)
+			l.wrong("round %d: %s was told yes for %s, which is held by %q", round, r.holder, r.point(l), c.Spec.HeldBy)
 		}
 	}
 }
@@ -75,7 +80,9 @@ type guardTally struct {
 	// wins are those who won, by kind; shared are those who did by a host name.
 	wins   map[string]int
 	shared int
-	last   error
+	// lies are who was told yes and may not have been.
+	lies []string
+	last error
 }
 
 func (y *guardTally) won(r *rival) {
@@ -95,6 +102,7 @@ func (y *guardTally) won(r *rival) {
 func (y *guardTally) add(other guardTally) {
 	y.rounds, y.unclear, y.busy = y.rounds+other.rounds, y.unclear+other.unclear, y.busy+other.busy
 	y.none, y.noneOfWhole, y.shared = y.none+other.none, y.noneOfWhole+other.noneOfWhole, y.shared+other.shared
+	y.lies = append(y.lies, other.lies...)
 	if y.wins == nil {
 		y.wins = map[string]int{}
 	}

@@ -66,6 +66,11 @@ func TestNoDoubleListener(t *testing.T) {
 		y.add(l.guardTally)
 	}
 	y.report(t, time.Since(began))
+	if len(y.lies) > 0 && w.failedOpen("") >= len(y.lies) {
+		t.Logf("let pass as no replica answered in time: %q", y.lies)
+	} else if len(y.lies) > 0 {
+		t.Errorf("more were told yes than the API server let pass by itself: %q", y.lies)
+	}
 	for i, r := range w.Replicas {
 		for _, kind := range []string{"Gateway", "ListenerSet", "StreamIngress"} {
 			if decisions(w, r, kind) == 0 {
