@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // auditPolicy records every change that reached its end, once.
@@ -41,7 +42,12 @@ type Request struct {
 	Code int
 	// RequestURI has the query, for example dryRun=All.
 	RequestURI string
+	// FailedOpen says that the API server let it pass a webhook that did not answer in time, by the failurePolicy Ignore.
+	FailedOpen bool
 }
+
+// failedOpenPrefix begins the annotations by which an audit event tells that.
+const failedOpenPrefix = "failed-open.validating.webhook.admission.k8s.io/"
 
 // Write is a Request that asked for a change.
 type Write = Request
@@ -91,6 +97,7 @@ func parseRequest(line []byte) (Request, error) {
 		User             struct{ Username string }
 		ObjectRef        struct{ Resource, Subresource, APIGroup, Namespace, Name string }
 		ResponseStatus   struct{ Code int }
+		Annotations      map[string]string
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
 		return Request{}, fmt.Errorf("audit log: %w", err)
@@ -103,8 +110,13 @@ func parseRequest(line []byte) (Request, error) {
 	if ref.Subresource != "" {
 		resource += "/" + ref.Subresource
 	}
+	failedOpen := false
+	for key := range event.Annotations {
+		failedOpen = failedOpen || strings.HasPrefix(key, failedOpenPrefix)
+	}
 	return Request{
-		User: event.User.Username, Verb: event.Verb, Resource: resource, Namespace: ref.Namespace, Name: ref.Name,
+		FailedOpen: failedOpen,
+		User:       event.User.Username, Verb: event.Verb, Resource: resource, Namespace: ref.Namespace, Name: ref.Name,
 		Code: event.ResponseStatus.Code, RequestURI: event.RequestURI,
 	}, nil
 }

@@ -19,3 +19,16 @@ func TestTheLastLineIsLeftOutUntilItHasEnded(t *testing.T) {
 		t.Error("a line that is no JSON was read")
 	}
 }
+
+// TestRequestsThatPassedUnasked reads which requests the API server let pass a webhook that did not answer.
+func TestRequestsThatPassedUnasked(t *testing.T) {
+	for annotation, want := range map[string]bool{
+		"failed-open.validating.webhook.admission.k8s.io/round_0_index_3": true,
+		"authorization.k8s.io/decision":                                   false,
+	} {
+		got, err := parseRequest([]byte(`{"verb":"create","annotations":{"` + annotation + `":"x"}}`))
+		if err != nil || got.FailedOpen != want {
+			t.Errorf("%s: %v, %v", annotation, got.FailedOpen, err)
+		}
+	}
+}

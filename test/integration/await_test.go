@@ -89,7 +89,9 @@ func (w *fixture) try(objects ...client.Object) error {
 func (w *fixture) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
-		w.untilStored(fmt.Sprintf("creating %T %s", object, client.ObjectKeyFromObject(object)), func() error { return w.try(object) })
+		if err := w.try(object); err != nil {
+			w.t.Fatalf("creating %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+		}
 	}
 }
 
@@ -148,7 +150,9 @@ func editBy[T client.Object](ctx context.Context, c client.Client, object T, edi
 // edit changes the stored object.
 func edit[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
-	w.untilStored(fmt.Sprintf("changing %T %s", object, client.ObjectKeyFromObject(object)), func() error { return tryEdit(w, object, change) })
+	if err := tryEdit(w, object, change); err != nil {
+		w.t.Fatalf("changing %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+	}
 }
 
 // has waits until a stream's condition is as wanted, for example "True Accepted". The stream is read anew.

@@ -131,7 +131,7 @@ func TestHandOverNames(t *testing.T) {
 	w.refusedFor(w.toCreate(routePaths(httpRoute("name-c/new", on, host), "/shop")), field, "held by Namespace name-a")
 	both := annotatedFor(taker.DeepCopy(), "name-c/x")
 	w.refusedFor(w.toCreate(both), field, "this object can't take anything over while it has the annotation")
-	w.create(taker)
+	w.untilStored("creating the one that is named", func() error { return w.try(taker) })
 	pathHeldBy("/shop", "Namespace name-b")
 	pathHeldBy("/stays", "Namespace name-a")
 	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "HTTPRoute canary: ", "path /shop on host shared.test", "it was handed over")
