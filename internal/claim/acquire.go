@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -292,11 +293,25 @@ func (l *Ledger) take(
 		}
 		// The cache lags, or somebody else was faster: look at what is stored.
 		fresh = true
-		if found, err = l.live(ctx, at.Name()); err != nil {
+		if found, err = l.reread(ctx, found, at, by, renewed == nil); err != nil {
 			return nil, nil, fmt.Errorf("claiming %s: %w", at, err)
 		}
 	}
 	return nil, nil, tooFast(at)
+}
+
+// reread reads a claim past the cache, nil when there is none. Where another has it as far as is known, the ledger of a request asks
+// meanwhile whether that one hands it over, and keeps the answer: mostly that one has it yet, and who is refused waits as for one read.
+func (l *Ledger) reread(
+	ctx context.Context, known *v1beta1.EdgeClaim, at Coordinate, by Claimant, isStored bool,
+) (*v1beta1.EdgeClaim, error) {
+	var holder sync.WaitGroup
+	if l.asksOnce && known != nil && !HolderOf(known).IsNamespace() {
+		holder.Go(func() { _, _ = l.isHandedTo(ctx, known, by, isStored) }) // an error is kept with the answer
+	}
+	found, err := l.live(ctx, at.Name())
+	holder.Wait()
+	return found, err
 }
 
 func tooFast(at Coordinate) error {

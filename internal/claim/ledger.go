@@ -55,6 +55,8 @@ type Ledger struct {
 	Grace time.Duration
 	// Promises bounds what is promised and not stored; nil for no bound.
 	Promises *Promises
+	// asksOnce says that HandsOver keeps its answers; see AskingOnce.
+	asksOnce bool
 }
 
 // now is the time as it is stored.

@@ -57,6 +57,7 @@ func (l *Ledger) AskingOnce(points ...Coordinate) *Ledger {
 	}
 	r := &request{points: points, found: map[any]any{}}
 	one := *l
+	one.asksOnce = true
 	one.HandsOver = func(ctx context.Context, found *v1beta1.EdgeClaim, to Claimant, promised bool) (bool, error) {
 		// Another object of the namespace may have been admitted since its objects were looked through; one that is admitted later changes
 		// the claim, which is looked at again then.

@@ -54,6 +54,46 @@ func TestHoldersAreAskedOnce(t *testing.T) {
 
 func apart(*v1beta1.EdgeClaim) Beside { return Apart }
 
+// TestHoldersAreAskedBesides has a point asked for that another holds as far as the cache knows: the claim is read, and who has it is asked,
+// side by side, each once, whoever has it by then.
+func TestHoldersAreAskedBesides(t *testing.T) {
+	at := tcp(8000)
+	for name, tc := range map[string]struct {
+		stored  []*v1beta1.EdgeClaim
+		asked   []Holder
+		refused bool
+	}{
+		"it has it yet":  {[]*v1beta1.EdgeClaim{held(at, giver, "g", 1, start)}, []Holder{giver}, true},
+		"another has it": {[]*v1beta1.EdgeClaim{held(at, third, "t", 1, start)}, []Holder{giver, third}, true},
+		"nobody has it":  {nil, []Holder{giver}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read, ask := make(chan struct{}), make(chan struct{})
+			store := NewFake(tc.stored...)
+			store.Before = func(verb string) {
+				if verb == "get" {
+					close(read)
+					<-ask
+				}
+			}
+			var asked []Holder
+			l := ledgerAt(store, start)
+			l.Cached = func(string) *v1beta1.EdgeClaim { return held(at, giver, "g", 1, start) }
+			l.HandsOver = func(_ context.Context, found *v1beta1.EdgeClaim, _ Claimant, _ bool) (bool, error) {
+				if asked = append(asked, HolderOf(found)); len(asked) == 1 {
+					close(ask)
+					<-read
+				}
+				return false, nil
+			}
+			err := l.Reserve(t.Context(), Claimant{Holder: heir, UID: "h", Generation: 1}, nil, at)
+			if IsHeld(err) != tc.refused || !tc.refused && err != nil || !slices.Equal(asked, tc.asked) {
+				t.Errorf("%v, and asked were %v", err, asked)
+			}
+		})
+	}
+}
+
 // TestWhatIsFoundOutOnce has who is asked whether something is handed over find out what is the same for all points of a request.
 func TestWhatIsFoundOutOnce(t *testing.T) {
 	points := []Coordinate{Hostname("a.example"), Hostname("b.example"), Hostname("c.example")}
