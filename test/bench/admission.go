@@ -163,7 +163,8 @@ const (
 	// whySlowYes explains what being told yes takes.
 	whySlowYes = "a yes is two writes, one after the other: the webhook writes the claim, and then the API server stores the stream"
 	// whySlowNo explains what being told no takes.
-	whySlowNo = "a refusal is more work than an empty yes: the answer names the holder of the port and the nearest free ones"
+	whySlowNo = "a refusal is more work than an empty yes: what the cache says is not enough for a no, so that the claim is read as it is " +
+		"stored, and beside it whether its holder hands it over; and the answer names the holder of the port and the nearest free ones"
 )
 
 // admissionFigures are the figures of one number of users.
