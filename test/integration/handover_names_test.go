@@ -54,9 +54,11 @@ func TestHandOverNames(t *testing.T) {
 	edit(w, giver, handsOverTo[*networkingv1.Ingress]("name-b/web"))
 	w.refusedFor(w.toCreate(httpRoute("name-b/other", on, www)), "spec.hostnames[0]", "held by Namespace name-a")
 	w.refusedFor(w.toCreate(ingressOn("name-c/web", "/", www)), "spec.rules[0].host", "held by Namespace name-a")
-	must(w, w.Client.Create(t.Context(), heir.DeepCopy(), client.DryRunAll))
+	w.untilStored("a dry run of the one that is named", func() error {
+		return w.Client.Create(t.Context(), heir.DeepCopy(), client.DryRunAll)
+	})
 	w.nameHeldBy(www, "Namespace name-a")
-	w.create(heir)
+	w.untilStored("creating the one that is named", func() error { return w.try(heir) })
 	w.nameHeldBy(www, "Namespace name-b")
 	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "Namespace name-a", www+" of hostname is handed over to Namespace name-b")
 	w.hearsOf("name-b", normal, v1beta1.ReasonTookOver, "Namespace name-b", www+" of hostname is taken over from Namespace name-a")
@@ -90,7 +92,7 @@ func TestHandOverNames(t *testing.T) {
 	if unpromised.Spec.Heir != nil {
 		t.Errorf("by a request that was refused, %s is promised to %v", one, unpromised.Spec.Heir)
 	}
-	w.create(httpRoute("name-b/one", on, one))
+	w.untilStored("creating the one that is named for one name", func() error { return w.try(httpRoute("name-b/one", on, one)) })
 	w.nameHeldBy(one, "Namespace name-b")
 	w.hearsOf("name-a", normal, v1beta1.ReasonHandedOver, "Service several: ", one, "it was handed over", "take that out of it")
 	edit(w, several, func(svc *corev1.Service) {
@@ -143,7 +145,7 @@ func TestHandOverNames(t *testing.T) {
 	back := routePaths(httpRoute("name-a/back", on, host), "/back")
 	w.create(back)
 	edit(w, taker, handsOverTo[*gatewayv1.HTTPRoute]("name-a/back"))
-	edit(w, back, func(r *gatewayv1.HTTPRoute) { routePaths(r, "/back", "/shop") })
+	w.untilStored("changing the one that is named", toEdit(w, back, func(r *gatewayv1.HTTPRoute) { routePaths(r, "/back", "/shop") }))
 	pathHeldBy("/shop", "Namespace name-a")
 	w.delete(taker)
 	pathHeldBy("/shop", "Namespace name-a")
